@@ -1,7 +1,7 @@
 //! Who may use the bot: pure rules over the operator's lists.
 //!
-//! Owns the decision only; asking Discord for roles, parents and owners is the adapter's affair, and so is how a
-//! refusal is told.
+//! Owns the decision only; asking Discord for roles, parents and owners is the adapter's affair,
+//! and so is how a refusal is told.
 
 use crate::agent::Safety;
 use crate::config::AllowLists;
@@ -73,9 +73,9 @@ pub enum Refused {
 
 /// Decides about a request.
 ///
-/// An empty list leaves everybody in. In a guild, the guild, the channel (or its parent) and the member (by id or by
-/// role; a guild's own id is its `@everyone` role) all have to fit. Direct messages are for the owners and for listed
-/// users, wherever guilds and channels are limited to.
+/// An empty list leaves everybody in. In a guild, the guild, the channel (or its parent) and the
+/// member (by id or by role; a guild's own id is its `@everyone` role) all have to fit. Direct
+/// messages are for the owners and for listed users, wherever guilds and channels are limited to.
 #[must_use]
 pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
     if request.is_self {
@@ -96,7 +96,9 @@ pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
     if !fits(&lists.guilds, guild) {
         return Access::Refused(Refused::Guild);
     }
-    if !fits(&lists.channels, request.channel) && !request.parent_channel.is_some_and(|parent| lists.channels.contains(&parent)) {
+    if !fits(&lists.channels, request.channel)
+        && !request.parent_channel.is_some_and(|parent| lists.channels.contains(&parent))
+    {
         return Access::Refused(Refused::Channel);
     }
     let open = lists.users.is_empty() && lists.roles.is_empty();
@@ -104,8 +106,8 @@ pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
     if open || listed || has_role { Access::Allowed } else { Access::Refused(Refused::Member) }
 }
 
-/// What the operator should know at start about who may use the bot, and what they can do with it; none when people or
-/// roles are listed.
+/// What the operator should know at start about who may use the bot, and what they can do with it;
+/// none when people or roles are listed.
 #[must_use]
 pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
     if !lists.users.is_empty() || !lists.roles.is_empty() {
@@ -117,11 +119,15 @@ pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
         (true, true) => "in any server this bot is in",
     };
     let power = match safety {
-        Safety::Danger => "run commands and read files on this machine, as the user the gateway runs as",
+        Safety::Danger => {
+            "run commands and read files on this machine, as the user the gateway runs as"
+        }
         Safety::Edit => "change files in the workspace and read what the agent can read",
         Safety::Default => "talk to the agent and read what it can read",
     };
-    Some(format!("anyone who can write {place} can {power}; hint: list people in ALLOWED_USERS or roles in ALLOWED_ROLES"))
+    Some(format!(
+        "anyone who can write {place} can {power}; hint: list people in ALLOWED_USERS or roles in ALLOWED_ROLES"
+    ))
 }
 
 #[cfg(test)]
@@ -137,11 +143,22 @@ mod tests {
     const ROLE: u64 = 30;
 
     fn lists(users: &[u64], roles: &[u64], channels: &[u64], guilds: &[u64]) -> AllowLists {
-        AllowLists { users: users.into(), roles: roles.into(), channels: channels.into(), guilds: guilds.into() }
+        AllowLists {
+            users: users.into(),
+            roles: roles.into(),
+            channels: channels.into(),
+            guilds: guilds.into(),
+        }
     }
 
     fn member(author: u64) -> Request<'static> {
-        Request { author, channel: CHANNEL, guild: Some(GUILD), owners: &[OWNER], ..Request::default() }
+        Request {
+            author,
+            channel: CHANNEL,
+            guild: Some(GUILD),
+            owners: &[OWNER],
+            ..Request::default()
+        }
     }
 
     fn direct(author: u64) -> Request<'static> {
@@ -157,23 +174,43 @@ mod tests {
             ("nothing listed", lists(&[], &[], &[], &[]), member(ANN), Allowed),
             ("the user", lists(&[ANN], &[], &[], &[]), member(ANN), Allowed),
             ("another user", lists(&[ANN], &[], &[], &[]), member(BOB), No(Refused::Member)),
-            ("the owner is listed like others", lists(&[ANN], &[], &[], &[]), member(OWNER), No(Refused::Member)),
+            (
+                "the owner is listed like others",
+                lists(&[ANN], &[], &[], &[]),
+                member(OWNER),
+                No(Refused::Member),
+            ),
             ("the role", lists(&[], &[ROLE], &[], &[]), with_role, Allowed),
             ("without the role", lists(&[], &[ROLE], &[], &[]), member(ANN), No(Refused::Member)),
             ("either list lets in", lists(&[ANN], &[ROLE], &[], &[]), with_role, Allowed),
             ("everyone by role", lists(&[], &[GUILD], &[], &[]), member(BOB), Allowed),
             ("the guild", lists(&[], &[], &[], &[GUILD]), member(ANN), Allowed),
             ("another guild", lists(&[], &[], &[], &[11]), member(ANN), No(Refused::Guild)),
-            ("a listed user in another guild", lists(&[ANN], &[], &[], &[11]), member(ANN), No(Refused::Guild)),
+            (
+                "a listed user in another guild",
+                lists(&[ANN], &[], &[], &[11]),
+                member(ANN),
+                No(Refused::Guild),
+            ),
             ("the channel", lists(&[], &[], &[CHANNEL], &[]), member(ANN), Allowed),
             ("another channel", lists(&[], &[], &[99], &[]), member(ANN), No(Refused::Channel)),
             ("a thread by its parent", lists(&[], &[], &[CHANNEL], &[]), in_thread, Allowed),
             ("a thread by itself", lists(&[], &[], &[THREAD], &[]), in_thread, Allowed),
-            ("the parent of a listed thread", lists(&[], &[], &[THREAD], &[]), member(ANN), No(Refused::Channel)),
+            (
+                "the parent of a listed thread",
+                lists(&[], &[], &[THREAD], &[]),
+                member(ANN),
+                No(Refused::Channel),
+            ),
             ("the owner directly", lists(&[], &[], &[], &[]), direct(OWNER), Allowed),
             ("somebody directly", lists(&[], &[], &[], &[]), direct(ANN), No(Refused::Direct)),
             ("a listed user directly", lists(&[ANN], &[], &[99], &[11]), direct(ANN), Allowed),
-            ("a listed role counts for nothing directly", lists(&[], &[GUILD], &[], &[]), direct(BOB), No(Refused::Direct)),
+            (
+                "a listed role counts for nothing directly",
+                lists(&[], &[GUILD], &[], &[]),
+                direct(BOB),
+                No(Refused::Direct),
+            ),
         ] {
             assert_eq!(decide(&lists, &request), expected, "{name}");
         }
@@ -195,10 +232,23 @@ mod tests {
     fn open_access_is_said_with_what_it_means() {
         let open = AllowLists::default();
         let text = warning(&open, Safety::Danger).expect("a warning");
-        assert!(text.contains("any server") && text.contains("run commands") && text.contains("ALLOWED_USERS"), "{text}");
+        assert!(
+            text.contains("any server")
+                && text.contains("run commands")
+                && text.contains("ALLOWED_USERS"),
+            "{text}"
+        );
         assert!(!warning(&open, Safety::Default).expect("a warning").contains("run commands"));
-        assert!(warning(&lists(&[], &[], &[CHANNEL], &[]), Safety::Edit).expect("a warning").contains("ALLOWED_CHANNELS"));
-        assert!(warning(&lists(&[], &[], &[], &[GUILD]), Safety::Edit).expect("a warning").contains("ALLOWED_GUILDS"));
+        assert!(
+            warning(&lists(&[], &[], &[CHANNEL], &[]), Safety::Edit)
+                .expect("a warning")
+                .contains("ALLOWED_CHANNELS")
+        );
+        assert!(
+            warning(&lists(&[], &[], &[], &[GUILD]), Safety::Edit)
+                .expect("a warning")
+                .contains("ALLOWED_GUILDS")
+        );
         assert_eq!(warning(&lists(&[ANN], &[], &[], &[]), Safety::Danger), None);
         assert_eq!(warning(&lists(&[], &[ROLE], &[], &[]), Safety::Danger), None);
     }

@@ -10,7 +10,12 @@ pub use self::backend::{BackendCommand, Kind, Language};
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
-#[command(name = "aetheel", version, about, after_help = "Settings are environment variables, see docs/configuration.md.")]
+#[command(
+    name = "aetheel",
+    version,
+    about,
+    after_help = "Settings are environment variables, see docs/configuration.md."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -33,8 +38,8 @@ pub enum Command {
     },
     /// Check configuration, folders, backends and agent, and start nothing
     Check(Common),
-    /// Examine the surroundings: Discord, agents, components, folders, limits; change nothing. Exit code 0 all is well, 1
-    /// warnings, 2 faults
+    /// Examine the surroundings: Discord, agents, components, folders, limits; change nothing. Exit
+    /// code 0 all is well, 1 warnings, 2 faults
     Doctor {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -49,7 +54,8 @@ pub enum Command {
     /// Backends: those there are, and everything to make, prove and replace one
     #[command(subcommand)]
     Backend(BackendCommand),
-    /// Read the replies again that no parser could read so far, and have those delivered that can be read now
+    /// Read the replies again that no parser could read so far, and have those delivered that can
+    /// be read now
     Recover {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -76,7 +82,8 @@ pub struct Common {
     /// Read settings from this file too; the environment wins
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
-    /// Read settings from this open descriptor too, in the form of an env file, and close it: nobody else can read them then
+    /// Read settings from this open descriptor too, in the form of an env file, and close it:
+    /// nobody else can read them then
     #[arg(long, value_name = "N")]
     pub secrets_fd: Option<i32>,
 }
@@ -99,7 +106,8 @@ pub mod exit {
     pub const SOFTWARE: u8 = 70;
     /// Another gateway serves the same CONFIG_DIR.
     pub const LOCKED: u8 = 73;
-    /// Discord or an agent's service could not be reached for too long; starting again later may help.
+    /// Discord or an agent's service could not be reached for too long; starting again later may
+    /// help.
     pub const TEMPORARY: u8 = 75;
     /// Discord refused the token.
     pub const NO_PERMISSION: u8 = 77;

@@ -1,10 +1,11 @@
-//! The demo agent: `aetheel demo-agent`, a small scripted agent, so that everything can be tried and tested without keys
-//! or models.
+//! The demo agent: `aetheel demo-agent`, a small scripted agent, so that everything can be tried
+//! and tested without keys or models.
 //!
-//! Reads one prompt from stdin, answers in JSON lines on stdout, exits. With `--talk` stdin stays open: the prompt is its
-//! first line, and the agent may ask things, each answered by a line. Owns its own little protocol (below) and its
-//! sessions: a file of prompts each, in `DEMO_AGENT_HOME`, else `.demo-agent/` in the working directory. It knows nothing
-//! of the gateway; `guest-backends/demo` is what understands it. Its tests pin every kind of line.
+//! Reads one prompt from stdin, answers in JSON lines on stdout, exits. With `--talk` stdin stays
+//! open: the prompt is its first line, and the agent may ask things, each answered by a line. Owns
+//! its own little protocol (below) and its sessions: a file of prompts each, in `DEMO_AGENT_HOME`,
+//! else `.demo-agent/` in the working directory. It knows nothing of the gateway;
+//! `guest-backends/demo` is what understands it. Its tests pin every kind of line.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -21,8 +22,9 @@
 //! | `{"type":"usage","input":N,"output":N}` | tokens of the turn |
 //! | `{"type":"done"}`, `{"type":"interrupted"}`, `{"type":"error","kind":K,"message":M}` | last line |
 //!
-//! With `--talk` it reads `{"type":"prompt","text":T}` and then `{"type":"answer","ask":N,"decision":D}`; D is `allow`,
-//! `always`, `deny` (with `words`), `stop`, `answers` (with `answers`, pairs of id and texts) or `dismissed`.
+//! With `--talk` it reads `{"type":"prompt","text":T}` and then
+//! `{"type":"answer","ask":N,"decision":D}`; D is `allow`, `always`, `deny` (with `words`), `stop`,
+//! `answers` (with `answers`, pairs of id and texts) or `dismissed`.
 //!
 //! What it does is chosen by the first word of the prompt ([`HELP`]).
 
@@ -44,13 +46,14 @@ pub use script::HELP;
 use stop::Stop;
 
 const USAGE: &str = "usage: aetheel demo-agent [--resume ID] [--model NAME] [--system-file FILE] [--talk] [--version] < PROMPT";
-/// Characters of text told at once, and the pause after it in milliseconds unless `DEMO_AGENT_DELAY_MS` says otherwise.
+/// Characters of text told at once, and the pause after it in milliseconds unless
+/// `DEMO_AGENT_DELAY_MS` says otherwise.
 const PIECE: usize = 24;
 const DELAY_MS: u64 = 15;
 
-/// Runs the agent and returns its exit code: 0 done, 1 failed, 64 wrong arguments, 101 crashed on request, 130
-/// interrupted. `args` come after `demo-agent`. SIGINT and SIGTERM end a turn; they are caught from here on, in a thread
-/// of its own, so this may be called from anywhere.
+/// Runs the agent and returns its exit code: 0 done, 1 failed, 64 wrong arguments, 101 crashed on
+/// request, 130 interrupted. `args` come after `demo-agent`. SIGINT and SIGTERM end a turn; they
+/// are caught from here on, in a thread of its own, so this may be called from anywhere.
 pub fn run(
     args: impl IntoIterator<Item = String>,
     stdin: impl Read + Send + 'static,
@@ -58,10 +61,16 @@ pub fn run(
     mut stderr: impl Write,
 ) -> u8 {
     let result = match Options::parse(args) {
-        Ok(None) => writeln!(stdout, "aetheel demo-agent {}", env!("CARGO_PKG_VERSION")).map(|()| 0),
+        Ok(None) => {
+            writeln!(stdout, "aetheel demo-agent {}", env!("CARGO_PKG_VERSION")).map(|()| 0)
+        }
         Ok(Some(options)) => {
             let (mut stdin, mut prompt) = (BufReader::new(stdin), Vec::new());
-            let read = if options.talk { stdin.read_until(b'\n', &mut prompt) } else { stdin.read_to_end(&mut prompt) };
+            let read = if options.talk {
+                stdin.read_until(b'\n', &mut prompt)
+            } else {
+                stdin.read_to_end(&mut prompt)
+            };
             read.and_then(|_| {
                 let stop = Stop::on_signals()?;
                 let mut prompt = String::from_utf8_lossy(&prompt).into_owned();
@@ -97,9 +106,20 @@ struct Options {
 impl Options {
     /// None: only the version is wanted.
     fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
-        let home = std::env::var_os("DEMO_AGENT_HOME").map_or_else(|| PathBuf::from(".demo-agent"), PathBuf::from);
-        let delay = std::env::var("DEMO_AGENT_DELAY_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(DELAY_MS);
-        let mut options = Self { resume: None, model: None, system_file: None, home, delay: Duration::from_millis(delay), talk: false };
+        let home = std::env::var_os("DEMO_AGENT_HOME")
+            .map_or_else(|| PathBuf::from(".demo-agent"), PathBuf::from);
+        let delay = std::env::var("DEMO_AGENT_DELAY_MS")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(DELAY_MS);
+        let mut options = Self {
+            resume: None,
+            model: None,
+            system_file: None,
+            home,
+            delay: Duration::from_millis(delay),
+            talk: false,
+        };
         let mut args = args.into_iter();
         while let Some(flag) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("`{flag}` needs a value"));
@@ -140,7 +160,13 @@ struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    fn new(options: Options, stop: Stop, answers: Answers, stdout: &'a mut dyn Write, stderr: &'a mut dyn Write) -> Self {
+    fn new(
+        options: Options,
+        stop: Stop,
+        answers: Answers,
+        stdout: &'a mut dyn Write,
+        stderr: &'a mut dyn Write,
+    ) -> Self {
         Self { options, stop, answers, stdout, stderr, told: 0 }
     }
 
@@ -153,8 +179,12 @@ impl<'a> Agent<'a> {
         match ended {
             Ok(()) => self.say(&json!({"type": "done"})).map(|()| 0),
             Err(Halt::Interrupted) => self.say(&json!({"type": "interrupted"})).map(|()| 130),
-            Err(Halt::Failed { kind, message }) => self.say(&json!({"type": "error", "kind": kind, "message": message})).map(|()| 1),
-            Err(Halt::Crashed) => writeln!(self.stderr, "demo-agent: crashed, as asked").map(|()| 101),
+            Err(Halt::Failed { kind, message }) => {
+                self.say(&json!({"type": "error", "kind": kind, "message": message})).map(|()| 1)
+            }
+            Err(Halt::Crashed) => {
+                writeln!(self.stderr, "demo-agent: crashed, as asked").map(|()| 101)
+            }
             Err(Halt::Broken(error)) => Err(error),
         }
     }
@@ -173,7 +203,10 @@ impl<'a> Agent<'a> {
             },
         };
         fs::create_dir_all(&home)?;
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(home.join(format!("{id}.jsonl")))?;
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(home.join(format!("{id}.jsonl")))?;
         file.write_all(format!("{}\n", Value::from(prompt.trim())).as_bytes())?;
         self.say(&json!({"type": "hello", "session": id, "model": self.options.model}))?;
         Ok(history)
@@ -211,7 +244,9 @@ fn read_session(home: &Path, id: &str) -> io::Result<Option<Vec<String>>> {
         return Ok(None);
     }
     match fs::read_to_string(home.join(format!("{id}.jsonl"))) {
-        Ok(text) => Ok(Some(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())),
+        Ok(text) => {
+            Ok(Some(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -50,10 +50,17 @@ impl std::str::FromStr for Lane {
             return Ok(Self::Console);
         }
         let (kind, name) = text.split_once(':').ok_or_else(|| format!("{text:?} is not a lane"))?;
-        let named =
-            |make: fn(String) -> Self| if name.is_empty() { Err(format!("{text:?} has no name")) } else { Ok(make(name.to_owned())) };
+        let named = |make: fn(String) -> Self| {
+            if name.is_empty() {
+                Err(format!("{text:?} has no name"))
+            } else {
+                Ok(make(name.to_owned()))
+            }
+        };
         match kind {
-            "channel" => name.parse().map(Self::Channel).map_err(|_| format!("{name:?} is not a channel id")),
+            "channel" => {
+                name.parse().map(Self::Channel).map_err(|_| format!("{name:?} is not a channel id"))
+            }
             "heartbeat" => named(Self::Heartbeat),
             "cron" => named(Self::Cron),
             "hook" => named(Self::Hook),
@@ -109,7 +116,8 @@ pub enum Origin {
     },
 }
 
-/// The token of a slash command: good for its own message, for fifteen minutes. Not shown by `Debug`.
+/// The token of a slash command: good for its own message, for fifteen minutes. Not shown by
+/// `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pass(pub String);
@@ -183,8 +191,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether it is about one life of the gateway: the next one does not take it up again. What has a key happens once in
-    /// all lives, as the instructions of the first start do.
+    /// Whether it is about one life of the gateway: the next one does not take it up again. What
+    /// has a key happens once in all lives, as the instructions of the first start do.
     #[must_use]
     pub fn of_one_life(&self) -> bool {
         matches!(self.lane, Lane::Hook(_)) && self.key.is_none()
@@ -206,13 +214,15 @@ pub struct NewEvent {
     pub asker: Option<u64>,
     /// See [`Event::prompt`].
     pub prompt: String,
-    /// The channel that the lane's thread belongs to, whose settings hold where the thread has none.
+    /// The channel that the lane's thread belongs to, whose settings hold where the thread has
+    /// none.
     pub parent: Option<u64>,
     /// Files that came with the prompt, or with what it replies to or forwards.
     pub attached: Vec<Attached>,
     /// What the prompt replies to or forwards.
     pub quoted: Option<Quoted>,
-    /// What is the same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is not taken.
+    /// What is the same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second
+    /// one is not taken.
     pub key: Option<String>,
     /// A thread is opened first, and it is answered there. Until then it waits in no lane.
     pub opens_thread: bool,
@@ -244,8 +254,35 @@ impl NewEvent {
     /// Returns it as it was accepted.
     #[must_use]
     pub fn accepted(self, sequence: Sequence, accepted_ms: i64) -> Event {
-        let Self { kind, lane, origin, author, asker, prompt, parent, attached, quoted, key, opens_thread, missed: _ } = self;
-        Event { sequence, accepted_ms, kind, lane, origin, author, asker, prompt, parent, attached, quoted, key, opens_thread }
+        let Self {
+            kind,
+            lane,
+            origin,
+            author,
+            asker,
+            prompt,
+            parent,
+            attached,
+            quoted,
+            key,
+            opens_thread,
+            missed: _,
+        } = self;
+        Event {
+            sequence,
+            accepted_ms,
+            kind,
+            lane,
+            origin,
+            author,
+            asker,
+            prompt,
+            parent,
+            attached,
+            quoted,
+            key,
+            opens_thread,
+        }
     }
 }
 
@@ -255,7 +292,12 @@ mod tests {
 
     #[test]
     fn a_lane_reads_back_what_it_writes() {
-        for lane in [Lane::Console, Lane::Channel(7), Lane::Cron("a:b c".to_owned()), Lane::Webhook("x".to_owned())] {
+        for lane in [
+            Lane::Console,
+            Lane::Channel(7),
+            Lane::Cron("a:b c".to_owned()),
+            Lane::Webhook("x".to_owned()),
+        ] {
             assert_eq!(lane.to_string().parse::<Lane>(), Ok(lane));
         }
         for bad in ["", "channel:x", "cron:", "nonsense:1", "channel"] {

@@ -1,9 +1,12 @@
-//! Every figure the program keeps of itself: names, labels, meanings, and the one way to count each.
+//! Every figure the program keeps of itself: names, labels, meanings, and the one way to count
+//! each.
 //!
-//! The rest of the program calls the functions here where things happen; nobody else names the `metrics` facade. Without a
-//! recorder (`STATUS_ADDRESS` is empty) each call costs next to nothing. Label values are ours or the operator's (names of
-//! backends), never ids and never people's text, so that there are only so many. `docs/operating.md` lists [`FIGURES`];
-//! `architecture::the_documentation_lists_every_figure` compares them, `gateway::status` what is really counted.
+//! The rest of the program calls the functions here where things happen; nobody else names the
+//! `metrics` facade. Without a recorder (`STATUS_ADDRESS` is empty) each call costs next to
+//! nothing. Label values are ours or the operator's (names of backends), never ids and never
+//! people's text, so that there are only so many. `docs/operating.md` lists [`FIGURES`];
+//! `architecture::the_documentation_lists_every_figure` compares them, `gateway::status` what is
+//! really counted.
 
 use std::time::{Duration, Instant};
 
@@ -47,16 +50,25 @@ pub struct Figure {
     pub meaning: &'static str,
 }
 
-const fn f(name: &'static str, kind: Kind, labels: &'static [&'static str], meaning: &'static str) -> Figure {
+const fn f(
+    name: &'static str,
+    kind: Kind,
+    labels: &'static [&'static str],
+    meaning: &'static str,
+) -> Figure {
     Figure { name, kind, labels, meaning }
 }
 
 use Kind::{Counter, Gauge, Histogram};
 
 /// From a syllable to the longest turn.
-const TURN: Kind = Histogram(&[0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_800.0, 3_600.0]);
+const TURN: Kind = Histogram(&[
+    0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_800.0, 3_600.0,
+]);
 /// From a call of nothing to twice the limit of one.
-const CALL: Kind = Histogram(&[0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0]);
+const CALL: Kind = Histogram(&[
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0,
+]);
 
 const EVENTS: &str = "aetheel_events_total";
 const WAIT: &str = "aetheel_event_wait_seconds";
@@ -111,37 +123,92 @@ pub const FIGURES: &[Figure] = &[
     f(OLDEST, Gauge, &[], "Age of the event that waits longest; 0: none does"),
     f(RUNNING, Gauge, &[], "Events whose turns run"),
     f(FIRED, Counter, &["type"], "Ticks of heartbeats and cron jobs that became events"),
-    f(SKIPPED, Counter, &["type", "reason"], "Ticks that did not: `busy` (the one before still ran), `missed` or `refused`"),
+    f(
+        SKIPPED,
+        Counter,
+        &["type", "reason"],
+        "Ticks that did not: `busy` (the one before still ran), `missed` or `refused`",
+    ),
     f(TURNS, Counter, &["backend", "ending"], "Turns by how they ended"),
     f(TURN_SECONDS, TURN, &["backend"], "From the begin of a turn to its end"),
     f(FIRST_TEXT, TURN, &["backend"], "From the begin of a turn to the agent's first text"),
     f(LINKS, Gauge, &[], "Links that are open: agents at work, and those kept warm"),
-    f(KILLS, Counter, &[], "Agents that were killed (SIGKILL), because they did not end by themselves"),
+    f(
+        KILLS,
+        Counter,
+        &[],
+        "Agents that were killed (SIGKILL), because they did not end by themselves",
+    ),
     f(ORPHANS, Counter, &[], "Processes an earlier gateway had left behind, killed at the start"),
     f(TRUNCATED, Counter, &["backend"], "Lines of agents cut at `LINE_LIMIT_BYTES`"),
     f(CALLS, CALL, &["backend"], "Run time of one call into a backend"),
-    f(GUEST_FAILURES, Counter, &["backend", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
+    f(
+        GUEST_FAILURES,
+        Counter,
+        &["backend", "kind"],
+        "Failures of backends: `refused`, `trapped` or `cut-off`",
+    ),
     f(
         UNRECOGNISED,
         Counter,
         &["backend", "agent_version", "generation"],
         "Things agents said that their backend does not know; `docs/drift.md`",
     ),
-    f(LOST, Counter, &["backend", "outcome"], "Replies no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
-    f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to read worse than before: `done`, `failed` or `off` (not rolled back)"),
-    f(RELOADS, Counter, &["result"], "Looks at backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
+    f(
+        LOST,
+        Counter,
+        &["backend", "outcome"],
+        "Replies no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`",
+    ),
+    f(
+        ROLLBACKS,
+        Counter,
+        &["backend", "result"],
+        "Backends found to read worse than before: `done`, `failed` or `off` (not rolled back)",
+    ),
+    f(
+        RELOADS,
+        Counter,
+        &["result"],
+        "Looks at backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`",
+    ),
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
-    f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
+    f(
+        QUESTIONS,
+        Counter,
+        &["outcome"],
+        "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`",
+    ),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
     f(CONNECTED, Gauge, &[], "1 while Discord's gateway is connected"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
     f(REQUESTS, Counter, &["status"], "Answers of Discord by HTTP status; `none`: no answer came"),
-    f(INVALID, Gauge, &[], "Answers of 401, 403 and 429 in the last ten minutes; Discord bans at 10,000"),
-    f(MESSAGES, Counter, &["stage", "how"], "Messages of answers: `draft` or `final`, a `post` or an `edit`"),
+    f(
+        INVALID,
+        Gauge,
+        &[],
+        "Answers of 401, 403 and 429 in the last ten minutes; Discord bans at 10,000",
+    ),
+    f(
+        MESSAGES,
+        Counter,
+        &["stage", "how"],
+        "Messages of answers: `draft` or `final`, a `post` or an `edit`",
+    ),
     f(SEND_FAILURES, Counter, &[], "Answers that could not be sent to Discord"),
-    f(WEBHOOKS, Counter, &["webhook", "status"], "Calls of webhooks by HTTP status; `-`: no such webhook"),
-    f(HEARTBEAT_AGE, Gauge, &[], "Since a sign of life came through intake, queue and reply; above 60 prompts may not come through either"),
+    f(
+        WEBHOOKS,
+        Counter,
+        &["webhook", "status"],
+        "Calls of webhooks by HTTP status; `-`: no such webhook",
+    ),
+    f(
+        HEARTBEAT_AGE,
+        Gauge,
+        &[],
+        "Since a sign of life came through intake, queue and reply; above 60 prompts may not come through either",
+    ),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
     f(RECORDING_CUT, Counter, &[], "Bytes not recorded because there was no room for them"),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
@@ -151,7 +218,8 @@ pub const FIGURES: &[Figure] = &[
     f(BUILD, Gauge, &["version"], "1, with the version that runs"),
 ];
 
-/// Tells the recorder what there is, and counters without labels that they are at zero. Call it once there is one.
+/// Tells the recorder what there is, and counters without labels that they are at zero. Call it
+/// once there is one.
 pub fn describe() {
     for figure in FIGURES {
         let Figure { name, meaning, .. } = *figure;
@@ -238,11 +306,13 @@ pub fn first_text(backend: &str, after: Duration) {
 
 /// An agent of this version said what this load of its backend does not know.
 pub fn unrecognised(backend: &str, agent_version: &str, generation: &str) {
-    let (backend, agent_version, generation) = (backend.to_owned(), agent_version.to_owned(), generation.to_owned());
+    let (backend, agent_version, generation) =
+        (backend.to_owned(), agent_version.to_owned(), generation.to_owned());
     counter!(UNRECOGNISED, "backend" => backend, "agent_version" => agent_version, "generation" => generation).increment(1);
 }
 
-/// A reply could not be read, or something became of one that could not; `outcome` is the word of its state.
+/// A reply could not be read, or something became of one that could not; `outcome` is the word of
+/// its state.
 pub fn lost_reply(backend: &str, outcome: &'static str) {
     counter!(LOST, "backend" => backend.to_owned(), "outcome" => outcome).increment(1);
 }
@@ -269,7 +339,8 @@ pub fn orphans_killed(count: usize) {
     counter!(ORPHANS).increment(count as u64);
 }
 
-/// Measures the calls into one guest; made once a guest, because a call may be shorter than finding the figure.
+/// Measures the calls into one guest; made once a guest, because a call may be shorter than finding
+/// the figure.
 pub struct Calls(metrics::Histogram);
 
 impl Calls {
@@ -393,7 +464,11 @@ mod tests {
     #[test]
     fn names_end_in_their_unit_and_stand_there_once() {
         for (at, figure) in FIGURES.iter().enumerate() {
-            assert!(FIGURES[..at].iter().all(|other| other.name != figure.name), "{} stands there twice", figure.name);
+            assert!(
+                FIGURES[..at].iter().all(|other| other.name != figure.name),
+                "{} stands there twice",
+                figure.name
+            );
             match figure.kind {
                 Counter => assert!(figure.name.ends_with("_total"), "{}", figure.name),
                 Histogram(buckets) => {

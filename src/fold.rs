@@ -1,11 +1,15 @@
 //! Folding agent-events into what a person should see at this moment.
 //!
-//! [`Transcript`] is the state of one turn as told so far. It owns no I/O and no clock, and how events were batched
-//! never changes it. Taking an event in costs as much as the event is long, however many came before it.
+//! [`Transcript`] is the state of one turn as told so far. It owns no I/O and no clock, and how
+//! events were batched never changes it. Taking an event in costs as much as the event is long,
+//! however many came before it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::agent::{Artifact, EventKind, PlanEntry, Quota, Task, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised, Usage};
+use crate::agent::{
+    Artifact, EventKind, PlanEntry, Quota, Task, Text, ToolEnd, ToolStart, ToolStatus,
+    Unrecognised, Usage,
+};
 
 /// Artifacts of one turn that are kept.
 const ARTIFACTS: usize = 10;
@@ -46,7 +50,9 @@ impl Transcript {
     pub fn apply(&mut self, event: &EventKind) {
         match event {
             // A sub-agent's words are no part of the answer.
-            EventKind::Text(text) | EventKind::Thinking(text) if text.parent.is_some() => self.retry = None,
+            EventKind::Text(text) | EventKind::Thinking(text) if text.parent.is_some() => {
+                self.retry = None
+            }
             EventKind::Text(text) => {
                 self.retry = None;
                 fold_text(&mut self.text, text);
@@ -78,13 +84,21 @@ impl Transcript {
                 self.unknown_last = true;
                 *self.unrecognised.entry(what.clone()).or_default() += 1;
             }
-            EventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => self.artifacts.push(artifact.clone()),
-            EventKind::Task(task) => match self.tasks.iter_mut().find(|known| known.id == task.id) {
-                Some(known) => known.clone_from(task),
-                None => self.tasks.push(task.clone()),
-            },
+            EventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => {
+                self.artifacts.push(artifact.clone())
+            }
+            EventKind::Task(task) => {
+                match self.tasks.iter_mut().find(|known| known.id == task.id) {
+                    Some(known) => known.clone_from(task),
+                    None => self.tasks.push(task.clone()),
+                }
+            }
             EventKind::Quota(quota) => self.quota.clone_from(quota),
-            EventKind::ToolOutput(_) | EventKind::Artifact(_) | EventKind::Mode(_) | EventKind::Title(_) | EventKind::Raw(_) => {}
+            EventKind::ToolOutput(_)
+            | EventKind::Artifact(_)
+            | EventKind::Mode(_)
+            | EventKind::Title(_)
+            | EventKind::Raw(_) => {}
         }
     }
 
@@ -105,7 +119,8 @@ impl Transcript {
     /// Whether text came, and nothing of it can be seen.
     #[must_use]
     pub fn is_blank(&self) -> bool {
-        self.text.values().any(|part| !part.is_empty()) && self.text.values().all(|part| part.trim().is_empty())
+        self.text.values().any(|part| !part.is_empty())
+            && self.text.values().all(|part| part.trim().is_empty())
     }
 
     /// The thinking so far.
@@ -173,7 +188,8 @@ impl Transcript {
         self.retry.as_deref()
     }
 
-    /// Whether the last thing told, tools and unknown things alone counted, was unknown: what the agent said after its tools.
+    /// Whether the last thing told, tools and unknown things alone counted, was unknown: what the
+    /// agent said after its tools.
     #[must_use]
     pub fn ends_unknown(&self) -> bool {
         self.unknown_last
@@ -245,7 +261,10 @@ mod tests {
         transcript.apply(&EventKind::ToolStart(start.clone()));
         start.title = "ls".to_owned();
         transcript.apply(&EventKind::ToolStart(start));
-        assert_eq!(transcript.open_tools().map(|tool| tool.start.id.as_str()).collect::<Vec<_>>(), ["t1"]);
+        assert_eq!(
+            transcript.open_tools().map(|tool| tool.start.id.as_str()).collect::<Vec<_>>(),
+            ["t1"]
+        );
         assert_eq!(transcript.tools()[0].start.title, "ls");
     }
 }

@@ -1,4 +1,5 @@
-//! How messages are told apart on a pipe: by lines, or by a header before each, as language servers have it. Pure.
+//! How messages are told apart on a pipe: by lines, or by a header before each, as language servers
+//! have it. Pure.
 
 use crate::agent::descriptor::Framing;
 use crate::lines::{FramedLine, LineSplitter};
@@ -55,8 +56,8 @@ pub fn framed(framing: Framing, message: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Cuts bytes into messages that each have a `Content-Length` before them. A line before a message that is no header is a message of
-/// its own: agents print what nobody expects there.
+/// Cuts bytes into messages that each have a `Content-Length` before them. A line before a message
+/// that is no header is a message of its own: agents print what nobody expects there.
 #[derive(Debug)]
 pub struct MessageSplitter {
     limit: usize,
@@ -108,7 +109,8 @@ impl MessageSplitter {
     /// Takes a line before a message; returns it where it is none that belongs there.
     fn header(&mut self, line: FramedLine) -> Option<FramedLine> {
         if line.text.is_empty() {
-            self.body = self.length.take().map(|left| Body { left, begun: Vec::new(), dropped: false });
+            self.body =
+                self.length.take().map(|left| Body { left, begun: Vec::new(), dropped: false });
             // Of no bytes: there is nothing to wait for.
             return self.body.take_if(|body| body.left == 0).map(|body| body.told(false));
         }
@@ -128,7 +130,10 @@ impl MessageSplitter {
 
 impl Body {
     fn told(self, cut: bool) -> FramedLine {
-        FramedLine { text: String::from_utf8_lossy(&self.begun).into_owned(), truncated: self.dropped || cut }
+        FramedLine {
+            text: String::from_utf8_lossy(&self.begun).into_owned(),
+            truncated: self.dropped || cut,
+        }
     }
 }
 
@@ -150,23 +155,39 @@ mod tests {
 
     #[test]
     fn messages_have_their_length_before_them_and_may_hold_line_breaks() {
-        let said = b"Content-Length: 4\r\n\r\n{\n }content-length:2\nContent-Type: x; charset=utf-8\n\n[]";
+        let said =
+            b"Content-Length: 4\r\n\r\n{\n }content-length:2\nContent-Type: x; charset=utf-8\n\n[]";
         assert_eq!(messages(100, &[said]), [("{\n }".to_owned(), false), ("[]".to_owned(), false)]);
         assert_eq!(framed(Framing::ContentLength, b"{}".to_vec()), b"Content-Length: 2\r\n\r\n{}");
-        assert_eq!((framed(Framing::ContentLength, vec![]), framed(Framing::Lines, b"x".to_vec())), (vec![], b"x".to_vec()));
+        assert_eq!(
+            (framed(Framing::ContentLength, vec![]), framed(Framing::Lines, b"x".to_vec())),
+            (vec![], b"x".to_vec())
+        );
     }
 
     #[test]
     fn what_is_no_message_or_cut_off_or_too_long_is_told_as_such() {
         let told = |said: &str| messages(4, &[said.as_bytes()]);
-        assert_eq!(told("warning: x\nContent-Length: 2\n\n{}"), [("warning: x".to_owned(), false), ("{}".to_owned(), false)]);
-        assert_eq!(told("Content-Length: 6\n\n123456Content-Length: 1\n\n7"), [("1234".to_owned(), true), ("7".to_owned(), false)]);
+        assert_eq!(
+            told("warning: x\nContent-Length: 2\n\n{}"),
+            [("warning: x".to_owned(), false), ("{}".to_owned(), false)]
+        );
+        assert_eq!(
+            told("Content-Length: 6\n\n123456Content-Length: 1\n\n7"),
+            [("1234".to_owned(), true), ("7".to_owned(), false)]
+        );
         assert_eq!(told("Content-Length: 9\n\n12"), [("12".to_owned(), true)]);
         assert_eq!(
             told("Content-Length: 99999999999999999999999\n\n12"),
-            [("Content-Length: 99999999999999999999999".to_owned(), false), ("12".to_owned(), false),]
+            [
+                ("Content-Length: 99999999999999999999999".to_owned(), false),
+                ("12".to_owned(), false),
+            ]
         );
-        assert_eq!(told("\n\nContent-Length: 0\n\nContent-Length: 1\n\nx"), [(String::new(), false), ("x".to_owned(), false)]);
+        assert_eq!(
+            told("\n\nContent-Length: 0\n\nContent-Length: 1\n\nx"),
+            [(String::new(), false), ("x".to_owned(), false)]
+        );
     }
 
     proptest! {

@@ -1,7 +1,8 @@
-//! Aetheel lets people in Discord work with coding agents through backends that are replaced while it runs.
+//! Aetheel lets people in Discord work with coding agents through backends that are replaced while
+//! it runs.
 //!
-//! Modules stand in layers; a lower one never imports a higher one, adapters never import each other
-//! (`tests/architecture.rs` keeps it so):
+//! Modules stand in layers; a lower one never imports a higher one, adapters never import each
+//! other (`tests/architecture.rs` keeps it so):
 //!
 //! | layer | modules |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Cutting a stream of bytes into lines. Pure: no I/O, and how the bytes were cut never changes the lines.
+//! Cutting a stream of bytes into lines. Pure: no I/O, and how the bytes were cut never changes the
+//! lines.
 //!
 //! Pinned by `any_split_of_the_bytes_gives_the_same_lines`.
 
@@ -16,7 +17,8 @@ pub struct FramedLine {
 pub struct LineSplitter {
     /// Bytes of a line that are kept.
     limit: usize,
-    /// The line so far: its first `limit + 1` bytes, the one more for a `\r` that belongs to the terminator.
+    /// The line so far: its first `limit + 1` bytes, the one more for a `\r` that belongs to the
+    /// terminator.
     begun: Vec<u8>,
     /// Bytes of the line beyond those.
     dropped: bool,
@@ -74,11 +76,15 @@ impl LineSplitter {
 
     fn cut(&self, content: &[u8], dropped: bool) -> FramedLine {
         if content.len() <= self.limit && !dropped {
-            return FramedLine { text: String::from_utf8_lossy(content).into_owned(), truncated: false };
+            return FramedLine {
+                text: String::from_utf8_lossy(content).into_owned(),
+                truncated: false,
+            };
         }
         let mut head = &content[..self.limit.min(content.len())];
         // Our cut, not the program, may have broken the last character: it goes.
-        if let Some(last) = head.utf8_chunks().last().filter(|chunk| is_beginning(chunk.invalid())) {
+        if let Some(last) = head.utf8_chunks().last().filter(|chunk| is_beginning(chunk.invalid()))
+        {
             head = &head[..head.len() - last.invalid().len()];
         }
         FramedLine { text: String::from_utf8_lossy(head).into_owned(), truncated: true }
@@ -87,7 +93,9 @@ impl LineSplitter {
 
 /// Whether the bytes begin a character and only lack its end.
 fn is_beginning(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    !bytes.is_empty()
+        && std::str::from_utf8(bytes)
+            .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
 
 #[cfg(test)]
@@ -116,7 +124,9 @@ mod tests {
             let mut end = piece.len().min(limit);
             let truncated = end < piece.len();
             if truncated {
-                end = (end.saturating_sub(3)..end).find(|at| is_beginning(&piece[*at..end])).unwrap_or(end);
+                end = (end.saturating_sub(3)..end)
+                    .find(|at| is_beginning(&piece[*at..end]))
+                    .unwrap_or(end);
             }
             (String::from_utf8_lossy(&piece[..end]).into_owned(), truncated)
         })
@@ -125,7 +135,8 @@ mod tests {
 
     #[test]
     fn both_terminators_empty_lines_and_an_unterminated_end_are_understood() {
-        let wanted = [("a", false), ("", false), ("b\rc", false), ("d\r", false)].map(|(text, cut)| (text.to_owned(), cut));
+        let wanted = [("a", false), ("", false), ("b\rc", false), ("d\r", false)]
+            .map(|(text, cut)| (text.to_owned(), cut));
         assert_eq!(lines(10, &[b"a\r\n\nb\rc\r\nd\r"]), wanted);
         assert_eq!(lines(10, &[b""]), []);
         assert_eq!(lines(10, &[b"a\r", b"\n"]), [("a".to_owned(), false)]);
@@ -133,15 +144,24 @@ mod tests {
 
     #[test]
     fn a_line_as_long_as_the_limit_is_whole_and_one_byte_more_is_cut() {
-        assert_eq!(lines(4, &[b"abcd\r\nabcd\nabcde\nabcd"]).iter().map(|line| line.1).collect::<Vec<_>>(), [false, false, true, false]);
-        assert_eq!(lines(4, &[b"abcd\r", b"\nabcd", b"e\r\n"]), [("abcd".to_owned(), false), ("abcd".to_owned(), true)]);
+        assert_eq!(
+            lines(4, &[b"abcd\r\nabcd\nabcde\nabcd"]).iter().map(|line| line.1).collect::<Vec<_>>(),
+            [false, false, true, false]
+        );
+        assert_eq!(
+            lines(4, &[b"abcd\r", b"\nabcd", b"e\r\n"]),
+            [("abcd".to_owned(), false), ("abcd".to_owned(), true)]
+        );
     }
 
     #[test]
     fn a_character_cut_between_reads_is_whole_and_one_cut_by_the_limit_is_dropped() {
         assert_eq!(lines(10, &[b"\xe6\xbc", b"\xa2\n"]), [("漢".to_owned(), false)]);
         assert_eq!(lines(5, &["漢字漢".as_bytes()]), [("漢".to_owned(), true)]);
-        assert_eq!(lines(10, &[b"a\xffb\n\xe6\xbc"]), [("a\u{fffd}b".to_owned(), false), ("\u{fffd}".to_owned(), false)]);
+        assert_eq!(
+            lines(10, &[b"a\xffb\n\xe6\xbc"]),
+            [("a\u{fffd}b".to_owned(), false), ("\u{fffd}".to_owned(), false)]
+        );
     }
 
     #[test]

@@ -12,7 +12,10 @@ fn main() -> ExitCode {
         Err(error) => {
             let wrong = error.use_stderr();
             if wrong && std::env::var("LOG_FORMAT").is_ok_and(|form| form.trim() == "json") {
-                let line = aetheel::telemetry::fault_line(LogFormat::Json, error.render().to_string().trim_end());
+                let line = aetheel::telemetry::fault_line(
+                    LogFormat::Json,
+                    error.render().to_string().trim_end(),
+                );
                 let _ = std::io::stderr().write_all(line.as_bytes());
             } else {
                 // Nothing is left to say when the terminal is gone.

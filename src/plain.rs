@@ -1,16 +1,19 @@
-//! Text from programs and people as plain text: nothing in it moves a cursor, hides, or reorders what is read.
+//! Text from programs and people as plain text: nothing in it moves a cursor, hides, or reorders
+//! what is read.
 //!
 //! Pure. Pinned by `nothing_below_a_space_is_left_but_line_breaks_and_tabs`.
 
 use std::borrow::Cow;
 
-/// Returns the text without control characters, terminal sequences and invisible or reordering format characters.
+/// Returns the text without control characters, terminal sequences and invisible or reordering
+/// format characters.
 ///
-/// Removed are C0 and C1 controls except `\n` and `\t`, CSI, OSC, DCS and the other sequences of ECMA-48, bidirectional
-/// marks, overrides and isolates, and zero-width characters. A carriage return becomes a line break (so that the steps
-/// of a progress bar stay apart), together with a following `\n` one. A string sequence that is not ended ends with
-/// its line, so that it cannot hide what follows. The joiners U+200C and U+200D stay: emoji and several scripts are
-/// written with them. Borrows when there is nothing to remove.
+/// Removed are C0 and C1 controls except `\n` and `\t`, CSI, OSC, DCS and the other sequences of
+/// ECMA-48, bidirectional marks, overrides and isolates, and zero-width characters. A carriage
+/// return becomes a line break (so that the steps of a progress bar stay apart), together with a
+/// following `\n` one. A string sequence that is not ended ends with its line, so that it cannot
+/// hide what follows. The joiners U+200C and U+200D stay: emoji and several scripts are written
+/// with them. Borrows when there is nothing to remove.
 #[must_use]
 pub fn clean_text(text: &str) -> Cow<'_, str> {
     Cleaner::default().clean(text)
@@ -26,7 +29,8 @@ pub fn one_line(text: &str) -> String {
 #[must_use]
 pub fn short_line(text: &str, most: usize) -> String {
     // What is cut off anyway needs no cleaning.
-    let head = text.char_indices().nth(most.saturating_mul(8)).map_or(text, |(end, _)| &text[..end]);
+    let head =
+        text.char_indices().nth(most.saturating_mul(8)).map_or(text, |(end, _)| &text[..end]);
     let line = one_line(head);
     if head.len() < text.len() && line.chars().count() <= most {
         return cut(&format!("{line} …"), most).into_owned();
@@ -34,7 +38,8 @@ pub fn short_line(text: &str, most: usize) -> String {
     cut(&line, most).into_owned()
 }
 
-/// Returns the first `most` characters of a text; the last of them is `…` where something is left out.
+/// Returns the first `most` characters of a text; the last of them is `…` where something is left
+/// out.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.char_indices().nth(most).is_none() {
@@ -127,14 +132,22 @@ fn is_plain(c: char) -> bool {
     match c {
         '\n' | '\t' => true,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
-        // Marks, overrides and isolates that reorder; zero-width space, word joiner and invisible operators; byte order mark.
-        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => false,
+        // Marks, overrides and isolates that reorder; zero-width space, word joiner and invisible
+        // operators; byte order mark.
+        '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => false,
         _ => true,
     }
 }
 
-/// Returns the text as a line of a log: what [`clean_text`] removes, and line breaks, are written out, in the way of JSON.
-/// `coloured` leaves sequences that only colour, as the log itself writes them to a terminal.
+/// Returns the text as a line of a log: what [`clean_text`] removes, and line breaks, are written
+/// out, in the way of JSON. `coloured` leaves sequences that only colour, as the log itself writes
+/// them to a terminal.
 #[must_use]
 pub fn escaped(text: &str, coloured: bool) -> Cow<'_, str> {
     let passes = |c: char| is_plain(c) && c != '\n';
@@ -154,9 +167,13 @@ pub fn escaped(text: &str, coloured: bool) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// The length of a sequence at the beginning of a text that sets one colour or weight and hides nothing; 0: there is none.
+/// The length of a sequence at the beginning of a text that sets one colour or weight and hides
+/// nothing; 0: there is none.
 fn colour(text: &str) -> usize {
-    let code = text.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')).map_or("", |(code, _)| code);
+    let code = text
+        .strip_prefix("\u{1b}[")
+        .and_then(|rest| rest.split_once('m'))
+        .map_or("", |(code, _)| code);
     match code.parse::<u8>() {
         Ok(0..=4 | 22..=24 | 30..=37 | 39 | 90..=97) => code.len() + 3,
         _ => 0,

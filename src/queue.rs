@@ -1,12 +1,13 @@
 //! The queue: which event runs next, and which is refused.
 //!
-//! Owns order, lanes, slots and depth. It has no clock, no I/O and no locks: whoever owns it passes the time in, calls
-//! [`Queue::next`] after every [`Queue::accept`] and [`Queue::finish`] until it returns nothing, and runs what comes
-//! out. With one slot it is the fully sequential queue of the requirement texts.
+//! Owns order, lanes, slots and depth. It has no clock, no I/O and no locks: whoever owns it passes
+//! the time in, calls [`Queue::next`] after every [`Queue::accept`] and [`Queue::finish`] until it
+//! returns nothing, and runs what comes out. With one slot it is the fully sequential queue of the
+//! requirement texts.
 //!
-//! An event that could start at once holds its slot already and does not count as waiting, so that what is accepted and
-//! refused does not depend on how soon `next` is called. `tests::every_answer_is_that_of_the_naive_model` pins all of
-//! this over random histories.
+//! An event that could start at once holds its slot already and does not count as waiting, so that
+//! what is accepted and refused does not depend on how soon `next` is called.
+//! `tests::every_answer_is_that_of_the_naive_model` pins all of this over random histories.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,7 +27,11 @@ pub struct Limits {
 
 impl From<&Config> for Limits {
     fn from(config: &Config) -> Self {
-        Self { max_concurrent: config.max_concurrent_queries, max_depth: config.max_queue_depth, busy_policy: config.busy_policy }
+        Self {
+            max_concurrent: config.max_concurrent_queries,
+            max_depth: config.max_queue_depth,
+            busy_policy: config.busy_policy,
+        }
     }
 }
 
@@ -57,7 +62,8 @@ struct LaneState {
     waiting: BTreeSet<Sequence>,
 }
 
-/// The state of the queue. Every operation costs at most the logarithm of what waits, unless it says otherwise.
+/// The state of the queue. Every operation costs at most the logarithm of what waits, unless it
+/// says otherwise.
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
@@ -90,12 +96,14 @@ impl Queue {
         }
     }
 
-    /// Takes an event in and returns it with its sequence number (from 1 up) and `now_ms`, milliseconds since 1970.
+    /// Takes an event in and returns it with its sequence number (from 1 up) and `now_ms`,
+    /// milliseconds since 1970.
     ///
     /// An event that could start at once is never refused while the queue is open.
     ///
     /// # Errors
-    /// [`Rejection`]; the queue is unchanged and no sequence number is used up. `Busy` comes before `Full`.
+    /// [`Rejection`]; the queue is unchanged and no sequence number is used up. `Busy` comes before
+    /// `Full`.
     pub fn accept(&mut self, event: NewEvent, now_ms: i64) -> Result<Event, Rejection> {
         let idle_lane = self.examine(&event)?;
         let event = self.number(event, now_ms);
@@ -107,8 +115,8 @@ impl Queue {
         Ok(event)
     }
 
-    /// Takes an event in like [`Queue::accept`], for which something has to be done before it waits in a lane. It counts
-    /// as waiting, and nothing hands it out before [`Queue::release`].
+    /// Takes an event in like [`Queue::accept`], for which something has to be done before it waits
+    /// in a lane. It counts as waiting, and nothing hands it out before [`Queue::release`].
     ///
     /// # Errors
     /// [`Rejection`], as for an event that waits.
@@ -125,7 +133,8 @@ impl Queue {
         self.held.insert(event.sequence, event);
     }
 
-    /// Lets a held event, as it is now, wait in its lane under its number. False: it is held no longer.
+    /// Lets a held event, as it is now, wait in its lane under its number. False: it is held no
+    /// longer.
     pub fn release(&mut self, event: Event) -> bool {
         let held = self.held.remove(&event.sequence).is_some();
         if held {
@@ -149,7 +158,10 @@ impl Queue {
         let slots = self.limits.max_concurrent;
         let taken = self.running.len() + self.ready.len() >= slots;
         if taken || !idle_lane {
-            if idle_lane && event.kind == EventKind::Message && self.limits.busy_policy == BusyPolicy::Reject {
+            if idle_lane
+                && event.kind == EventKind::Message
+                && self.limits.busy_policy == BusyPolicy::Reject
+            {
                 return Err(Rejection::Busy { slots });
             }
             let depth = self.depth();
@@ -171,8 +183,9 @@ impl Queue {
         self.last = self.last.max(last);
     }
 
-    /// Takes an event back in that was accepted before, under its own number: it comes before younger ones of its lane. It
-    /// is never refused, whatever the limits and also while the queue is closed.
+    /// Takes an event back in that was accepted before, under its own number: it comes before
+    /// younger ones of its lane. It is never refused, whatever the limits and also while the queue
+    /// is closed.
     pub fn restore(&mut self, event: Event) {
         let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
         self.last = self.last.max(sequence);
@@ -186,14 +199,16 @@ impl Queue {
         self.waiting.insert(sequence, event);
     }
 
-    /// Takes a new event in that is refused by no limit, also while the queue is closed: it waits its turn and costs no agent.
+    /// Takes a new event in that is refused by no limit, also while the queue is closed: it waits
+    /// its turn and costs no agent.
     pub fn admit(&mut self, event: NewEvent, now_ms: i64) -> Event {
         let event = event.accepted(self.last + 1, now_ms);
         self.restore(event.clone());
         event
     }
 
-    /// Takes a new event in that nothing keeps, under a number beyond those of all others: it uses none of theirs up.
+    /// Takes a new event in that nothing keeps, under a number beyond those of all others: it uses
+    /// none of theirs up.
     pub fn admit_aside(&mut self, event: NewEvent, now_ms: i64) -> Event {
         self.aside += 1;
         let (last, event) = (self.last, event.accepted(ASIDE + self.aside, now_ms));
@@ -202,7 +217,8 @@ impl Queue {
         event
     }
 
-    /// Hands out the oldest event whose lane is free, while a slot is free. It holds both until [`Queue::finish`].
+    /// Hands out the oldest event whose lane is free, while a slot is free. It holds both until
+    /// [`Queue::finish`].
     ///
     /// Not an iterator: what it returns depends on what was finished in between.
     #[allow(clippy::should_implement_trait)]
@@ -212,7 +228,8 @@ impl Queue {
         }
         let sequence = self.ready.pop_first()?;
         let event = self.waiting.remove(&sequence).expect("what is ready waits");
-        let lane = self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
+        let lane =
+            self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
         lane.waiting.remove(&sequence);
         lane.running = Some(sequence);
         self.running.insert(sequence, event.lane.clone());
@@ -238,7 +255,8 @@ impl Queue {
             return Some(event);
         }
         let event = self.waiting.remove(&sequence)?;
-        let state = self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
+        let state =
+            self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
         state.waiting.remove(&sequence);
         let was_ready = self.ready.remove(&sequence);
         match state.waiting.first() {
@@ -256,27 +274,41 @@ impl Queue {
     /// Finds a waiting event by its key. Costs as much as there is waiting.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<Sequence> {
-        self.waiting.values().find(|event| event.key.as_deref() == Some(key)).map(|event| event.sequence)
+        self.waiting
+            .values()
+            .find(|event| event.key.as_deref() == Some(key))
+            .map(|event| event.sequence)
     }
 
-    /// Changes the prompt of a waiting event, which keeps its place. Returns the event as it is now; none when it is not
-    /// waiting (any more).
+    /// Changes the prompt of a waiting event, which keeps its place. Returns the event as it is
+    /// now; none when it is not waiting (any more).
     pub fn amend(&mut self, sequence: Sequence, prompt: &str) -> Option<&Event> {
         let event = self.waiting.get_mut(&sequence)?;
         prompt.clone_into(&mut event.prompt);
         Some(event)
     }
 
-    /// Takes everything out that waits in a lane, oldest first, and what is held that would; not what opens a thread of its
-    /// own. What runs there goes on.
+    /// Takes everything out that waits in a lane, oldest first, and what is held that would; not
+    /// what opens a thread of its own. What runs there goes on.
     pub fn cancel_waiting(&mut self, lane: &Lane) -> Vec<Event> {
-        let mut waiting: Vec<Sequence> = self.lanes.get(lane).into_iter().flat_map(|state| state.waiting.iter().copied()).collect();
-        waiting.extend(self.held.values().filter(|event| event.lane == *lane && !event.opens_thread).map(|event| event.sequence));
+        let mut waiting: Vec<Sequence> = self
+            .lanes
+            .get(lane)
+            .into_iter()
+            .flat_map(|state| state.waiting.iter().copied())
+            .collect();
+        waiting.extend(
+            self.held
+                .values()
+                .filter(|event| event.lane == *lane && !event.opens_thread)
+                .map(|event| event.sequence),
+        );
         waiting.sort_unstable();
         waiting.into_iter().filter_map(|sequence| self.cancel(sequence)).collect()
     }
 
-    /// Stops intake for good. What waits still comes out of [`Queue::next`], or of [`Queue::drain_waiting`].
+    /// Stops intake for good. What waits still comes out of [`Queue::next`], or of
+    /// [`Queue::drain_waiting`].
     ///
     /// Events that belong to the shutdown itself have to be accepted before.
     pub fn close(&mut self) {
@@ -300,7 +332,8 @@ impl Queue {
         std::mem::take(&mut self.waiting).into_values().chain(held.into_values()).collect()
     }
 
-    /// How many events of its lane come before a waiting one, the running one included. None when it is not waiting.
+    /// How many events of its lane come before a waiting one, the running one included. None when
+    /// it is not waiting.
     ///
     /// Costs as much as the answer is large.
     #[must_use]

@@ -7,8 +7,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// Replaces known secret values by `***`.
 ///
-/// Knows the values it was given, nothing else: a secret of fewer than six bytes is not looked for, because it would
-/// blank ordinary words.
+/// Knows the values it was given, nothing else: a secret of fewer than six bytes is not looked for,
+/// because it would blank ordinary words.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     /// None when there is nothing to hide.
@@ -20,31 +20,51 @@ impl Redactor {
     /// Makes one for these values.
     #[must_use]
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
-        let values: Vec<String> =
-            secrets.into_iter().map(|secret| secret.expose_secret().trim().to_owned()).filter(|value| value.len() >= 6).collect();
+        let values: Vec<String> = secrets
+            .into_iter()
+            .map(|secret| secret.expose_secret().trim().to_owned())
+            .filter(|value| value.len() >= 6)
+            .collect();
         if values.is_empty() {
             return Self::default();
         }
-        let secrets = AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(&values).ok();
+        let secrets = AhoCorasick::builder()
+            .match_kind(aho_corasick::MatchKind::LeftmostLongest)
+            .build(&values)
+            .ok();
         Self { secrets, values: values.into_iter().map(SecretString::from).collect() }
     }
 
     /// Returns one that hides these words too, from four letters on.
     #[must_use]
     pub fn and<'a>(&self, words: impl IntoIterator<Item = &'a String>) -> Self {
-        let more = words.into_iter().map(|word| word.trim().to_owned()).filter(|word| word.len() >= 4);
-        let values: Vec<String> = self.values.iter().map(|value| value.expose_secret().to_owned()).chain(more).collect();
-        let secrets = AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(&values).ok();
-        Self { secrets: secrets.filter(|_| !values.is_empty()), values: values.into_iter().map(SecretString::from).collect() }
+        let more =
+            words.into_iter().map(|word| word.trim().to_owned()).filter(|word| word.len() >= 4);
+        let values: Vec<String> =
+            self.values.iter().map(|value| value.expose_secret().to_owned()).chain(more).collect();
+        let secrets = AhoCorasick::builder()
+            .match_kind(aho_corasick::MatchKind::LeftmostLongest)
+            .build(&values)
+            .ok();
+        Self {
+            secrets: secrets.filter(|_| !values.is_empty()),
+            values: values.into_iter().map(SecretString::from).collect(),
+        }
     }
 
-    /// Returns how many bytes at the end of a text may be the beginning of a secret whose rest has not come yet.
+    /// Returns how many bytes at the end of a text may be the beginning of a secret whose rest has
+    /// not come yet.
     #[must_use]
     pub fn unfinished(&self, text: &str) -> usize {
         let begun = |secret: &SecretString| {
             let secret = secret.expose_secret();
             let longest = text.len().min(secret.len() - 1);
-            (1..=longest).rev().find(|length| secret.is_char_boundary(*length) && text.ends_with(&secret[..*length])).unwrap_or(0)
+            (1..=longest)
+                .rev()
+                .find(|length| {
+                    secret.is_char_boundary(*length) && text.ends_with(&secret[..*length])
+                })
+                .unwrap_or(0)
         };
         self.values.iter().map(begun).max().unwrap_or(0)
     }
@@ -68,7 +88,8 @@ mod tests {
 
     #[test]
     fn known_values_are_replaced_and_short_ones_left_alone() {
-        let secrets: Vec<SecretString> = ["sk-canary-1", "sk-canary-12", "abc"].map(|s| s.to_owned().into()).into();
+        let secrets: Vec<SecretString> =
+            ["sk-canary-1", "sk-canary-12", "abc"].map(|s| s.to_owned().into()).into();
         let redactor = Redactor::new(&secrets);
         assert_eq!(redactor.clean("key sk-canary-12, abc".to_owned()), "key ***, abc");
         assert_eq!(Redactor::default().clean("key sk-canary-1".to_owned()), "key sk-canary-1");
@@ -76,9 +97,17 @@ mod tests {
 
     #[test]
     fn a_text_that_ends_in_the_middle_of_a_secret_is_known() {
-        let secrets: Vec<SecretString> = ["sk-canary-1", "schlüssel"].map(|s| s.to_owned().into()).into();
+        let secrets: Vec<SecretString> =
+            ["sk-canary-1", "schlüssel"].map(|s| s.to_owned().into()).into();
         let redactor = Redactor::new(&secrets);
-        let cases = [("key sk-can", 6), ("key s", 1), ("key sk-canary-1", 0), ("sk-can.", 0), ("schlü", 6), ("", 0)];
+        let cases = [
+            ("key sk-can", 6),
+            ("key s", 1),
+            ("key sk-canary-1", 0),
+            ("sk-can.", 0),
+            ("schlü", 6),
+            ("", 0),
+        ];
         for (text, unfinished) in cases {
             assert_eq!(redactor.unfinished(text), unfinished, "{text}");
         }

@@ -1,10 +1,11 @@
 //! Watch over the tasks and threads that the program cannot do without.
 //!
-//! Whatever lives as long as the program is started here, under a name. Its end before the program's own is a fault: the
-//! bot would be deaf in one ear while everything else looks well. `app` waits for it, says which one it was, and leaves, for
-//! the service manager to start the program again. There is one watch a program, as there is one log; nobody is watched
-//! until [`keep`], so that commands and tests that start such tasks need not care. `tests/architecture.rs` keeps others from
-//! starting threads and endless tasks by themselves.
+//! Whatever lives as long as the program is started here, under a name. Its end before the
+//! program's own is a fault: the bot would be deaf in one ear while everything else looks well.
+//! `app` waits for it, says which one it was, and leaves, for the service manager to start the
+//! program again. There is one watch a program, as there is one log; nobody is watched until
+//! [`keep`], so that commands and tests that start such tasks need not care.
+//! `tests/architecture.rs` keeps others from starting threads and endless tasks by themselves.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -83,7 +84,11 @@ impl Vigil {
 
     async fn fallen(&self) -> Fallen {
         let mut state = self.0.subscribe();
-        let fallen = state.wait_for(|state| state.fallen.is_some()).await.ok().and_then(|state| state.fallen);
+        let fallen = state
+            .wait_for(|state| state.fallen.is_some())
+            .await
+            .ok()
+            .and_then(|state| state.fallen);
         match fallen {
             Some(fallen) => fallen,
             None => std::future::pending().await,
@@ -118,7 +123,8 @@ where
     PROGRAM.task(name, false, work)
 }
 
-/// Starts a task that may come to its end, but not by a panic. Must be called within a Tokio runtime.
+/// Starts a task that may come to its end, but not by a panic. Must be called within a Tokio
+/// runtime.
 pub fn errand<F>(name: &'static str, work: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -126,11 +132,15 @@ where
     PROGRAM.task(name, true, work)
 }
 
-/// Starts a thread that lives as long as the program, or as what it works for: only a panic of it is a fault.
+/// Starts a thread that lives as long as the program, or as what it works for: only a panic of it
+/// is a fault.
 ///
 /// # Errors
 /// What the system said.
-pub fn thread(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+pub fn thread(
+    name: &'static str,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
     let post = PROGRAM.post(name, true);
     thread::Builder::new().name(name.to_owned()).spawn(move || {
         let _post = post;

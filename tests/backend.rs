@@ -26,7 +26,11 @@ pub fn limits() -> Limits {
 }
 
 /// A registry over a folder holding these files, with times short enough for tests.
-pub async fn registry(folder: &Path, limits: &Limits, files: &[(&str, &[u8])]) -> (Registry, Vec<LoadReport>) {
+pub async fn registry(
+    folder: &Path,
+    limits: &Limits,
+    files: &[(&str, &[u8])],
+) -> (Registry, Vec<LoadReport>) {
     for (name, bytes) in files {
         std::fs::write(folder.join(name), bytes).unwrap();
     }
@@ -67,8 +71,12 @@ impl Stand {
     /// Over folders that were used before.
     pub async fn over(folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Self {
         let at = folder.path().join("config").display().to_string();
-        let set = |name: &str| settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
-        let config = Config::read(|name| if name == "CONFIG_DIR" { Some(at.clone()) } else { set(name) }).unwrap();
+        let set = |name: &str| {
+            settings.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
+        };
+        let config =
+            Config::read(|name| if name == "CONFIG_DIR" { Some(at.clone()) } else { set(name) })
+                .unwrap();
         let options = RegistryOptions {
             quiet: Duration::from_millis(20),
             rescan: Duration::from_secs(3600),
@@ -76,7 +84,8 @@ impl Stand {
             components: Some(Components::new(&config.config_dir)),
             ..RegistryOptions::new(&folder.path().join("backends"))
         };
-        let (registry, reports) = Registry::start(Engine::new(&config.limits, None).unwrap(), options).await;
+        let (registry, reports) =
+            Registry::start(Engine::new(&config.limits, None).unwrap(), options).await;
         registry.keep();
         let news = registry.subscribe();
         Self { folder, registry, reports, news }
@@ -106,7 +115,11 @@ impl Stand {
     /// The next news of a change.
     pub async fn news(&mut self) -> LoadReport {
         loop {
-            match tokio::time::timeout(Duration::from_secs(30), self.news.recv()).await.expect("news").unwrap() {
+            match tokio::time::timeout(Duration::from_secs(30), self.news.recv())
+                .await
+                .expect("news")
+                .unwrap()
+            {
                 LoadReport::Unchanged { .. } => {}
                 report => return report,
             }
@@ -116,8 +129,16 @@ impl Stand {
     /// Waits until a backend serves with this version.
     pub async fn serves(&self, name: &str, version: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while self.registry.component(name).is_none_or(|backend| backend.descriptor().version != version) {
-            assert!(Instant::now() < deadline, "waited in vain for {name} {version}: {:?}", self.registry);
+        while self
+            .registry
+            .component(name)
+            .is_none_or(|backend| backend.descriptor().version != version)
+        {
+            assert!(
+                Instant::now() < deadline,
+                "waited in vain for {name} {version}: {:?}",
+                self.registry
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let mut guest = self.registry.get(name).unwrap().open().await.unwrap();
@@ -128,9 +149,16 @@ impl Stand {
     pub async fn keeps(&self, name: &str, count: usize) {
         let folder = self.path("config/state/components").join(name);
         let deadline = Instant::now() + Duration::from_secs(30);
-        let kept = || std::fs::read_dir(&folder).map_or(0, |files| files.filter(|file| is_kept(file.as_ref().unwrap())).count());
+        let kept = || {
+            std::fs::read_dir(&folder)
+                .map_or(0, |files| files.filter(|file| is_kept(file.as_ref().unwrap())).count())
+        };
         while kept() != count {
-            assert!(Instant::now() < deadline, "waited in vain for {count} kept components, there are {}", kept());
+            assert!(
+                Instant::now() < deadline,
+                "waited in vain for {count} kept components, there are {}",
+                kept()
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -153,7 +181,11 @@ pub fn timed(input: Input) -> TimedInput {
 
 /// A first prompt in this session and turn.
 pub fn prompt(session: u32, turn: u32) -> Vec<TimedInput> {
-    vec![timed(Input::Command(Command::StartTurn(StartTurn { session, turn, ..StartTurn::plain("hello", Safety::Default) })))]
+    vec![timed(Input::Command(Command::StartTurn(StartTurn {
+        session,
+        turn,
+        ..StartTurn::plain("hello", Safety::Default)
+    })))]
 }
 
 /// The answer of a guest of `support::guests` to `timer` and `start-turn`: its version.

@@ -23,7 +23,11 @@ const SCENES: [(&str, &[Scene]); 5] = [
         "One process a turn, JSON lines on stdout",
         &[
             ("A tool is used (Gemini CLI, `gemini -o stream-json`)", "gemini", "tool-shell"),
-            ("The same with Claude Code (`claude -p --output-format stream-json`)", "claude", "tool-shell"),
+            (
+                "The same with Claude Code (`claude -p --output-format stream-json`)",
+                "claude",
+                "tool-shell",
+            ),
             ("The same with Codex (`codex exec --json`)", "codex", "tool-shell"),
             ("The model's service is overloaded, then it works (Droid)", "droid", "error-429-once"),
             ("The agent is killed in the middle (OpenCode)", "opencode", "run-sigkill-tool"),
@@ -40,11 +44,21 @@ const SCENES: [(&str, &[Scene]); 5] = [
         "JSON-RPC over stdio (Codex `app-server`, Droid)",
         &[
             ("A command is allowed (Codex)", "codex", "live-permission-command-accept"),
-            ("A turn is interrupted in the middle of a tool (Droid)", "droid", "live-interrupt-tool"),
+            (
+                "A turn is interrupted in the middle of a tool (Droid)",
+                "droid",
+                "live-interrupt-tool",
+            ),
         ],
     ),
-    ("The Agent Client Protocol", &[("Permission for once", "acp", "claude-permission-allow-once")]),
-    ("HTTP and server-sent events (`opencode serve`)", &[("Permission for once", "opencode", "permission-once")]),
+    (
+        "The Agent Client Protocol",
+        &[("Permission for once", "acp", "claude-permission-allow-once")],
+    ),
+    (
+        "HTTP and server-sent events (`opencode serve`)",
+        &[("Permission for once", "opencode", "permission-once")],
+    ),
 ];
 
 /// Characters of a line that are shown.
@@ -65,26 +79,45 @@ async fn the_gallery_shows_what_the_shipped_components_make_of_real_recordings()
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let backends = tempfile::tempdir().unwrap();
     for name in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
-        std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm"))).unwrap();
+        std::fs::write(
+            backends.path().join(format!("{name}.wasm")),
+            built(&format!("{name}.wasm")),
+        )
+        .unwrap();
     }
-    let (registry, _) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    let (registry, _) = Registry::start(
+        Engine::new(&Limits::default(), None).unwrap(),
+        RegistryOptions::new(backends.path()),
+    )
+    .await;
     let mut page = BEGINNING.to_owned();
     for (protocol, scenes) in SCENES {
         let _ = write!(page, "\n## {protocol}\n");
         for (title, backend, recording) in scenes {
             let told = inputs(&root.join("tests/fixtures").join(backend).join(recording));
-            let entries: Vec<Entry> = told.into_iter().map(|told| Entry { t: told.at_ms, what: What::In(told.input) }).collect();
-            let replayed = replay(&*registry.get(backend).unwrap(), &entries, Batches::Single).await.unwrap();
+            let entries: Vec<Entry> = told
+                .into_iter()
+                .map(|told| Entry { t: told.at_ms, what: What::In(told.input) })
+                .collect();
+            let replayed =
+                replay(&*registry.get(backend).unwrap(), &entries, Batches::Single).await.unwrap();
             assert_eq!(replayed.failure, None, "{backend} {recording}");
             let steps = replayed.steps.iter().map(|step| (&entries[step.entry], &step.actions));
-            let _ = write!(page, "\n### {title}\n\n`tests/fixtures/{backend}/{recording}`\n\n```text\n{}```\n", scene(steps));
+            let _ = write!(
+                page,
+                "\n### {title}\n\n`tests/fixtures/{backend}/{recording}`\n\n```text\n{}```\n",
+                scene(steps)
+            );
         }
     }
     let path = root.join("docs/gallery.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
-    assert!(std::fs::read_to_string(&path).unwrap() == page, "docs/gallery.md is out of date; write it anew with UPDATE_GOLDEN=1");
+    assert!(
+        std::fs::read_to_string(&path).unwrap() == page,
+        "docs/gallery.md is out of date; write it anew with UPDATE_GOLDEN=1"
+    );
 }
 
 fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> String {
@@ -114,8 +147,12 @@ fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> Strin
 
 fn told(input: &Input) -> String {
     let (who, text) = match input {
-        Input::Line(line) => (if line.pipe == Pipe::Stdout { "out" } else { "err" }, line.text.clone()),
-        Input::Command(Command::StartTurn(start)) => ("host", format!("start-turn {}", json(&start.parts))),
+        Input::Line(line) => {
+            (if line.pipe == Pipe::Stdout { "out" } else { "err" }, line.text.clone())
+        }
+        Input::Command(Command::StartTurn(start)) => {
+            ("host", format!("start-turn {}", json(&start.parts)))
+        }
         other => ("host", named(&serde_json::to_value(other).unwrap())),
     };
     format!("{who:<6} {}", short(&text))
@@ -146,7 +183,9 @@ fn bare(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let kept = object.iter().filter(|(key, value)| {
-                let empty = value.is_null() || **value == Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty);
+                let empty = value.is_null()
+                    || **value == Value::Bool(false)
+                    || value.as_array().is_some_and(Vec::is_empty);
                 !empty && !matches!(key.as_str(), "session" | "turn")
             });
             kept.map(|(key, value)| (key.clone(), value.clone())).collect()

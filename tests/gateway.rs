@@ -1,5 +1,5 @@
-//! The real program: `aetheel run` against a local Discord, `aetheel console` with and without a terminal, its refusals
-//! and its exit codes. Needs the built demo backend (`make guests`).
+//! The real program: `aetheel run` against a local Discord, `aetheel console` with and without a
+//! terminal, its refusals and its exit codes. Needs the built demo backend (`make guests`).
 
 mod access;
 mod answers;
@@ -46,7 +46,10 @@ use crate::support::program::{Installation, Program};
 /// An installation whose Discord is the local one, and trusted.
 pub fn installed(local: &LocalDiscord) -> Installation {
     let trusted = local.authority().map_or_else(String::new, |file| file.display().to_string());
-    Installation::new().with("DISCORD_API_BASE", local.url()).with("DISCORD_BOT_TOKEN", TOKEN).with("SSL_CERT_FILE", &trusted)
+    Installation::new()
+        .with("DISCORD_API_BASE", local.url())
+        .with("DISCORD_BOT_TOKEN", TOKEN)
+        .with("SSL_CERT_FILE", &trusted)
 }
 
 /// `aetheel run`, ready to answer.
@@ -58,7 +61,10 @@ pub async fn serving(installation: &Installation) -> Program {
 
 /// The id that a failure ends with: `… (kind, id)`.
 pub fn id_of<'a>(text: &'a str, kind: &str) -> &'a str {
-    let told = text.split_once(&format!("({kind}, ")).unwrap_or_else(|| panic!("{kind:?} is not named in {text:?}")).1;
+    let told = text
+        .split_once(&format!("({kind}, "))
+        .unwrap_or_else(|| panic!("{kind:?} is not named in {text:?}"))
+        .1;
     let id = told.split(')').next().unwrap();
     assert!(id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id:?} is no id");
     id

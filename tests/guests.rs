@@ -1,5 +1,5 @@
-//! The shipped backends as components: what their native tests pin over recorded runs holds in the sandbox too,
-//! however the input is batched.
+//! The shipped backends as components: what their native tests pin over recorded runs holds in the
+//! sandbox too, however the input is batched.
 
 use std::path::Path;
 
@@ -14,13 +14,20 @@ use crate::support::recordings::{inputs, recordings};
 /// Hands every recording of a backend to its component, in three batchings.
 async fn same_as_native(name: &str, least: usize) {
     let backends = tempfile::tempdir().unwrap();
-    std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm"))).unwrap();
-    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
+        .unwrap();
+    let (registry, reports) = Registry::start(
+        Engine::new(&Limits::default(), None).unwrap(),
+        RegistryOptions::new(backends.path()),
+    )
+    .await;
     let backend = registry.get(name).unwrap_or_else(|| panic!("{reports:?}"));
-    let folders = recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name));
+    let folders =
+        recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name));
     for folder in &folders {
         let golden = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
-        let expected: Vec<Action> = golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let expected: Vec<Action> =
+            golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let inputs = inputs(folder);
         for batch in [1, 7, inputs.len()] {
             let mut guest = backend.open().await.unwrap();
@@ -29,7 +36,13 @@ async fn same_as_native(name: &str, least: usize) {
                 actions.extend(guest.handle(inputs.to_vec()).await.unwrap());
             }
             for (number, (is, was)) in actions.iter().zip(&expected).enumerate() {
-                assert_eq!(is, was, "{} in batches of {batch}, action {}", folder.display(), number + 1);
+                assert_eq!(
+                    is,
+                    was,
+                    "{} in batches of {batch}, action {}",
+                    folder.display(),
+                    number + 1
+                );
             }
             assert_eq!(actions.len(), expected.len(), "{} in batches of {batch}", folder.display());
         }
@@ -57,11 +70,17 @@ components! {
 /// What is started for a first and a resumed turn, in either mode.
 async fn spawned(name: &str) -> Vec<Spawn> {
     let backends = tempfile::tempdir().unwrap();
-    std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm"))).unwrap();
-    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(backends.path())).await;
+    std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
+        .unwrap();
+    let (registry, reports) = Registry::start(
+        Engine::new(&Limits::default(), None).unwrap(),
+        RegistryOptions::new(backends.path()),
+    )
+    .await;
     let backend = registry.get(name).unwrap_or_else(|| panic!("{reports:?}"));
     let mut spawned = Vec::new();
-    for (one_shot, native_id) in [(true, None), (true, Some(())), (false, None), (false, Some(()))] {
+    for (one_shot, native_id) in [(true, None), (true, Some(())), (false, None), (false, Some(()))]
+    {
         let mut start = StartTurn::plain("words-of-a-person", Safety::Danger);
         start.one_shot = one_shot;
         start.native_id = native_id.map(|()| "0199a1b2-26c2-7bb6-a6f8-7f7d6f6b1c11".to_owned());
@@ -70,7 +89,9 @@ async fn spawned(name: &str) -> Vec<Spawn> {
         let mut guest = backend.open().await.unwrap();
         let input = TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(start)) };
         let actions = guest.handle(vec![input]).await.unwrap();
-        spawned.extend(actions.into_iter().filter_map(|action| if let Action::Spawn(spawn) = action { Some(spawn) } else { None }));
+        spawned.extend(actions.into_iter().filter_map(|action| {
+            if let Action::Spawn(spawn) = action { Some(spawn) } else { None }
+        }));
     }
     spawned
 }
@@ -82,7 +103,10 @@ async fn no_argument_of_any_agent_holds_a_prompt() {
         assert!(spawned.len() >= 2, "{name} starts its agent: {spawned:?}");
         for spawn in spawned {
             let seen = format!("{:?} {:?}", spawn.arguments, spawn.environment);
-            assert!(!seen.contains("words-of"), "{name}: others on the machine can read it: {seen}");
+            assert!(
+                !seen.contains("words-of"),
+                "{name}: others on the machine can read it: {seen}"
+            );
         }
     }
 }

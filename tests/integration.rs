@@ -1,4 +1,5 @@
-//! The one integration binary: what holds across modules, against real components, processes and a local Discord.
+//! The one integration binary: what holds across modules, against real components, processes and a
+//! local Discord.
 #![allow(clippy::unwrap_used)] // a test that panics says what is wrong
 
 mod support;

@@ -1,5 +1,5 @@
-//! The kit: every command through the real program, against the shipped components, their recordings, and guests that
-//! misbehave on purpose.
+//! The kit: every command through the real program, against the shipped components, their
+//! recordings, and guests that misbehave on purpose.
 
 mod commands;
 mod hostile;
@@ -49,7 +49,8 @@ impl Bench {
         Self::with_cases(&built(&format!("{name}.wasm")), name, fits)
     }
 
-    /// A component with those recordings of a folder of fixtures whose names fit, in `cases` beside it.
+    /// A component with those recordings of a folder of fixtures whose names fit, in `cases` beside
+    /// it.
     pub fn with_cases(wasm: &[u8], fixtures: &str, fits: impl Fn(&str) -> bool) -> Self {
         let bench = Self::of(wasm);
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixtures);
@@ -67,8 +68,8 @@ impl Bench {
         self.folder.path().join("cases").join(format!("{name}.jsonl"))
     }
 
-    /// Tries it as a contributor would: `test` passes all recordings, at least so many, and `check`, with every `step`th of
-    /// them, finds nothing.
+    /// Tries it as a contributor would: `test` passes all recordings, at least so many, and
+    /// `check`, with every `step`th of them, finds nothing.
     pub fn passes(&self, least: usize, step: usize) {
         let tested = self.run(&["test", self.component(), "cases", "--json"]);
         assert_eq!(tested.code, Some(0), "{tested:?}");
@@ -98,7 +99,12 @@ impl Bench {
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aetheel"));
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
-        command.arg("backend").args(arguments).current_dir(self.folder.path()).env("CACHE_DIR", cache).envs(variables.iter().copied());
+        command
+            .arg("backend")
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("CACHE_DIR", cache)
+            .envs(variables.iter().copied());
         command
     }
 
@@ -120,11 +126,21 @@ impl Done {
     /// The findings of `check --json`.
     pub fn findings(&self) -> Vec<Value> {
         let areas = self.json();
-        areas["areas"].as_array().unwrap().iter().flat_map(|area| area["findings"].as_array().unwrap().clone()).collect()
+        areas["areas"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|area| area["findings"].as_array().unwrap().clone())
+            .collect()
     }
 
     pub fn says(&self, part: &str) -> &Self {
-        assert!(self.out.contains(part) || self.err.contains(part), "{part:?} is not said:\n{}\n{}", self.out, self.err);
+        assert!(
+            self.out.contains(part) || self.err.contains(part),
+            "{part:?} is not said:\n{}\n{}",
+            self.out,
+            self.err
+        );
         self
     }
 }

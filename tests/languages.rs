@@ -1,6 +1,6 @@
-//! The same backend in other languages (`languages/`): the components that `make languages` builds make of every recording,
-//! of every way a turn may begin and end, and of output no agent ever printed, what the shipped one makes of it; and they
-//! pass the kit.
+//! The same backend in other languages (`languages/`): the components that `make languages` builds
+//! make of every recording, of every way a turn may begin and end, and of output no agent ever
+//! printed, what the shipped one makes of it; and they pass the kit.
 
 mod scripted;
 
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, Attachment, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Query, QueryKind, Safety, SpawnFailed, StartTurn, Steer,
-    TimedInput, TurnRef,
+    Action, Attachment, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Query, QueryKind,
+    Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
 };
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
@@ -25,31 +25,40 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The component of a language; none where its toolchain could not be had, which `make languages` has said why.
+/// The component of a language; none where its toolchain could not be had, which `make languages`
+/// has said why.
 fn component(lang: &str) -> Option<Vec<u8>> {
     let path = root().join("target/languages").join(format!("{lang}.wasm"));
     match std::fs::read(&path) {
         Ok(bytes) => Some(bytes),
         Err(error) => {
-            let reason = std::fs::read_to_string(path.with_extension("missing")).unwrap_or_default();
-            assert!(!reason.trim().is_empty(), "{}: {error}\nhint: run `make languages`", path.display());
+            let reason =
+                std::fs::read_to_string(path.with_extension("missing")).unwrap_or_default();
+            assert!(
+                !reason.trim().is_empty(),
+                "{}: {error}\nhint: run `make languages`",
+                path.display()
+            );
             println!("{lang} was not built: {}", reason.trim());
             None
         }
     }
 }
 
-/// Keeps what it compiled, for all tests: an interpreter is many seconds of work, on a busy machine minutes.
+/// Keeps what it compiled, for all tests: an interpreter is many seconds of work, on a busy machine
+/// minutes.
 fn engine() -> Engine {
     let limits = Limits { compile: std::time::Duration::from_secs(600), ..Limits::default() };
-    Engine::new(&limits, Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends"))).unwrap()
+    Engine::new(&limits, Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends")))
+        .unwrap()
 }
 
 /// Admits a component as the gateway does, and says what it is.
 async fn admitted(wasm: Vec<u8>) -> Arc<dyn Backend> {
     let backends = tempfile::tempdir().unwrap();
     std::fs::write(backends.path().join("gemini.wasm"), wasm).unwrap();
-    let (registry, reports) = Registry::start(engine(), RegistryOptions::new(backends.path())).await;
+    let (registry, reports) =
+        Registry::start(engine(), RegistryOptions::new(backends.path())).await;
     registry.get("gemini").unwrap_or_else(|| panic!("{reports:?}"))
 }
 
@@ -67,7 +76,9 @@ fn same(is: &[Action], expected: &[Action], what: &str) {
 
 /// The recordings of one-shot runs.
 fn runs() -> Vec<PathBuf> {
-    let live = |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("live-"));
+    let live = |folder: &PathBuf| {
+        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("live-"))
+    };
     let mut folders = recordings(&root().join("tests/fixtures/gemini"));
     folders.retain(|folder| !live(folder));
     assert!(folders.len() >= 40, "only {} recordings", folders.len());
@@ -85,7 +96,8 @@ async fn same_as_shipped(lang: &str) {
     let (backend, shipped) = (admitted(wasm).await, admitted(built("gemini.wasm")).await);
     for (what, inputs) in turns().into_iter().chain(garbled()) {
         let expected = told(&*shipped, &inputs).await.unwrap();
-        let is = told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let is =
+            told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
         same(&is, &expected, &what);
     }
 }
@@ -95,18 +107,27 @@ async fn survives(lang: &str) {
     let backend = admitted(wasm).await;
     for (what, text) in hostile() {
         let inputs = timed(vec![begin(|_| ()), out(&text), exited(Exit::Code(0), "")]);
-        let actions = told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let actions =
+            told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
         let ends = actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count();
         assert_eq!(ends, 1, "{what}");
     }
 }
 
 fn timed(inputs: Vec<Input>) -> Vec<TimedInput> {
-    inputs.into_iter().enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
+    inputs
+        .into_iter()
+        .enumerate()
+        .map(|(at, input)| TimedInput { at_ms: at as f64, input })
+        .collect()
 }
 
 fn begin(change: impl FnOnce(&mut StartTurn)) -> Input {
-    let mut start = StartTurn { cwd: "/srv/proj".into(), fresh_id: FRESH.into(), ..StartTurn::plain("hello", Safety::Danger) };
+    let mut start = StartTurn {
+        cwd: "/srv/proj".into(),
+        fresh_id: FRESH.into(),
+        ..StartTurn::plain("hello", Safety::Danger)
+    };
     change(&mut start);
     Input::Command(Command::StartTurn(start))
 }
@@ -125,15 +146,24 @@ fn exited(how: Exit, stderr: &str) -> Input {
 
 /// Every way a turn may begin and end.
 fn turns() -> Vec<(String, Vec<TimedInput>)> {
-    let file = || Attachment { blob: 1, name: "a b.png".into(), media_type: "image/png".into(), size: 12, path: "/run/a b.png".into() };
+    let file = || Attachment {
+        blob: 1,
+        name: "a b.png".into(),
+        media_type: "image/png".into(),
+        size: 12,
+        path: "/run/a b.png".into(),
+    };
     let interrupt = || Input::Command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
     let result = |status: &str| {
         out(&format!(
             r#"{{"type":"result","status":"{status}","error":{{"type":"X","message":"broken"}},"stats":{{"input":1.6,"cached":-2,"output_tokens":5e9}}}}"#
         ))
     };
-    let text =
-        |text: &str| out(&format!(r#"{{"type":"message","role":"assistant","timestamp":"2026-11-21T21:02:11.418Z","content":"{text}"}}"#));
+    let text = |text: &str| {
+        out(&format!(
+            r#"{{"type":"message","role":"assistant","timestamp":"2026-11-21T21:02:11.418Z","content":"{text}"}}"#
+        ))
+    };
     let trace = "\nat x (y)\nYOLO mode is enabled\n";
     let steer = Steer {
         session: 1,
@@ -154,9 +184,24 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
                 start.settings.effort = Some("high".into());
             })],
         ),
-        ("a system prompt", vec![begin(|start| start.settings.system_prompt = Some("Mail é@b: @file".into()))]),
-        ("an empty system prompt", vec![begin(|start| start.settings.system_prompt = Some(String::new()))]),
-        ("files", vec![begin(|start| start.parts.extend([Part::Image(file()), Part::File(file()), Part::Text("x".into())]))]),
+        (
+            "a system prompt",
+            vec![begin(|start| start.settings.system_prompt = Some("Mail é@b: @file".into()))],
+        ),
+        (
+            "an empty system prompt",
+            vec![begin(|start| start.settings.system_prompt = Some(String::new()))],
+        ),
+        (
+            "files",
+            vec![begin(|start| {
+                start.parts.extend([
+                    Part::Image(file()),
+                    Part::File(file()),
+                    Part::Text("x".into()),
+                ])
+            })],
+        ),
         ("no prompt", vec![begin(|start| start.parts = vec![Part::Text(" \n\t".into())])]),
         ("no parts", vec![begin(|start| start.parts.clear())]),
         ("a copy", vec![begin(|start| (start.fork, start.native_id) = (true, Some(FRESH.into())))]),
@@ -164,33 +209,129 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         ("a strange fresh id", vec![begin(|start| start.fresh_id = "--yolo".into())]),
         (
             "another session than asked for",
-            vec![begin(|start| start.native_id = Some(FRESH.into())), out(r#"{"type":"init","session_id":"other","model":null}"#)],
+            vec![
+                begin(|start| start.native_id = Some(FRESH.into())),
+                out(r#"{"type":"init","session_id":"other","model":null}"#),
+            ],
         ),
-        ("interrupted, exit code 130", vec![begin(|_| ()), interrupt(), exited(Exit::Code(130), "")]),
-        ("interrupted, then a result that failed", vec![begin(|_| ()), interrupt(), result("error"), exited(Exit::Code(1), "")]),
-        ("shut down", vec![begin(|_| ()), Input::Command(Command::Shutdown), exited(Exit::Signal(15), "")]),
+        (
+            "interrupted, exit code 130",
+            vec![begin(|_| ()), interrupt(), exited(Exit::Code(130), "")],
+        ),
+        (
+            "interrupted, then a result that failed",
+            vec![begin(|_| ()), interrupt(), result("error"), exited(Exit::Code(1), "")],
+        ),
+        (
+            "shut down",
+            vec![begin(|_| ()), Input::Command(Command::Shutdown), exited(Exit::Signal(15), "")],
+        ),
         ("a message for the turn", vec![begin(|_| ()), Input::Command(Command::Steer(steer))]),
-        ("a question", vec![begin(|_| ()), Input::Command(Command::Query(Query { query: 3, session: Some(1), kind: QueryKind::Models }))]),
+        (
+            "a question",
+            vec![
+                begin(|_| ()),
+                Input::Command(Command::Query(Query {
+                    query: 3,
+                    session: Some(1),
+                    kind: QueryKind::Models,
+                })),
+            ],
+        ),
         ("a second turn", vec![begin(|_| ()), begin(|start| start.turn = 2)]),
-        ("not installed", vec![begin(|_| ()), Input::SpawnFailed(SpawnFailed { proc: 1, message: "none".into(), not_found: true })]),
-        ("refused", vec![begin(|_| ()), Input::SpawnFailed(SpawnFailed { proc: 1, message: String::new(), not_found: false })]),
-        ("does not leave", vec![begin(|_| ()), text("Hi"), result("success"), Input::Timer(1), exited(Exit::Code(0), "")]),
+        (
+            "not installed",
+            vec![
+                begin(|_| ()),
+                Input::SpawnFailed(SpawnFailed {
+                    proc: 1,
+                    message: "none".into(),
+                    not_found: true,
+                }),
+            ],
+        ),
+        (
+            "refused",
+            vec![
+                begin(|_| ()),
+                Input::SpawnFailed(SpawnFailed {
+                    proc: 1,
+                    message: String::new(),
+                    not_found: false,
+                }),
+            ],
+        ),
+        (
+            "does not leave",
+            vec![
+                begin(|_| ()),
+                text("Hi"),
+                result("success"),
+                Input::Timer(1),
+                exited(Exit::Code(0), ""),
+            ],
+        ),
         ("a timer of nobody", vec![begin(|_| ()), Input::Timer(1), Input::Timer(9)]),
-        ("two results", vec![begin(|_| ()), result("error"), text("late"), result("success"), exited(Exit::Code(0), "")]),
+        (
+            "two results",
+            vec![
+                begin(|_| ()),
+                result("error"),
+                text("late"),
+                result("success"),
+                exited(Exit::Code(0), ""),
+            ],
+        ),
         ("ends without a word", vec![begin(|_| ()), exited(Exit::Code(0), "")]),
         ("ends with words", vec![begin(|_| ()), exited(Exit::Code(0), "one\r\n\n two\n")]),
         ("killed", vec![begin(|_| ()), exited(Exit::Signal(9), &"é".repeat(700))]),
-        ("killed, as shells tell it", vec![begin(|_| ()), exited(Exit::Code(137), "a\nb\nc\nd\ne\nf\ng")]),
+        (
+            "killed, as shells tell it",
+            vec![begin(|_| ()), exited(Exit::Code(137), "a\nb\nc\nd\ne\nf\ng")],
+        ),
         ("nobody knows how it ended", vec![begin(|_| ()), exited(Exit::Unknown, "why")]),
         ("fails without a word", vec![begin(|_| ()), exited(Exit::Code(7), trace)]),
-        ("is not signed in", vec![begin(|_| ()), exited(Exit::Code(41), &format!("{trace}Invalid auth method selected."))]),
-        ("knows no such session", vec![begin(|_| ()), exited(Exit::Code(42), "Invalid session identifier \"0000\".")]),
-        ("does not trust", vec![begin(|_| ()), exited(Exit::Code(55), "Gemini CLI is not running in a trusted directory.")]),
-        ("was told nothing", vec![begin(|_| ()), exited(Exit::Code(42), "No input provided via stdin")]),
-        ("tries again", vec![begin(|_| ()), err("Attempt 1 failed with status 503. Retrying with backoff..."), err("Attempt 2 passed")]),
+        (
+            "is not signed in",
+            vec![
+                begin(|_| ()),
+                exited(Exit::Code(41), &format!("{trace}Invalid auth method selected.")),
+            ],
+        ),
+        (
+            "knows no such session",
+            vec![begin(|_| ()), exited(Exit::Code(42), "Invalid session identifier \"0000\".")],
+        ),
+        (
+            "does not trust",
+            vec![
+                begin(|_| ()),
+                exited(Exit::Code(55), "Gemini CLI is not running in a trusted directory."),
+            ],
+        ),
+        (
+            "was told nothing",
+            vec![begin(|_| ()), exited(Exit::Code(42), "No input provided via stdin")],
+        ),
+        (
+            "tries again",
+            vec![
+                begin(|_| ()),
+                err("Attempt 1 failed with status 503. Retrying with backoff..."),
+                err("Attempt 2 passed"),
+            ],
+        ),
         (
             "somebody else's output",
-            vec![begin(|_| ()), Input::Line(Line { proc: 2, pipe: Pipe::Stdout, text: "x".into(), truncated: false })],
+            vec![
+                begin(|_| ()),
+                Input::Line(Line {
+                    proc: 2,
+                    pipe: Pipe::Stdout,
+                    text: "x".into(),
+                    truncated: false,
+                }),
+            ],
         ),
         ("before the turn", vec![out("x"), exited(Exit::Code(0), ""), Input::Timer(1)]),
     ];
@@ -198,26 +339,50 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         inputs.push(exited(Exit::Code(0), ""));
         (what.to_owned(), timed(inputs))
     };
-    cases.into_iter().map(named).chain(lines().into_iter().map(|text| (text.clone(), timed(vec![begin(|_| ()), out(&text)])))).collect()
+    cases
+        .into_iter()
+        .map(named)
+        .chain(
+            lines().into_iter().map(|text| (text.clone(), timed(vec![begin(|_| ()), out(&text)]))),
+        )
+        .collect()
 }
 
 /// Lines that Gemini CLI might print one day.
 fn lines() -> Vec<String> {
-    let said = |message: &str| format!(r#"{{"type":"result","status":"error","error":{{"message":{}}}}}"#, serde_json::json!(message));
-    let tool =
-        |name: &str, parameters: &str| format!(r#"{{"type":"tool_use","tool_name":"{name}","tool_id":"t1","parameters":{parameters}}}"#);
+    let said = |message: &str| {
+        format!(
+            r#"{{"type":"result","status":"error","error":{{"message":{}}}}}"#,
+            serde_json::json!(message)
+        )
+    };
+    let tool = |name: &str, parameters: &str| {
+        format!(
+            r#"{{"type":"tool_use","tool_name":"{name}","tool_id":"t1","parameters":{parameters}}}"#
+        )
+    };
     let mut lines = vec![
-        tool("run_shell_command", r#"{"z":1,"command":"ls -la\n\tsecond","a":{"y":[],"x":{}},"a":{"k":"1","j":null,"k":true}}"#),
-        tool("run_shell_command", r#"{"command":"ls","description":"List \"all\" \u00e9\ud83d\ude00 \u0001\u007f/\/"}"#),
+        tool(
+            "run_shell_command",
+            r#"{"z":1,"command":"ls -la\n\tsecond","a":{"y":[],"x":{}},"a":{"k":"1","j":null,"k":true}}"#,
+        ),
+        tool(
+            "run_shell_command",
+            r#"{"command":"ls","description":"List \"all\" \u00e9\ud83d\ude00 \u0001\u007f/\/"}"#,
+        ),
         tool("web_fetch", r#"{"prompt":"read https://x"}"#),
         tool("mcp_server_tool", r#"{"path":"a"}"#),
-        tool("write_todos", r#"{"todos":[{"description":"a","status":"cancelled"},{"status":"new"},7]}"#),
+        tool(
+            "write_todos",
+            r#"{"todos":[{"description":"a","status":"cancelled"},{"status":"new"},7]}"#,
+        ),
         tool("brand_new", "null"),
         tool("read_file", r#"{"file_path":7,"path":"p","numbers":[0,-1,10,12345678901]}"#),
         tool("glob", &format!(r#"{{"pattern":"{}"}}"#, "é".repeat(300))),
         tool("replace", "[1, [2 , {\"b\" : 1 , \"a\" : 2}]]"),
         r#"{"type":"tool_use"}"#.to_owned(),
-        r#"{"type":"tool_result","tool_id":"t","status":"new","output":7,"error":{"message":"m"}}"#.to_owned(),
+        r#"{"type":"tool_result","tool_id":"t","status":"new","output":7,"error":{"message":"m"}}"#
+            .to_owned(),
         r#"{"type":"error","severity":"warning","message":"Loop \"detected\""}"#.to_owned(),
         r#"{"type":"init"}"#.to_owned(),
         r#"{"type":"message","role":"system","content":"x"}"#.to_owned(),
@@ -278,10 +443,18 @@ fn garbled() -> Vec<(String, Vec<TimedInput>)> {
                 1 => vec![text[at..].to_owned()],
                 2 => vec![text.to_owned(), text.to_owned()],
                 3 => Vec::new(),
-                4 => vec![format!("{}{}{}", &text[..at], ["\"", "{", "]", ",", "\\", "\0"][dice(6)], &text[at..])],
+                4 => vec![format!(
+                    "{}{}{}",
+                    &text[..at],
+                    ["\"", "{", "]", ",", "\\", "\0"][dice(6)],
+                    &text[at..]
+                )],
                 _ => vec![text.to_owned()],
             };
-            let line = |text| TimedInput { at_ms: timed.at_ms, input: Input::Line(Line { text, ..line.clone() }) };
+            let line = |text| TimedInput {
+                at_ms: timed.at_ms,
+                input: Input::Line(Line { text, ..line.clone() }),
+            };
             told.extend(texts.into_iter().map(line));
         }
         cases.push((format!("{}, garbled", folder.display()), told));
@@ -291,7 +464,11 @@ fn garbled() -> Vec<(String, Vec<TimedInput>)> {
 
 /// What only somebody who wants to break a parser prints.
 fn hostile() -> Vec<(&'static str, String)> {
-    let tool = |parameters: &str| format!(r#"{{"type":"tool_use","tool_name":"write_todos","tool_id":"t","parameters":{parameters}}}"#);
+    let tool = |parameters: &str| {
+        format!(
+            r#"{{"type":"tool_use","tool_name":"write_todos","tool_id":"t","parameters":{parameters}}}"#
+        )
+    };
     vec![
         ("opened for ever", "[".repeat(1 << 20)),
         ("objects opened for ever", r#"{"type":"#.repeat(1 << 17)),

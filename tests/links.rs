@@ -1,4 +1,5 @@
-//! Long-lived links: kept warm, shared, re-opened, moved and ended; whatever happens on them, every turn has one end.
+//! Long-lived links: kept warm, shared, re-opened, moved and ended; whatever happens on them, every
+//! turn has one end.
 
 mod asking;
 mod http;
@@ -14,7 +15,8 @@ use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, Room};
 use aetheel::turn::{
-    Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason, TurnRequest, TurnResult, Unasked, run,
+    Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason,
+    TurnRequest, TurnResult, Unasked, run,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -45,10 +47,24 @@ impl Bench {
         let opened: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&opened);
         let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
-        let recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
+        let recorder =
+            Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
         let (unasked, said) = mpsc::unbounded_channel();
-        let links = Links::new(Arc::new(host), launcher.clone() as Arc<dyn Launcher>, recorder, unasked, Arc::new(|_| {}));
-        Self { links, backends: Replaceable::new(LastingBackend::new(sharing, 1)), launcher, opened, said, _folder: folder }
+        let links = Links::new(
+            Arc::new(host),
+            launcher.clone() as Arc<dyn Launcher>,
+            recorder,
+            unasked,
+            Arc::new(|_| {}),
+        );
+        Self {
+            links,
+            backends: Replaceable::new(LastingBackend::new(sharing, 1)),
+            launcher,
+            opened,
+            said,
+            _folder: folder,
+        }
     }
 
     /// Begins a turn.
@@ -56,7 +72,10 @@ impl Bench {
         let (stop, stopped) = watch::channel(None);
         let (steer, steers) = mpsc::unbounded_channel();
         let (told, seen) = mpsc::unbounded_channel();
-        let start = StartTurn { native_id: native.map(str::to_owned), ..StartTurn::plain(prompt, Safety::Edit) };
+        let start = StartTurn {
+            native_id: native.map(str::to_owned),
+            ..StartTurn::plain(prompt, Safety::Edit)
+        };
         let request = TurnRequest {
             id: format!("{prompt}-{channel}"),
             event: 1,
@@ -99,7 +118,10 @@ impl Turn {
     }
 
     async fn sees(&mut self) -> Seen {
-        tokio::time::timeout(LIMIT, self.seen.recv()).await.expect("something happens").expect("the turn goes on")
+        tokio::time::timeout(LIMIT, self.seen.recv())
+            .await
+            .expect("something happens")
+            .expect("the turn goes on")
     }
 }
 

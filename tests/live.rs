@@ -1,8 +1,8 @@
-//! The real Claude Code 2.1.197 against a scripted model service: here the facts its backend is built on, in the modules
-//! below the whole gateway with it.
+//! The real Claude Code 2.1.197 against a scripted model service: here the facts its backend is
+//! built on, in the modules below the whole gateway with it.
 //!
-//! Ignored by `cargo test`; `make test-live` installs the CLI and runs them one at a time, `make test-live CASE=name`
-//! those whose name contains `name`. Nothing leaves loopback.
+//! Ignored by `cargo test`; `make test-live` installs the CLI and runs them one at a time, `make
+//! test-live CASE=name` those whose name contains `name`. Nothing leaves loopback.
 
 mod agents;
 mod direct;
@@ -30,7 +30,8 @@ async fn agreeing() -> LiveClaude {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_prompt_reaches_the_model_and_the_answer_streams_back() {
-    let claude = LiveClaude::new(ModelServer::replying([Reply::pieces(["Hel", "lo ", "there."])]).await);
+    let claude =
+        LiveClaude::new(ModelServer::replying([Reply::pieces(["Hel", "lo ", "there."])]).await);
     let ended = claude.run(&[SKIP, "--model", "claude-sonnet-5"], "Say hello.").await;
 
     assert_eq!(ended.answer(), "Hello there.");
@@ -38,7 +39,10 @@ async fn a_prompt_reaches_the_model_and_the_answer_streams_back() {
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let request = claude.model.only_request();
     assert_eq!(request.prompts(), ["Say hello."]);
-    assert_eq!((request.model(), request.has_key, request.streaming()), ("claude-sonnet-5", true, true));
+    assert_eq!(
+        (request.model(), request.has_key, request.streaming()),
+        ("claude-sonnet-5", true, true)
+    );
     assert_eq!(request.headers["x-claude-code-session-id"], ended.session());
     assert_eq!(claude.model.others(), ["HEAD /"], "no side requests");
 }
@@ -46,14 +50,16 @@ async fn a_prompt_reaches_the_model_and_the_answer_streams_back() {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn history_and_a_new_system_prompt_reach_the_model_on_resume() {
-    let claude = LiveClaude::new(ModelServer::replying([Reply::text("Noted."), Reply::text("42")]).await);
+    let claude =
+        LiveClaude::new(ModelServer::replying([Reply::text("Noted."), Reply::text("42")]).await);
     let file = claude.home.path().join("system.md");
     let system = file.to_str().unwrap();
     let flags = [SKIP, "--append-system-prompt-file", system];
     std::fs::write(&file, format!("FIRST-MARK {}", "long ".repeat(40_000))).unwrap();
     let first = claude.run(&flags, "Remember 42.").await;
     std::fs::write(&file, "SECOND-MARK").unwrap();
-    let second = claude.run(&[&flags[..], &["--resume", first.session()]].concat(), "Which number?").await;
+    let second =
+        claude.run(&[&flags[..], &["--resume", first.session()]].concat(), "Which number?").await;
 
     assert_eq!((second.answer(), second.session()), ("42", first.session()));
     let requests = claude.model.requests();
@@ -67,9 +73,12 @@ async fn history_and_a_new_system_prompt_reach_the_model_on_resume() {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_fork_knows_the_history_and_leaves_the_session_as_it_was() {
-    let claude = LiveClaude::new(ModelServer::replying(["Noted.", "42", "Still 42."].map(Reply::text)).await);
+    let claude = LiveClaude::new(
+        ModelServer::replying(["Noted.", "42", "Still 42."].map(Reply::text)).await,
+    );
     let first = claude.run(&[SKIP], "Remember 42.").await;
-    let fork = claude.run(&[SKIP, "--resume", first.session(), "--fork-session"], "Which number?").await;
+    let fork =
+        claude.run(&[SKIP, "--resume", first.session(), "--fork-session"], "Which number?").await;
     let again = claude.run(&[SKIP, "--resume", first.session()], "And now?").await;
 
     assert_ne!(fork.session(), first.session());
@@ -86,7 +95,10 @@ async fn an_unknown_session_is_an_error_that_names_it_and_asks_no_model() {
     let unknown = "6f1d7a52-0000-4000-8000-000000000000";
     let ended = claude.run(&[SKIP, "--resume", unknown], "Hello?").await;
 
-    assert_eq!((ended.result()["subtype"].as_str(), ended.session()), (Some("error_during_execution"), unknown));
+    assert_eq!(
+        (ended.result()["subtype"].as_str(), ended.session()),
+        (Some("error_during_execution"), unknown)
+    );
     assert!(ended.result()["errors"][0].as_str().unwrap().contains(unknown), "{ended:#?}");
     assert_eq!(ended.status.code(), Some(1));
     assert!(claude.model.requests().is_empty());
@@ -112,7 +124,9 @@ async fn prompts_that_look_like_flags_are_long_or_foreign_arrive_verbatim() {
     let claude = agreeing().await;
     let long = "Line of a long prompt, 200 KB in all.\n".repeat(200 * 1024 / 38) + "the end";
     let foreign = "Zażółć gęślą jaźń \u{202e}مرحبا\u{202c} 👩‍👩‍👧 日本語\nsecond\tline \u{7}";
-    for prompt in ["--help", "-p", "--", "--resume x", "!ls", "# note", "$(id) `id` %s", foreign, &long] {
+    for prompt in
+        ["--help", "-p", "--", "--resume x", "!ls", "# note", "$(id) `id` %s", foreign, &long]
+    {
         let ended = claude.run(&[SKIP], prompt).await;
         assert_eq!(ended.answer(), "ok");
         assert_eq!(claude.model.requests().pop().unwrap().prompts(), [prompt]);
@@ -147,7 +161,11 @@ async fn a_path_after_an_at_sign_is_read_unless_something_stands_between() {
     ] {
         claude.run(&[SKIP, "--tools", ""], &prompt).await;
         let request = claude.model.requests().pop().unwrap();
-        assert!(request.prompts().contains(&prompt.as_str()), "{prompt:?}: {:?}", request.prompts());
+        assert!(
+            request.prompts().contains(&prompt.as_str()),
+            "{prompt:?}: {:?}",
+            request.prompts()
+        );
         assert_eq!(request.mentions("CANARY-OF-THE-FILE"), expanded, "{prompt:?}");
     }
 }
@@ -173,8 +191,13 @@ async fn a_command_is_run_unless_something_stands_before_it() {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn thinking_and_tools_show_and_the_tools_result_goes_back_to_the_model() {
-    let call = Reply::thinking("A file, then.").then_text("Reading.").then_tool("toolu_1", "Read", json!({"file_path": "note.txt"}));
-    let claude = LiveClaude::new(ModelServer::replying([call, Reply::text("It says: milk.")]).await);
+    let call = Reply::thinking("A file, then.").then_text("Reading.").then_tool(
+        "toolu_1",
+        "Read",
+        json!({"file_path": "note.txt"}),
+    );
+    let claude =
+        LiveClaude::new(ModelServer::replying([call, Reply::text("It says: milk.")]).await);
     let note = claude.cwd.path().join("note.txt");
     std::fs::write(&note, "buy milk").unwrap();
     let ended = claude.run(&[SKIP], "What does note.txt say?").await;
@@ -200,10 +223,18 @@ async fn without_skipping_permissions_a_write_is_denied_and_reported() {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn the_turn_limit_ends_a_run_that_goes_on_calling_tools() {
-    let claude = LiveClaude::new(ModelServer::answering(|_| Reply::tool("toolu_1", "Read", json!({"file_path": "note.txt"}))).await);
+    let claude = LiveClaude::new(
+        ModelServer::answering(|_| {
+            Reply::tool("toolu_1", "Read", json!({"file_path": "note.txt"}))
+        })
+        .await,
+    );
     let ended = claude.run(&[SKIP, "--max-turns", "2"], "Go on.").await;
 
-    assert_eq!((ended.result()["subtype"].as_str(), ended.status.code()), (Some("error_max_turns"), Some(1)));
+    assert_eq!(
+        (ended.result()["subtype"].as_str(), ended.status.code()),
+        (Some("error_max_turns"), Some(1))
+    );
     assert_eq!(ended.result()["is_error"], true);
     assert_eq!(claude.model.requests().len(), 2);
 }
@@ -223,11 +254,25 @@ async fn a_refusing_service_is_told_by_the_result_and_retries_are_announced() {
         let ended = claude.run(&[SKIP], "Hello?").await;
 
         let result = ended.result();
-        assert_eq!((result["subtype"].as_str(), result["is_error"].as_bool()), (Some("success"), Some(true)), "{status}: {result}");
-        assert_eq!((result["api_error_status"].as_u64(), ended.status.code()), (Some(status.into()), Some(1)));
-        assert!(result["result"].as_str().unwrap().contains("MARK-OF-THE-SERVICE"), "{status}: {result}");
+        assert_eq!(
+            (result["subtype"].as_str(), result["is_error"].as_bool()),
+            (Some("success"), Some(true)),
+            "{status}: {result}"
+        );
+        assert_eq!(
+            (result["api_error_status"].as_u64(), ended.status.code()),
+            (Some(status.into()), Some(1))
+        );
+        assert!(
+            result["result"].as_str().unwrap().contains("MARK-OF-THE-SERVICE"),
+            "{status}: {result}"
+        );
         let retries = ended.lines.iter().filter(|line| line["subtype"] == "api_retry");
-        assert_eq!(retries.filter_map(|line| line["error"].as_str()).collect::<Vec<_>>(), Vec::from_iter(retried_for), "{status}");
+        assert_eq!(
+            retries.filter_map(|line| line["error"].as_str()).collect::<Vec<_>>(),
+            Vec::from_iter(retried_for),
+            "{status}"
+        );
     }
 }
 
@@ -244,12 +289,22 @@ async fn a_service_that_refuses_once_is_asked_again() {
 #[ignore = "needs the real CLI: make test-live"]
 async fn an_answer_broken_off_inside_a_block_is_fetched_whole_without_streaming() {
     let half = Reply::text("Half an");
-    for broken in [half.clone().then_cut_in_text(), half.then_error_in_text("overloaded_error", "Overloaded")] {
-        let claude = LiveClaude::new(ModelServer::replying([broken, Reply::text("A whole answer.")]).await);
+    for broken in
+        [half.clone().then_cut_in_text(), half.then_error_in_text("overloaded_error", "Overloaded")]
+    {
+        let claude =
+            LiveClaude::new(ModelServer::replying([broken, Reply::text("A whole answer.")]).await);
         let ended = claude.run(&[SKIP], "Hello?").await;
 
-        assert_eq!(claude.model.requests().iter().map(ModelRequest::streaming).collect::<Vec<_>>(), [true, false]);
-        assert_eq!((ended.answer(), ended.deltas("text_delta")), ("A whole answer.", vec!["Half an"]), "deltas are no answer");
+        assert_eq!(
+            claude.model.requests().iter().map(ModelRequest::streaming).collect::<Vec<_>>(),
+            [true, false]
+        );
+        assert_eq!(
+            (ended.answer(), ended.deltas("text_delta")),
+            ("A whole answer.", vec!["Half an"]),
+            "deltas are no answer"
+        );
         assert_eq!(ended.count("system", Some("api_retry")), 0, "nothing announces it");
     }
 }
@@ -266,7 +321,11 @@ async fn an_answer_broken_off_between_blocks_is_kept_and_the_run_fails() {
 
         assert_eq!(ended.result()["is_error"], true, "{ended:#?}");
         assert!(ended.result()["result"].as_str().unwrap().contains(told), "{ended:#?}");
-        let said = ended.lines.iter().filter(|line| line["type"] == "assistant").map(|line| line["message"]["content"][0]["text"].as_str());
+        let said = ended
+            .lines
+            .iter()
+            .filter(|line| line["type"] == "assistant")
+            .map(|line| line["message"]["content"][0]["text"].as_str());
         assert_eq!(said.flatten().next(), Some("Half an answer."));
     }
 }
@@ -282,13 +341,20 @@ async fn an_interrupt_amid_the_answer_ends_the_run_with_a_result_and_the_session
     running.signal(Signal::INT);
     let interrupted = running.ended().await;
     let result = interrupted.result();
-    assert_eq!((result["subtype"].as_str(), interrupted.status.code()), (Some("error_during_execution"), Some(0)));
+    assert_eq!(
+        (result["subtype"].as_str(), interrupted.status.code()),
+        (Some("error_during_execution"), Some(0))
+    );
     assert_eq!(result["terminal_reason"], "aborted_streaming");
 
     let resumed = claude.run(&[SKIP, "--resume", interrupted.session()], "Go on.").await;
     assert_eq!(resumed.answer(), "Three.");
     let request = claude.model.request(2).await;
-    assert_eq!(request.said_by("assistant"), ["No response requested."], "what was said before the interrupt is lost");
+    assert_eq!(
+        request.said_by("assistant"),
+        ["No response requested."],
+        "what was said before the interrupt is lost"
+    );
     assert_eq!(request.prompts(), ["Count.\n", "Continue from where you left off.", "Go on."]);
 }
 
@@ -296,7 +362,9 @@ async fn an_interrupt_amid_the_answer_ends_the_run_with_a_result_and_the_session
 #[ignore = "needs the real CLI: make test-live"]
 async fn an_interrupt_before_the_model_says_anything_ends_the_run_well() {
     let gate = Gate::new();
-    let claude = LiveClaude::new(ModelServer::replying([Reply::text("never").held_by(&gate), Reply::text("Here.")]).await);
+    let claude = LiveClaude::new(
+        ModelServer::replying([Reply::text("never").held_by(&gate), Reply::text("Here.")]).await,
+    );
     let mut running = claude.start(&[SKIP], "Hello?");
     running.printed(|line| line["subtype"] == "init").await;
     gate.reached().await;

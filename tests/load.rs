@@ -27,19 +27,31 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(backend: &str, first: &[u8], launcher: Arc<dyn Launcher>, slots: usize, program: Option<&Path>) -> Self {
+    async fn new(
+        backend: &str,
+        first: &[u8],
+        launcher: Arc<dyn Launcher>,
+        slots: usize,
+        program: Option<&Path>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let backends = folder.path().join("backends");
         std::fs::create_dir(&backends).unwrap();
         std::fs::write(backends.join("it.wasm"), first).unwrap();
         let mut options = RegistryOptions::new(&backends);
         options.quiet = Duration::from_millis(20);
-        let (registry, _) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+        let (registry, _) =
+            Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
         let registry = Arc::new(registry);
         assert_eq!(registry.names(), [backend]);
         let collected = Arc::new(Collected::default());
-        let limits = queue::Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue };
-        let mut parts = parts(folder.path(), backend, registry.clone(), launcher, &collected, limits).await;
+        let limits = queue::Limits {
+            max_concurrent: slots,
+            max_depth: 10_000,
+            busy_policy: BusyPolicy::Queue,
+        };
+        let mut parts =
+            parts(folder.path(), backend, registry.clone(), launcher, &collected, limits).await;
         parts.host.stop_grace = Duration::from_secs(5);
         if let Some(program) = program {
             parts.host.agents.set_program(backend, "aetheel", program);
@@ -72,7 +84,8 @@ impl Scene {
         let mut generations = Vec::new();
         for day in std::fs::read_dir(self.folder.path().join("recordings")).unwrap() {
             for file in std::fs::read_dir(day.unwrap().path()).unwrap() {
-                let (header, entries) = read(&std::fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
+                let (header, entries) =
+                    read(&std::fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
                 assert!(entries.len() > 3);
                 generations.push(header.generation);
             }
@@ -99,7 +112,8 @@ fn telling_twice(version: u32) -> Vec<u8> {
         session: None,
         turn: None,
     };
-    let done = TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None };
+    let done =
+        TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None };
     let mut wat = Wat::new("it", &version.to_string());
     wat.on_start = Some(vec![told(), Action::Spawn(spawn)]);
     wat.later = Some((EXITED, vec![told(), Action::TurnDone(done)]));
@@ -110,7 +124,8 @@ fn telling_twice(version: u32) -> Vec<u8> {
 async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
     const SWAPS: usize = 200;
     const TURNS: usize = 5000;
-    // In each round the first agent that begins stays until the swap of that round is over: every swap meets a turn.
+    // In each round the first agent that begins stays until the swap of that round is over: every
+    // swap meets a turn.
     let (held, mut holds) = watch::channel(0);
     let (swapped, swaps) = watch::channel(0);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
@@ -134,7 +149,9 @@ async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
         for number in 0..TURNS / SWAPS {
             scene.dispatcher.submit(message((round * 7 + number) as u64 % 40, "go")).unwrap();
         }
-        let met = tokio::time::timeout(Duration::from_secs(60), holds.wait_for(|rounds| *rounds > round)).await;
+        let met =
+            tokio::time::timeout(Duration::from_secs(60), holds.wait_for(|rounds| *rounds > round))
+                .await;
         drop(met.expect("a turn begins").unwrap());
         let version = round as u32 + 2;
         assert_eq!(scene.swap(&telling_twice(version)).await, version);
@@ -145,8 +162,17 @@ async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
     assert_eq!((answers.len(), *holds.borrow()), (TURNS, SWAPS), "every swap met a turn");
     for (event, answer) in &answers {
         assert_eq!(answer.failure, None, "event {}", event.sequence);
-        let told: Vec<u32> = answer.text.trim_end_matches(';').split(';').map(|version| version.parse().unwrap()).collect();
-        assert!(told.len() == 2 && told[0] == told[1], "event {} ran on mixed generations: {told:?}", event.sequence);
+        let told: Vec<u32> = answer
+            .text
+            .trim_end_matches(';')
+            .split(';')
+            .map(|version| version.parse().unwrap())
+            .collect();
+        assert!(
+            told.len() == 2 && told[0] == told[1],
+            "event {} ran on mixed generations: {told:?}",
+            event.sequence
+        );
     }
 }
 
@@ -168,7 +194,10 @@ async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
     for round in 0..5 {
         let ask = |from: u64| {
             for number in from..from + 10 {
-                scene.dispatcher.submit(message(number % 10, &format!("number {number} please"))).unwrap();
+                scene
+                    .dispatcher
+                    .submit(message(number % 10, &format!("number {number} please")))
+                    .unwrap();
             }
         };
         ask(round * 20);
@@ -193,5 +222,9 @@ async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
     let generations = scene.generations_in_recordings();
     assert_eq!(generations.len(), 100);
     let different: std::collections::BTreeSet<u32> = generations.into_iter().collect();
-    assert_eq!(different.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6], "each swap came between turns of one round");
+    assert_eq!(
+        different.into_iter().collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6],
+        "each swap came between turns of one round"
+    );
 }

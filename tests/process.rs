@@ -80,7 +80,9 @@ async fn hear(process: &mut Process) -> Heard {
                     heard.lines.extend(lines);
                 }
                 ProcessEvent::OutputLimit => heard.over = true,
-                ProcessEvent::Exited { how, stderr_tail } => (heard.how, heard.tail) = (Some(how), stderr_tail),
+                ProcessEvent::Exited { how, stderr_tail } => {
+                    (heard.how, heard.tail) = (Some(how), stderr_tail)
+                }
             }
         }
     };
@@ -102,7 +104,11 @@ async fn line(process: &mut Process, wanted: &str) {
     let waiting = async {
         loop {
             match process.events.recv().await {
-                Some(ProcessEvent::Lines(lines)) if lines.iter().any(|line| line.text == wanted) => return,
+                Some(ProcessEvent::Lines(lines))
+                    if lines.iter().any(|line| line.text == wanted) =>
+                {
+                    return;
+                }
                 Some(ProcessEvent::Lines(_)) => {}
                 other => panic!("{other:?} instead of {wanted:?}"),
             }
@@ -120,14 +126,27 @@ fn living(run: &str) -> Vec<String> {
     let end = format!("-{run}");
     let marked = |pid: &i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|b| *b == 0).any(|variable| variable.starts_with(b"AETHEEL_RUN=") && variable.ends_with(end.as_bytes()))
+        environment.split(|b| *b == 0).any(|variable| {
+            variable.starts_with(b"AETHEEL_RUN=") && variable.ends_with(end.as_bytes())
+        })
     };
-    let line = |pid: i32| format!("{pid} {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "));
+    let line = |pid: i32| {
+        format!(
+            "{pid} {}",
+            fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .replace('\0', " ")
+        )
+    };
     pids().into_iter().filter(marked).filter(|pid| is_living(*pid)).map(line).collect()
 }
 
 fn pids() -> Vec<i32> {
-    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// State letter and parent of a process.
@@ -160,20 +179,24 @@ async fn wait_for_async(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Runs one `#[ignore]`d test of this binary in a process of its own, and returns whether it passed and what it printed.
+/// Runs one `#[ignore]`d test of this binary in a process of its own, and returns whether it passed
+/// and what it printed.
 fn alone(test: &str, environment: &BTreeMap<&str, &str>) -> (bool, String) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
         .envs(environment)
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), text)
 }
 
 /// The pid that a script wrote to a file.
 async fn pid_in(file: &Path) -> i32 {
-    let read = || fs::read_to_string(file).ok().and_then(|text| text.strip_suffix('\n')?.parse::<i32>().ok());
+    let read = || {
+        fs::read_to_string(file).ok().and_then(|text| text.strip_suffix('\n')?.parse::<i32>().ok())
+    };
     wait_for_async("the script's pid file", || read().is_some()).await;
     read().unwrap()
 }

@@ -1,4 +1,5 @@
-//! What people are told of every failure that was recorded with any agent: the reason, and nothing else that stands on stderr.
+//! What people are told of every failure that was recorded with any agent: the reason, and nothing
+//! else that stands on stderr.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -59,7 +60,9 @@ fn words(outcome: &Outcome, stderr: &str) -> Option<String> {
 fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
     let (was, is) = (told(stderr), told(more));
     let mut outcome = outcome.clone();
-    let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &mut outcome else { panic!("a failure") };
+    let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &mut outcome else {
+        panic!("a failure")
+    };
     failure.message = match was.as_str() {
         // As `without_result` and `last_words` of the SDK put it.
         "" => format!("{}: {is}", failure.message),
@@ -73,7 +76,9 @@ fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stde
     let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut ends = 0;
     for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
-        for folder in recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend)) {
+        for folder in
+            recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend))
+        {
             let tail = inputs(&folder).into_iter().rev().find_map(|told| match told.input {
                 Input::Exited(exited) => Some(exited.stderr_tail),
                 _ => None,
@@ -82,22 +87,32 @@ fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stde
             let actions = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
             for line in actions.lines() {
                 let Action::TurnDone(done) = serde_json::from_str(line).unwrap() else { continue };
-                let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &done.outcome else { continue };
+                let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &done.outcome else {
+                    continue;
+                };
                 kinds.entry(backend).or_default().insert(format!("{:?}", failure.kind));
                 let plain = words(&done.outcome, &tail).unwrap();
                 for mark in MARKS {
                     assert!(!plain.contains(mark), "{}: {plain}", folder.display());
                 }
                 // Where the end of stderr is told, more noise changes nothing, wherever it stands.
-                let ended =
-                    tail.is_empty() && failure.message.contains(" ended") || !tail.is_empty() && failure.message.contains(&told(&tail));
+                let ended = tail.is_empty() && failure.message.contains(" ended")
+                    || !tail.is_empty() && failure.message.contains(&told(&tail));
                 if !ended {
-                    assert_eq!(plain, failure.message.trim(), "{}: it is the agent's own", folder.display());
+                    assert_eq!(
+                        plain,
+                        failure.message.trim(),
+                        "{}: it is the agent's own",
+                        folder.display()
+                    );
                     continue;
                 }
                 ends += 1;
                 for noise in NOISE {
-                    for more in [format!("{tail}\n{noise}"), format!("{tail}{}", format!("\n{noise}").repeat(7))] {
+                    for more in [
+                        format!("{tail}\n{noise}"),
+                        format!("{tail}{}", format!("\n{noise}").repeat(7)),
+                    ] {
                         let outcome = with_more(&done.outcome, &tail, &more);
                         let (is, why) = (words(&outcome, &more).unwrap(), folder.display());
                         assert_eq!(is, plain, "{why}: with {noise:?} {outcome:?}");

@@ -39,8 +39,12 @@ impl Scene {
             rescan: Duration::from_secs(3600),
             ..RegistryOptions::new(folder.path())
         };
-        let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
-        assert!(matches!(&reports[..], [LoadReport::Loaded { name, .. }] if name == "mini"), "{reports:?}");
+        let (registry, reports) =
+            Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+        assert!(
+            matches!(&reports[..], [LoadReport::Loaded { name, .. }] if name == "mini"),
+            "{reports:?}"
+        );
         let news = registry.subscribe();
         Self { folder, registry, news }
     }
@@ -93,8 +97,9 @@ async fn next(news: &mut Receiver<LoadReport>) -> LoadReport {
     tokio::time::timeout(Duration::from_secs(30), news.recv()).await.expect("news").unwrap()
 }
 
-/// The next news of a change. One change may be told by several events; when a busy machine stretches them beyond the
-/// short quiet time of these tests, the later ones come out as `Unchanged`.
+/// The next news of a change. One change may be told by several events; when a busy machine
+/// stretches them beyond the short quiet time of these tests, the later ones come out as
+/// `Unchanged`.
 async fn change(news: &mut Receiver<LoadReport>) -> LoadReport {
     loop {
         match next(news).await {
@@ -171,9 +176,13 @@ async fn what_cannot_serve_leaves_the_old_generation_serving_and_says_why() {
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::Compile(_)));
     fs::write(scene.file(), "").unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::NotWasm(_)));
-    fs::write(scene.file(), Wat { contract: "0.3.0".to_owned(), ..Wat::new("mini", "2") }.build()).unwrap();
+    fs::write(scene.file(), Wat { contract: "0.3.0".to_owned(), ..Wat::new("mini", "2") }.build())
+        .unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::ContractVersion(_)));
-    let crashing = Wat { handle: "(if (local.get $n) (then unreachable))".to_owned(), ..Wat::new("mini", "2") };
+    let crashing = Wat {
+        handle: "(if (local.get $n) (then unreachable))".to_owned(),
+        ..Wat::new("mini", "2")
+    };
     fs::write(scene.file(), crashing.build()).unwrap();
     assert!(matches!(*scene.refused(1, "1").await, AdmissionError::Trial { .. }));
     fs::write(scene.file(), &good).unwrap();
@@ -265,7 +274,8 @@ async fn a_folder_that_appears_later_is_picked_up() {
         rescan: Duration::from_millis(100),
         ..RegistryOptions::new(&directory)
     };
-    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
+    let (registry, reports) =
+        Registry::start(Engine::new(&Limits::default(), None).unwrap(), options).await;
     assert!(reports.is_empty() && registry.names().is_empty());
     let mut news = registry.subscribe();
     fs::create_dir(&directory).unwrap();
@@ -281,7 +291,10 @@ async fn of_two_files_that_claim_a_name_the_second_is_refused_until_the_first_is
     let rival = scene.aside("backends/rival.wasm");
     fs::write(&rival, answering("mini", "2")).unwrap();
     let reason = scene.refused(1, "1").await;
-    assert!(matches!(&*reason, AdmissionError::NameTaken { name, owner } if name == "mini" && *owner == scene.file()), "{reason}");
+    assert!(
+        matches!(&*reason, AdmissionError::NameTaken { name, owner } if name == "mini" && *owner == scene.file()),
+        "{reason}"
+    );
     fs::remove_file(scene.file()).unwrap();
     let report = scene.next().await;
     assert!(matches!(&report, LoadReport::Vanished { .. }), "{report:?}");
@@ -297,18 +310,28 @@ async fn a_running_link_stays_on_its_generation() {
     fs::write(scene.file(), answering("mini", "2")).unwrap();
     scene.loaded(2, "2").await;
     assert_eq!(version_told(&running.handle(vec![timed(Input::Timer(1))]).await.unwrap()), "1");
-    assert_eq!(version_told(&old.open().await.unwrap().handle(prompt(1, 1)).await.unwrap()), "1", "what a turn asked for once it keeps");
+    assert_eq!(
+        version_told(&old.open().await.unwrap().handle(prompt(1, 1)).await.unwrap()),
+        "1",
+        "what a turn asked for once it keeps"
+    );
 }
 
-/// Replaces `mini` 200 times while links are opened and used; none is lost, none mixes two generations.
+/// Replaces `mini` 200 times while links are opened and used; none is lost, none mixes two
+/// generations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_link_mixes_generations_through_two_hundred_swaps() {
     let mut scene = Scene::with_quiet(Duration::from_millis(4)).await;
     let registry = Arc::new(scene.registry);
-    let (done, links, highest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (done, links, highest) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU32::new(0)),
+        Arc::new(AtomicU32::new(0)),
+    );
     let mut users = tokio::task::JoinSet::new();
     for session in 1..=4 {
-        let (registry, done, links, highest) = (registry.clone(), done.clone(), links.clone(), highest.clone());
+        let (registry, done, links, highest) =
+            (registry.clone(), done.clone(), links.clone(), highest.clone());
         users.spawn(async move {
             while !done.load(Ordering::Relaxed) {
                 let backend = registry.get("mini").expect("there is always one");
@@ -317,7 +340,12 @@ async fn no_link_mixes_generations_through_two_hundred_swaps() {
                 assert_eq!(version_told(&guest.handle(prompt(session, 1)).await.unwrap()), version);
                 for timer in 0..5 {
                     tokio::task::yield_now().await;
-                    assert_eq!(version_told(&guest.handle(vec![timed(Input::Timer(timer))]).await.unwrap()), version);
+                    assert_eq!(
+                        version_told(
+                            &guest.handle(vec![timed(Input::Timer(timer))]).await.unwrap()
+                        ),
+                        version
+                    );
                 }
                 links.fetch_add(1, Ordering::Relaxed);
                 highest.fetch_max(backend.generation().number, Ordering::Relaxed);
@@ -328,7 +356,10 @@ async fn no_link_mixes_generations_through_two_hundred_swaps() {
     for number in 2..=201_u32 {
         replace(&file, &answering("mini", &number.to_string()));
         let report = change(&mut scene.news).await;
-        assert!(matches!(&report, LoadReport::Loaded { generation, .. } if generation.number == number), "{number}: {report:?}");
+        assert!(
+            matches!(&report, LoadReport::Loaded { generation, .. } if generation.number == number),
+            "{number}: {report:?}"
+        );
     }
     // The last generation is used too before the end.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);

@@ -1,5 +1,6 @@
-//! One test for every numbered requirement of the gateway, in the words of people who use it: the real program against
-//! the local Discord. `docs/requirements.md` is the table of all of it, and `document` compares it with what is there.
+//! One test for every numbered requirement of the gateway, in the words of people who use it: the
+//! real program against the local Discord. `docs/requirements.md` is the table of all of it, and
+//! `document` compares it with what is there.
 
 mod bot;
 mod document;
@@ -42,7 +43,8 @@ fn installed(local: &LocalDiscord) -> Installation {
     crate::gateway::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
 }
 
-/// An installation in which claude answers: the real backend, and [`CLAUDE`] in place of the program.
+/// An installation in which claude answers: the real backend, and [`CLAUDE`] in place of the
+/// program.
 fn with_claude(local: &LocalDiscord) -> Installation {
     let installation = installed(local);
     fs::write(installation.backend("claude"), built("claude")).unwrap();
@@ -60,7 +62,9 @@ fn with_claude(local: &LocalDiscord) -> Installation {
         ("ANTHROPIC_API_KEY", "sk-ant-of-a-test"),
         ("IS_SANDBOX", "1"),
     ];
-    set.into_iter().fold(installation.with("PATH", &places), |installation, (name, value)| installation.with(name, value))
+    set.into_iter().fold(installation.with("PATH", &places), |installation, (name, value)| {
+        installation.with(name, value)
+    })
 }
 
 /// How claude was called so far, one line a call.

@@ -1,4 +1,5 @@
-//! Heartbeats and cron jobs from the operator's files to the dispatcher, by a clock that the test sets.
+//! Heartbeats and cron jobs from the operator's files to the dispatcher, by a clock that the test
+//! sets.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use tokio::sync::watch;
 
 use crate::support::scripted::{Desk, Wishes, behind_a_gate};
 
-const HEARTBEATS: &str = "## Inbox\n- interval: 30m\n- channel: 42\n- instruction: Look for mail.\n";
+const HEARTBEATS: &str =
+    "## Inbox\n- interval: 30m\n- channel: 42\n- instruction: Look for mail.\n";
 const JOBS: &str = "## Cron Jobs\n- **Backup** `0 9 * * *`: Back it up.\n";
 
 struct Stand {
@@ -24,7 +26,11 @@ struct Stand {
 impl Stand {
     async fn new(wishes: Wishes) -> Self {
         let (gate, launcher) = behind_a_gate(true);
-        let stand = Self { desk: Desk::new(launcher, wishes).await, folder: tempfile::tempdir().unwrap(), gate };
+        let stand = Self {
+            desk: Desk::new(launcher, wishes).await,
+            folder: tempfile::tempdir().unwrap(),
+            gate,
+        };
         stand.write("heartbeat.md", HEARTBEATS);
         stand.write("agents.md", JOBS);
         stand
@@ -55,18 +61,34 @@ fn at(time: &str) -> Timestamp {
 async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
     let stand = Stand::new(Wishes::default()).await;
     let mut schedules = stand.schedules().await;
-    assert_eq!(schedules.step(at("08:59:58")).await, Duration::from_secs(2), "it sleeps until the next tick");
+    assert_eq!(
+        schedules.step(at("08:59:58")).await,
+        Duration::from_secs(2),
+        "it sleeps until the next tick"
+    );
     assert_eq!(schedules.step(at("08:59:59.5")).await, Duration::from_millis(500));
-    assert_eq!(schedules.step(at("09:00:00")).await, Duration::from_secs(5), "and looks at the files every 5 s");
+    assert_eq!(
+        schedules.step(at("09:00:00")).await,
+        Duration::from_secs(5),
+        "and looks at the files every 5 s"
+    );
     let mut answers = stand.desk.collected.answers(2).await;
     answers.sort_by_key(|(event, _)| event.lane.to_string());
-    let told: Vec<_> = answers.iter().map(|(event, _)| (event.kind, event.lane.clone(), event.origin.clone(), &*event.prompt)).collect();
+    let told: Vec<_> = answers
+        .iter()
+        .map(|(event, _)| (event.kind, event.lane.clone(), event.origin.clone(), &*event.prompt))
+        .collect();
     let internal = |channel| Origin::Internal { channel };
     assert_eq!(
         told,
         [
             (EventKind::Cron, Lane::Cron("Backup".into()), internal(None), "Back it up."),
-            (EventKind::Heartbeat, Lane::Heartbeat("Inbox".into()), internal(Some(42)), "Look for mail."),
+            (
+                EventKind::Heartbeat,
+                Lane::Heartbeat("Inbox".into()),
+                internal(Some(42)),
+                "Look for mail."
+            ),
         ]
     );
     let keys: Vec<_> = answers.iter().map(|(event, _)| event.key.as_deref().unwrap()).collect();
@@ -101,7 +123,10 @@ async fn the_files_are_followed() {
     let mut schedules = stand.schedules().await;
     schedules.step(at("08:50:00")).await;
     stand.write("heartbeat.md", HEARTBEATS);
-    stand.write("agents.md", "## Cron Jobs\n- **Bad** `0 25 * * *`: Never.\n- **Other** `5 9 * * *`: Do it.\n");
+    stand.write(
+        "agents.md",
+        "## Cron Jobs\n- **Bad** `0 25 * * *`: Never.\n- **Other** `5 9 * * *`: Do it.\n",
+    );
     schedules.step(at("08:59:00")).await;
     schedules.step(at("09:00:00")).await;
     assert_eq!(stand.answered().await, ["Look for mail."]);
@@ -118,12 +143,20 @@ async fn a_restart_neither_repeats_nor_loses_a_tick() {
     let mut schedules = stand.schedules().await;
     schedules.step(at("08:59:00")).await;
     let state = || fs::read_to_string(stand.folder.path().join("state/schedules.md")).unwrap();
-    assert!(state().contains("- `cron:Backup` (`0 9 * * * UTC`) up to `2026-06-01T08:59:00Z`"), "{}", state());
+    assert!(
+        state().contains("- `cron:Backup` (`0 9 * * * UTC`) up to `2026-06-01T08:59:00Z`"),
+        "{}",
+        state()
+    );
     drop(schedules);
 
     let mut schedules = stand.schedules().await;
     schedules.step(at("09:03:00")).await;
-    assert_eq!(stand.answered().await, ["Back it up."], "missed while it was down, and young enough");
+    assert_eq!(
+        stand.answered().await,
+        ["Back it up."],
+        "missed while it was down, and young enough"
+    );
     assert!(state().contains("up to `2026-06-01T09:00:00Z`"), "{}", state());
     drop(schedules);
 
@@ -153,5 +186,9 @@ async fn a_cron_job_that_finds_no_room_is_tried_again() {
     schedules.step(at("09:00:10")).await;
     assert_eq!(stand.answered().await.len(), 2, "not at once");
     schedules.step(at("09:00:15")).await;
-    assert_eq!(stand.answered().await[2..], ["Back it up."], "and the heartbeat waits for its next tick");
+    assert_eq!(
+        stand.answered().await[2..],
+        ["Back it up."],
+        "and the heartbeat waits for its next tick"
+    );
 }

@@ -73,7 +73,8 @@ impl Stand {
 
     /// How many turns were begun once a last call of our own was through.
     async fn begun(&self) -> usize {
-        let marked = Call::post("alarm", "{\"the\": \"mark\"}").bearer(BEARER).send(self.address).await;
+        let marked =
+            Call::post("alarm", "{\"the\": \"mark\"}").bearer(BEARER).send(self.address).await;
         assert_eq!(marked.status, 202, "{marked:?}");
         self.desk.dispatcher.idle().await;
         self.desk.launcher.launches.lock().unwrap().len() - 1
@@ -82,7 +83,12 @@ impl Stand {
 
 /// Listens on a free port, as the program does after a start.
 async fn serve(desk: &Desk) -> Serving {
-    let values = [("DEPLOY_SECRET", OLD), ("DEPLOY_SECRET_NEW", STANDARD), ("CODE_SECRET", GITHUB), ("ALARM_SECRET", BEARER)];
+    let values = [
+        ("DEPLOY_SECRET", OLD),
+        ("DEPLOY_SECRET_NEW", STANDARD),
+        ("CODE_SECRET", GITHUB),
+        ("ALARM_SECRET", BEARER),
+    ];
     serve_with(desk, values.map(|(name, value)| (name.to_owned(), value.into())).into()).await
 }
 

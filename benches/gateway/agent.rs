@@ -1,11 +1,14 @@
-//! Agents that follow a script: within this process, where only the gateway costs time, and as a program.
+//! Agents that follow a script: within this process, where only the gateway costs time, and as a
+//! program.
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{Exit, Pipe};
-use aetheel::turn::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
+use aetheel::turn::{
+    Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+};
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -64,7 +67,12 @@ struct Agent {
 
 impl Agent {
     /// Until it is told to leave.
-    async fn live(self: Arc<Self>, launch: Launch, mut told: mpsc::UnboundedReceiver<ProcessCommand>, listens: bool) {
+    async fn live(
+        self: Arc<Self>,
+        launch: Launch,
+        mut told: mpsc::UnboundedReceiver<ProcessCommand>,
+        listens: bool,
+    ) {
         let server = if listens { Some(Arc::clone(&self).serve(&launch).await) } else { None };
         let begins = self.player.lock().unwrap().begins();
         self.say(begins).await;
@@ -76,7 +84,10 @@ impl Agent {
             server.abort();
         }
         // The link may have let go of it already.
-        let _ = self.events.send(ProcessEvent::Exited { how: Exit::Code(0), stderr_tail: String::new() }).await;
+        let _ = self
+            .events
+            .send(ProcessEvent::Exited { how: Exit::Code(0), stderr_tail: String::new() })
+            .await;
     }
 
     async fn hear(&self, bytes: &[u8]) {
@@ -88,7 +99,9 @@ impl Agent {
 
     async fn say(&self, says: Vec<Said>) {
         let Pauses { before, after } = self.pauses;
-        let pieces = says.chunk_by(|said, next| (after.is_zero() || !said.first_text) && (before.is_zero() || !next.first_text));
+        let pieces = says.chunk_by(|said, next| {
+            (after.is_zero() || !said.first_text) && (before.is_zero() || !next.first_text)
+        });
         for (number, piece) in pieces.enumerate() {
             if number > 0 {
                 tokio::time::sleep(if piece[0].first_text { before } else { after }).await;
@@ -97,7 +110,9 @@ impl Agent {
             let mut events = String::new();
             for Said { way, text, .. } in piece {
                 match way {
-                    Way::Line(pipe) => lines.push(OutputLine { pipe: *pipe, text: text.clone(), truncated: false }),
+                    Way::Line(pipe) => {
+                        lines.push(OutputLine { pipe: *pipe, text: text.clone(), truncated: false })
+                    }
                     Way::Event => events.extend(["data: ", text, "\n\n"]),
                     Way::Response(_) => {}
                 }
@@ -117,25 +132,40 @@ impl Agent {
 
     /// Answers on the port among its arguments.
     async fn serve(self: Arc<Self>, launch: &Launch) -> tokio::task::JoinHandle<()> {
-        let port: u16 = launch.arguments.iter().find_map(|argument| argument.to_str()?.parse().ok()).expect("a port");
+        let port: u16 = launch
+            .arguments
+            .iter()
+            .find_map(|argument| argument.to_str()?.parse().ok())
+            .expect("a port");
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-        let answer = move |method: Method, uri: Uri| async move { self.respond(&format!("{method} {uri}")) };
+        let answer =
+            move |method: Method, uri: Uri| async move { self.respond(&format!("{method} {uri}")) };
         // As servers of agents do; otherwise the kernel keeps small pieces back for 40 ms.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
-        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() })
+        tokio::spawn(
+            async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() },
+        )
     }
 
     fn respond(self: Arc<Self>, request: &str) -> Response {
         let says = self.player.lock().unwrap().hears(request);
-        let answer =
-            says.iter().find_map(|said| if let Way::Response(status) = said.way { Some((status, said.text.clone())) } else { None });
+        let answer = says.iter().find_map(|said| {
+            if let Way::Response(status) = said.way {
+                Some((status, said.text.clone()))
+            } else {
+                None
+            }
+        });
         let response = match answer {
-            Some((status, body)) => (StatusCode::from_u16(status as u16).unwrap(), body).into_response(),
+            Some((status, body)) => {
+                (StatusCode::from_u16(status as u16).unwrap(), body).into_response()
+            }
             None => {
                 let (sender, mut events) = mpsc::unbounded_channel();
                 *self.stream.lock().unwrap() = Some(sender);
-                let body =
-                    futures_util::stream::poll_fn(move |context| events.poll_recv(context).map(|event| event.map(Ok::<_, std::io::Error>)));
+                let body = futures_util::stream::poll_fn(move |context| {
+                    events.poll_recv(context).map(|event| event.map(Ok::<_, std::io::Error>))
+                });
                 ([("content-type", "text/event-stream")], Body::from_stream(body)).into_response()
             }
         };
@@ -144,7 +174,8 @@ impl Agent {
     }
 }
 
-/// The same as a program that reads stdin and writes stdout: `gateway replay-agent SCRIPT`, whatever comes after that.
+/// The same as a program that reads stdin and writes stdout: `gateway replay-agent SCRIPT`,
+/// whatever comes after that.
 pub fn replay(script: &str) {
     let script: Script = serde_json::from_slice(&std::fs::read(script).unwrap()).unwrap();
     let mut player = Player::new(Arc::new(script));

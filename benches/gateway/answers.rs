@@ -1,8 +1,10 @@
-//! When answers are there, for every backend with an agent that needs no time: at the turn's own boundary, and in Discord.
+//! When answers are there, for every backend with an agent that needs no time: at the turn's own
+//! boundary, and in Discord.
 //!
-//! At the boundary: from the prompt to the first text, to the last and to the end of the turn, and from the agent's last word to
-//! that end. In Discord: the same from a person's message on, as people see it, of an answer that is there at once and of one
-//! that goes on for a while after its first text, which is gathered until it is more than a syllable.
+//! At the boundary: from the prompt to the first text, to the last and to the end of the turn, and
+//! from the agent's last word to that end. In Discord: the same from a person's message on, as
+//! people see it, of an answer that is there at once and of one that goes on for a while after its
+//! first text, which is gathered until it is more than a syllable.
 
 use std::time::Duration;
 
@@ -28,12 +30,16 @@ const SILENT: Measured = Measured { name: "claude", conversation: "live/no-state
 /// Measures and prints.
 pub async fn measure() {
     let cache = tempfile::tempdir().unwrap();
-    report::part("answers: from the prompt to the audience, with agents in this process that need no time");
+    report::part(
+        "answers: from the prompt to the audience, with agents in this process that need no time",
+    );
     for measured in BACKENDS.iter().chain([&SILENT]) {
         let talk = Talk::load(measured, cache.path()).await;
         at_the_boundary(measured, &talk).await;
     }
-    report::part("answers in Discord: from a message to what people see, with agents in this process that need no time");
+    report::part(
+        "answers in Discord: from a message to what people see, with agents in this process that need no time",
+    );
     for measured in BACKENDS {
         let talk = Talk::load(measured, cache.path()).await;
         in_discord(measured, &talk, Pauses::default()).await;
@@ -60,7 +66,12 @@ async fn at_the_boundary(measured: &Measured, talk: &Talk) {
         report::figure(&format!("{name}: {what}"), &report::spread(times));
     }
     let met = report::percentile(&end, 99) <= END;
-    report::goal(&format!("{name}: done after its last word"), &report::spread(&end), "p99 ≤ 20 ms", met);
+    report::goal(
+        &format!("{name}: done after its last word"),
+        &report::spread(&end),
+        "p99 ≤ 20 ms",
+        met,
+    );
 }
 
 async fn in_discord(measured: &Measured, talk: &Talk, pauses: Pauses) {
@@ -78,15 +89,27 @@ async fn in_discord(measured: &Measured, talk: &Talk, pauses: Pauses) {
     bot.close().await;
     let streamed = !pauses.after.is_zero();
     let name = format!("{}, {}", measured.name, if streamed { "streamed" } else { "at once" });
-    let figure = |what: &str, times: &[Duration]| report::figure(&format!("{name}: {what}"), &report::spread(times));
+    let figure = |what: &str, times: &[Duration]| {
+        report::figure(&format!("{name}: {what}"), &report::spread(times))
+    };
     if streamed {
         let met = report::percentile(&first, 99) <= FIRST;
-        report::goal(&format!("{name}: first text visible"), &report::spread(&first), "p99 ≤ 450 ms", met);
+        report::goal(
+            &format!("{name}: first text visible"),
+            &report::spread(&first),
+            "p99 ≤ 450 ms",
+            met,
+        );
     } else {
         figure("first text visible", &first);
     }
     figure("last text visible", &last);
     figure("done", &done);
     let met = report::percentile(&end, 99) <= END;
-    report::goal(&format!("{name}: done after the agent's last line"), &report::spread(&end), "p99 ≤ 20 ms", met);
+    report::goal(
+        &format!("{name}: done after the agent's last line"),
+        &report::spread(&end),
+        "p99 ≤ 20 ms",
+        met,
+    );
 }

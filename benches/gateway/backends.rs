@@ -8,11 +8,13 @@ use aetheel::config::Limits;
 
 use crate::{component, repository};
 
-/// A backend with recordings in `tests/fixtures/NAME` and a native form in `guest-backends/NAME/examples/native-NAME.rs`.
+/// A backend with recordings in `tests/fixtures/NAME` and a native form in
+/// `guest-backends/NAME/examples/native-NAME.rs`.
 pub struct Measured {
     /// What it is called.
     pub name: &'static str,
-    /// The recording whose first turn is played again and again: of a long-lived agent, in a new session.
+    /// The recording whose first turn is played again and again: of a long-lived agent, in a new
+    /// session.
     pub conversation: &'static str,
 }
 

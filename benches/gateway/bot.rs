@@ -1,4 +1,5 @@
-//! A bot at a local Discord whose agents are in this process: dispatcher, journal, links and components as the program has them.
+//! A bot at a local Discord whose agents are in this process: dispatcher, journal, links and
+//! components as the program has them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -101,14 +102,18 @@ impl Bot {
         let begun = Instant::now();
         let message = self.local.mention(channel, ANN, "hello");
         let origin = Origin::Message { channel, message };
-        self.dispatcher.submit(NewEvent::new(EventKind::Message, Lane::Channel(channel), origin, "hello")).unwrap();
+        self.dispatcher
+            .submit(NewEvent::new(EventKind::Message, Lane::Channel(channel), origin, "hello"))
+            .unwrap();
         self.dispatcher.idle().await;
         let ended = self.ended.lock().unwrap().take().expect("the agent says something");
         let mut shown: Vec<Message> = self.local.messages(channel);
-        let answer = shown.pop().filter(|answer| answer.reply_to == Some(message)).expect("an answer");
+        let answer =
+            shown.pop().filter(|answer| answer.reply_to == Some(message)).expect("an answer");
         assert!(!answer.content.is_empty() && !answer.content.contains('⚠'), "{}", answer.content);
         let first = answer.created;
-        let whole = answer.edits.iter().find(|(_, text)| *text == answer.content).map(|(at, _)| *at);
+        let whole =
+            answer.edits.iter().find(|(_, text)| *text == answer.content).map(|(at, _)| *at);
         let last = if answer.edits.is_empty() { first } else { whole.expect("the last edit") };
         let done = answer.edits.last().map_or(first, |(at, _)| *at);
         Shown {
@@ -140,8 +145,8 @@ fn options(local: &LocalDiscord) -> Options {
     }
 }
 
-/// A component with what its recording was made with, which knows no system prompt and no limits: its agent would be told more
-/// than it has an answer to.
+/// A component with what its recording was made with, which knows no system prompt and no limits:
+/// its agent would be told more than it has an answer to.
 #[derive(Clone)]
 struct Played {
     inner: Arc<ComponentBackend>,
@@ -153,7 +158,9 @@ impl Played {
     fn of(talk: &Talk) -> Self {
         let inner = Arc::clone(&talk.backend);
         let mut descriptor = inner.descriptor().clone();
-        descriptor.features.retain(|feature| !matches!(feature, Feature::SystemPrompt | Feature::MaxTurns | Feature::AllowedTools));
+        descriptor.features.retain(|feature| {
+            !matches!(feature, Feature::SystemPrompt | Feature::MaxTurns | Feature::AllowedTools)
+        });
         Self { inner, descriptor, options: talk.settings().options.clone() }
     }
 }

@@ -28,8 +28,15 @@ impl Used {
 /// What a process has used up to now; exact to a clock tick, 10 ms.
 pub fn used_by(process: &str) -> Used {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<u64> =
-        stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(4).map(|field| field.parse().unwrap()).collect();
+    let fields: Vec<u64> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .map(|field| field.parse().unwrap())
+        .collect();
     // USER_HZ is 100 on every Linux that people run.
     let time = |ticks: u64| Duration::from_millis(ticks * 10);
     Used { own: time(fields[0] + fields[1]), children: time(fields[2] + fields[3]) }
@@ -40,7 +47,8 @@ pub fn resident() -> usize {
     resident_of(std::process::id(), "VmRSS")
 }
 
-/// A size from a process' status, bytes: `VmRSS` all of it, `RssAnon` without what is only a file in memory.
+/// A size from a process' status, bytes: `VmRSS` all of it, `RssAnon` without what is only a file
+/// in memory.
 pub fn resident_of(process: u32, field: &str) -> usize {
     size(&fs::read_to_string(format!("/proc/{process}/status")).unwrap(), field)
 }

@@ -63,7 +63,10 @@ pub async fn measure() {
             cold.push(admit(name, cache.path()).await);
             cached.push(admit(name, cache.path()).await);
         }
-        report::figure(&format!("read, compile and try out `{name}`, empty cache"), &report::spread(&cold));
+        report::figure(
+            &format!("read, compile and try out `{name}`, empty cache"),
+            &report::spread(&cold),
+        );
         report::figure(&format!("the same from the cache, `{name}`"), &report::spread(&cached));
     }
 }
@@ -87,5 +90,13 @@ fn first_prompt() -> TimedInput {
 
 fn text_delta() -> TimedInput {
     let text = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a few words "}},"session_id":"7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11","parent_tool_use_id":null,"uuid":"1f4e2b5e-6a6d-4b0e-8c6e-0f9a3f3b6f10"}"#;
-    TimedInput { at_ms: 1.0, input: Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false }) }
+    TimedInput {
+        at_ms: 1.0,
+        input: Input::Line(Line {
+            proc: 1,
+            pipe: Pipe::Stdout,
+            text: text.to_owned(),
+            truncated: false,
+        }),
+    }
 }

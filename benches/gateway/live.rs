@@ -1,5 +1,5 @@
-//! Long-lived agents: what the gateway adds before people see the first text, a warm turn beside a cold one, and what open
-//! sessions take up.
+//! Long-lived agents: what the gateway adds before people see the first text, a warm turn beside a
+//! cold one, and what open sessions take up.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,7 +20,8 @@ const CONVERSATIONS: usize = 200;
 const PROCESSES: usize = 100;
 /// Sessions kept open together.
 const SESSIONS: u64 = 100;
-/// How long an agent is silent before and after its first text: enough for everybody to have fallen asleep.
+/// How long an agent is silent before and after its first text: enough for everybody to have fallen
+/// asleep.
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// Measures and prints.
@@ -28,17 +29,29 @@ pub async fn measure() {
     let cache = tempfile::tempdir().unwrap();
     for measured in BACKENDS {
         let talk = Talk::load(measured, cache.path()).await;
-        report::part(&format!("long-lived `{}`: `{}`, played by an agent that needs no time", measured.name, measured.conversation));
+        report::part(&format!(
+            "long-lived `{}`: `{}`, played by an agent that needs no time",
+            measured.name, measured.conversation
+        ));
         first_text(&talk).await;
-        cold_and_warm("the gateway's share", CONVERSATIONS, &talk, || talk.within(Duration::ZERO)).await;
+        cold_and_warm("the gateway's share", CONVERSATIONS, &talk, || talk.within(Duration::ZERO))
+            .await;
         if talk.script.listens() {
             report::figure("with the agent as a process", "not measured: it is a server");
         } else {
-            cold_and_warm("with the agent as a process", PROCESSES, &talk, || talk.processes()).await;
+            cold_and_warm("with the agent as a process", PROCESSES, &talk, || talk.processes())
+                .await;
         }
         // This process remembers all that came before.
-        let arguments = [OsStr::new("open-sessions"), measured.name.as_ref(), cache.path().as_os_str()];
-        assert!(Command::new(std::env::current_exe().unwrap()).args(arguments).status().unwrap().success());
+        let arguments =
+            [OsStr::new("open-sessions"), measured.name.as_ref(), cache.path().as_os_str()];
+        assert!(
+            Command::new(std::env::current_exe().unwrap())
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -48,7 +61,9 @@ async fn first_text(talk: &Talk) {
         let room = talk.within(PAUSE);
         let cold = talk.cold(&room, 1).await;
         let warm = talk.warm(&room, 1, &cold).await;
-        shares.extend([cold, warm].map(|turn| turn.first_text.expect("the agent is in this process")));
+        shares.extend(
+            [cold, warm].map(|turn| turn.first_text.expect("the agent is in this process")),
+        );
         room.close().await;
     }
     report::figure("first text, from the agent to the audience", &report::spread(&shares));
@@ -67,7 +82,8 @@ async fn cold_and_warm(what: &str, count: usize, talk: &Talk, room: impl Fn() ->
     report::figure(&format!("warm turn, {what}"), &report::spread(&warms));
 }
 
-/// Measures, as a process of its own, what it takes up with many sessions, each idle after its first turn; prints.
+/// Measures, as a process of its own, what it takes up with many sessions, each idle after its
+/// first turn; prints.
 pub async fn open_sessions(name: &str, cache: &Path) {
     let talk = Talk::load(named(name), cache).await;
     let room = talk.within(Duration::ZERO);
@@ -85,7 +101,13 @@ pub async fn open_sessions(name: &str, cache: &Path) {
     assert_eq!((room.count(), natives.len()), expected, "links and sessions");
     let each = after.saturating_sub(before) / SESSIONS as usize;
     let shape = if shared { "on one link" } else { "on a link each" };
-    report::figure(&format!("memory of an open session, {SESSIONS} {shape}"), &format!("{:.1} KiB", each as f64 / 1024.0));
-    report::figure("a process with them and nothing else", &format!("{:.1} MiB", after as f64 / f64::from(1 << 20)));
+    report::figure(
+        &format!("memory of an open session, {SESSIONS} {shape}"),
+        &format!("{:.1} KiB", each as f64 / 1024.0),
+    );
+    report::figure(
+        "a process with them and nothing else",
+        &format!("{:.1} MiB", after as f64 / f64::from(1 << 20)),
+    );
     room.close().await;
 }

@@ -1,11 +1,11 @@
-//! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of it with `-- parse`,
-//! `-- live`, `-- answers`, `-- links`, `-- swap`, `-- start`, `-- turns`, `-- messages`, `-- webhooks` or `-- output`; one backend's
-//! parser with `-- parse claude`.
+//! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of
+//! it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `-- start`, `-- turns`, `--
+//! messages`, `-- webhooks` or `-- output`; one backend's parser with `-- parse claude`.
 //!
-//! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make bench` builds all of it.
-//! Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live` do everything only a few times, to see that
-//! it works.
-//! Figures that stand against a goal are ratios where the machine's speed would decide, and what is compared is measured in
+//! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make
+//! bench` builds all of it. Without optimisation (`cargo test --bench gateway -- live`), `parse`
+//! and `live` do everything only a few times, to see that it works. Figures that stand against a
+//! goal are ratios where the machine's speed would decide, and what is compared is measured in
 //! turn, so that other work on the machine hits both.
 #![allow(clippy::unwrap_used)] // a panic says what is wrong
 
@@ -43,10 +43,13 @@ fn main() {
     // What the bench starts itself as.
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay-agent", script, ..] => return agent::replay(script),
-        ["open-sessions", backend, cache] => return runtime().block_on(live::open_sessions(backend, Path::new(cache))),
+        ["open-sessions", backend, cache] => {
+            return runtime().block_on(live::open_sessions(backend, Path::new(cache)));
+        }
         _ => {}
     }
-    let wanted: Vec<&str> = words.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
+    let wanted: Vec<&str> =
+        words.iter().map(String::as_str).filter(|argument| !argument.starts_with('-')).collect();
     let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|word| part.contains(word));
     let runtime = runtime();
     if wants("parse") {

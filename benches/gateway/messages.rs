@@ -1,5 +1,5 @@
-//! What a message costs and how long it waits, through the whole program and a local Discord, with an agent that answers at
-//! once; and what many channels take up.
+//! What a message costs and how long it waits, through the whole program and a local Discord, with
+//! an agent that answers at once; and what many channels take up.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -57,16 +57,31 @@ pub async fn measure() {
     report::figure("from message to the whole answer on the screen", &report::spread(&answers));
 
     let (count, before, begun) = (times(CROWDED), cpu_of(id), Instant::now());
-    let messages = (0..count).map(|number| local.mention(CROWD + (number % CHANNELS) as u64, ANN, "hello")).collect();
+    let messages = (0..count)
+        .map(|number| local.mention(CROWD + (number % CHANNELS) as u64, ANN, "hello"))
+        .collect();
     all_answered(&local, messages).await;
     let (took, used) = (begun.elapsed(), cpu_of(id).saturating_sub(before));
     let each = used / u32::try_from(count).unwrap();
     let rate = count as f64 / took.as_secs_f64();
-    report::goal(&format!("messages a second, {CHANNELS} channels, 16 slots"), &format!("{rate:.0}/s"), "≥ 500/s", rate >= 500.0);
+    report::goal(
+        &format!("messages a second, {CHANNELS} channels, 16 slots"),
+        &format!("{rate:.0}/s"),
+        "≥ 500/s",
+        rate >= 500.0,
+    );
     let met = each <= Duration::from_millis(2);
-    report::goal("processor time of the gateway a message, agents apart", &report::time(each), "≤ 2 ms", met);
+    report::goal(
+        "processor time of the gateway a message, agents apart",
+        &report::time(each),
+        "≤ 2 ms",
+        met,
+    );
     let kib = cpu::resident_of(id, "RssAnon").saturating_sub(idle) as f64 / 1024.0;
-    report::figure(&format!("memory of {CHANNELS} channels with a session each"), &format!("{:.1} KiB a channel", kib / CHANNELS as f64));
+    report::figure(
+        &format!("memory of {CHANNELS} channels with a session each"),
+        &format!("{:.1} KiB a channel", kib / CHANNELS as f64),
+    );
     let all = cpu::resident_of(id, "VmRSS") as f64 / f64::from(1 << 20);
     report::figure("the whole program then", &format!("{all:.1} MiB"));
 }
@@ -74,20 +89,30 @@ pub async fn measure() {
 /// Waits for the answer to a message to be whole.
 async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
     let whole = |local: &LocalDiscord| {
-        let found = local.messages(channel).into_iter().find(|answer| answer.reply_to == Some(message))?;
+        let found =
+            local.messages(channel).into_iter().find(|answer| answer.reply_to == Some(message))?;
         is_whole(&found.content).then_some(())
     };
     local.wait_within(Duration::from_secs(300), "an answer", whole).await;
 }
 
-/// The same for many. Looks at them now and then: at every change, it would cost more than what is measured.
+/// The same for many. Looks at them now and then: at every change, it would cost more than what is
+/// measured.
 async fn all_answered(local: &LocalDiscord, mut messages: Vec<u64>) {
     let begun = Instant::now();
     while !messages.is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(300), "{} messages without an answer", messages.len());
+        assert!(
+            begun.elapsed() < Duration::from_secs(300),
+            "{} messages without an answer",
+            messages.len()
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
         let replies = local.replies();
-        let answered = |message: &u64| replies.get(message).is_some_and(|replies| replies.iter().any(|reply| is_whole(&reply.content)));
+        let answered = |message: &u64| {
+            replies
+                .get(message)
+                .is_some_and(|replies| replies.iter().any(|reply| is_whole(&reply.content)))
+        };
         messages.retain(|message| !answered(message));
     }
 }
@@ -102,15 +127,20 @@ fn starts(home: &Home, sent: &HashMap<String, SystemTime>) -> Vec<Duration> {
     let days = std::fs::read_dir(home.path().join("recordings")).unwrap();
     for file in days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap()) {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_default());
+        let mut lines =
+            text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_default());
         let head = lines.next().unwrap_or_default();
         let Some(started) = head["started"].as_str() else { continue };
-        let Some(lane) = lines.find_map(|line| line["turn"]["lane"].as_str().map(str::to_owned)) else { continue };
+        let Some(lane) = lines.find_map(|line| line["turn"]["lane"].as_str().map(str::to_owned))
+        else {
+            continue;
+        };
         let Some(spawned) = lines.find(|line| !line["in"]["spawned"].is_null()) else { continue };
         let opened: jiff::Timestamp = started.parse().unwrap();
         let Some(sent) = sent.get(&lane) else { continue };
         let sent = sent.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-        let at = opened.as_nanosecond() as f64 / 1e9 + spawned["t"].as_f64().unwrap_or_default() / 1e3;
+        let at =
+            opened.as_nanosecond() as f64 / 1e9 + spawned["t"].as_f64().unwrap_or_default() / 1e3;
         found.extend(Duration::try_from_secs_f64(at - sent).ok());
     }
     found

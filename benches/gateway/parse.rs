@@ -22,7 +22,8 @@ const BATCHES: [(usize, &str); 2] = [(1024, "all there is"), (1, "one input")];
 pub async fn measure(named: &[&str]) {
     let some = BACKENDS.iter().any(|measured| named.contains(&measured.name));
     for measured in BACKENDS.iter().filter(|measured| !some || named.contains(&measured.name)) {
-        let recorded: Vec<Vec<TimedInput>> = recordings(&measured.fixtures()).iter().map(|folder| inputs(folder)).collect();
+        let recorded: Vec<Vec<TimedInput>> =
+            recordings(&measured.fixtures()).iter().map(|folder| inputs(folder)).collect();
         let size: usize = recorded.iter().flatten().map(said).sum();
         let backend = load(measured.name).await;
         let folder = tempfile::tempdir().unwrap();
@@ -40,18 +41,28 @@ pub async fn measure(named: &[&str]) {
             // The first pass warms caches up.
             for pass in 0..=times(PASSES) {
                 let (native_time, native_actions) = native.pass(batch);
-                let (component_time, component_actions) = pass_component(&backend, &recorded, batch).await;
+                let (component_time, component_actions) =
+                    pass_component(&backend, &recorded, batch).await;
                 assert_eq!(native_actions, component_actions, "the same actions");
                 if pass > 0 {
                     natives.push(native_time);
                     components.push(component_time);
                 }
             }
-            let ratios: Vec<f64> =
-                natives.iter().zip(&components).map(|(native, component)| component.as_secs_f64() / native.as_secs_f64()).collect();
+            let ratios: Vec<f64> = natives
+                .iter()
+                .zip(&components)
+                .map(|(native, component)| component.as_secs_f64() / native.as_secs_f64())
+                .collect();
             let ratio = report::percentile(&ratios, 50);
-            report::figure(&format!("{name} a call: native"), &report::rate(size, report::percentile(&natives, 50)));
-            report::figure(&format!("{name} a call: component"), &report::rate(size, report::percentile(&components, 50)));
+            report::figure(
+                &format!("{name} a call: native"),
+                &report::rate(size, report::percentile(&natives, 50)),
+            );
+            report::figure(
+                &format!("{name} a call: component"),
+                &report::rate(size, report::percentile(&components, 50)),
+            );
             let what = "component / native time, median of passes";
             if batch > 1 {
                 report::goal(what, &format!("{ratio:.2}"), "≤ 2.0", ratio <= 2.0);
@@ -74,16 +85,27 @@ fn said(input: &TimedInput) -> usize {
 
 /// Writes recordings as the native form reads them.
 fn write(file: &Path, recorded: &[Vec<TimedInput>]) {
-    let line = |input: &TimedInput| serde_json::json!({"t": input.at_ms, "in": input.input}).to_string();
-    let texts: Vec<String> = recorded.iter().map(|inputs| inputs.iter().map(line).collect::<Vec<_>>().join("\n")).collect();
+    let line =
+        |input: &TimedInput| serde_json::json!({"t": input.at_ms, "in": input.input}).to_string();
+    let texts: Vec<String> = recorded
+        .iter()
+        .map(|inputs| inputs.iter().map(line).collect::<Vec<_>>().join("\n"))
+        .collect();
     std::fs::write(file, texts.join("\n\n")).unwrap();
 }
 
 /// Returns the time and the number of actions. Links are opened before the clock starts.
-async fn pass_component(backend: &ComponentBackend, recorded: &[Vec<TimedInput>], batch: usize) -> (Duration, usize) {
+async fn pass_component(
+    backend: &ComponentBackend,
+    recorded: &[Vec<TimedInput>],
+    batch: usize,
+) -> (Duration, usize) {
     let mut links = Vec::new();
     for inputs in recorded {
-        links.push((backend.open_guest().await.unwrap(), inputs.chunks(batch).map(<[_]>::to_vec).collect::<Vec<_>>()));
+        links.push((
+            backend.open_guest().await.unwrap(),
+            inputs.chunks(batch).map(<[_]>::to_vec).collect::<Vec<_>>(),
+        ));
     }
     let mut answers = Vec::new();
     let begun = Instant::now();
@@ -104,9 +126,17 @@ struct Native {
 impl Native {
     fn start(measured: &Measured, recordings: &Path) -> Self {
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        let program = repository("target/guests").join(profile).join("examples").join(format!("native-{}", measured.name));
+        let program = repository("target/guests")
+            .join(profile)
+            .join("examples")
+            .join(format!("native-{}", measured.name));
         assert!(program.exists(), "{} is missing; `make bench` builds it", program.display());
-        let mut child = Command::new(program).arg(recordings).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new(program)
+            .arg(recordings)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
         Self { child, answers }
     }

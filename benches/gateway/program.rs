@@ -12,8 +12,8 @@ use crate::component;
 /// Memory that is mounted as a folder, where there is any.
 const MEMORY: &str = "/dev/shm";
 
-/// Folders for configuration, workspace, backends, cache and recordings; and what agents need for the moment, in memory as
-/// `/tmp` is on a system of today.
+/// Folders for configuration, workspace, backends, cache and recordings; and what agents need for
+/// the moment, in memory as `/tmp` is on a system of today.
 pub struct Home {
     folder: TempDir,
     temporary: TempDir,
@@ -25,9 +25,17 @@ impl Home {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("backends")).unwrap();
         for name in ["claude", "demo"] {
-            std::fs::copy(component(name), folder.path().join("backends").join(name).with_extension("wasm")).unwrap();
+            std::fs::copy(
+                component(name),
+                folder.path().join("backends").join(name).with_extension("wasm"),
+            )
+            .unwrap();
         }
-        let temporary = if Path::new(MEMORY).is_dir() { tempfile::tempdir_in(MEMORY) } else { tempfile::tempdir() };
+        let temporary = if Path::new(MEMORY).is_dir() {
+            tempfile::tempdir_in(MEMORY)
+        } else {
+            tempfile::tempdir()
+        };
         Self { folder, temporary: temporary.unwrap() }
     }
 
@@ -35,7 +43,8 @@ impl Home {
         self.folder.path()
     }
 
-    /// Starts the program with little more environment than this; it runs until its stdin ends or it is killed.
+    /// Starts the program with little more environment than this; it runs until its stdin ends or
+    /// it is killed.
     pub fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
         let mut child = Command::new(env!("CARGO_BIN_EXE_aetheel"))
             .args(arguments)
@@ -44,7 +53,12 @@ impl Home {
             .env("HOME", self.path())
             .env("TMPDIR", self.temporary.path())
             .envs(environment.iter().copied())
-            .envs([("LOG_FORMAT", "json"), ("LOG_LEVEL", "info"), ("AGENT_BACKEND", "demo"), ("DEMO_AGENT_DELAY_MS", "0")])
+            .envs([
+                ("LOG_FORMAT", "json"),
+                ("LOG_LEVEL", "info"),
+                ("AGENT_BACKEND", "demo"),
+                ("DEMO_AGENT_DELAY_MS", "0"),
+            ])
             .env("CACHE_DIR", self.path().join("cache"))
             .current_dir(self.path())
             .stdin(Stdio::piped())
@@ -78,7 +92,10 @@ impl Running {
         let mut log = String::new();
         loop {
             let begin = log.len();
-            assert!(self.log.as_mut().unwrap().read_line(&mut log).unwrap() > 0, "ended before `{message}`:\n{log}");
+            assert!(
+                self.log.as_mut().unwrap().read_line(&mut log).unwrap() > 0,
+                "ended before `{message}`:\n{log}"
+            );
             let line: Value = serde_json::from_str(&log[begin..]).unwrap_or_default();
             if line["fields"]["message"].as_str().or(line["message"].as_str()) == Some(message) {
                 return line;

@@ -1,5 +1,6 @@
-//! The first turn of a recording as a script: what the agent says when it is told something. Works for any agent that speaks
-//! JSON lines or HTTP, because the backend itself shows what it tells the agent and when.
+//! The first turn of a recording as a script: what the agent says when it is told something. Works
+//! for any agent that speaks JSON lines or HTTP, because the backend itself shows what it tells the
+//! agent and when.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -65,7 +66,11 @@ impl Script {
         for input in inputs(&measured.fixtures().join(measured.conversation)) {
             let newest = script.steps.len() - 1;
             let mut says = |step: usize, way, text: &str| {
-                script.steps[step].says.push(Said { way, text: text.to_owned(), first_text: false });
+                script.steps[step].says.push(Said {
+                    way,
+                    text: text.to_owned(),
+                    first_text: false,
+                });
                 Some(step)
             };
             let spoke = match &input.input {
@@ -75,7 +80,11 @@ impl Script {
                 }
                 Input::Command(_) | Input::Exited(_) => break,
                 Input::Line(line) => says(newest, Way::Line(line.pipe), &line.text),
-                Input::HttpResponse(response) => says(requests[&response.request], Way::Response(response.status), &response.body),
+                Input::HttpResponse(response) => says(
+                    requests[&response.request],
+                    Way::Response(response.status),
+                    &response.body,
+                ),
                 Input::StreamEvent(event) => says(newest, Way::Event, &event.data),
                 _ => None,
             };
@@ -92,7 +101,9 @@ impl Script {
                         // Codex' backend appends a mark of its own to the agent's id.
                         script.native = ready.native_id.split('.').next().unwrap().to_owned();
                     }
-                    Action::Event(event) if awaiting_text && matches!(event.kind, EventKind::Text(_)) => {
+                    Action::Event(event)
+                        if awaiting_text && matches!(event.kind, EventKind::Text(_)) =>
+                    {
                         awaiting_text = false;
                         let step = spoke.expect("text comes from what the agent said");
                         script.steps[step].says.last_mut().unwrap().first_text = true;
@@ -101,10 +112,16 @@ impl Script {
                 }
             }
         }
-        assert!(!script.native.is_empty() && !awaiting_text, "no turn with text in `{}`", measured.conversation);
+        assert!(
+            !script.native.is_empty() && !awaiting_text,
+            "no turn with text in `{}`",
+            measured.conversation
+        );
         if backend.descriptor().sharing == Sharing::Link {
-            let names_it = |step: &Step| step.says.iter().any(|said| said.text.contains(&script.native));
-            script.opener = script.steps.iter().find(|step| names_it(step)).map(|step| step.kind.clone());
+            let names_it =
+                |step: &Step| step.says.iter().any(|said| said.text.contains(&script.native));
+            script.opener =
+                script.steps.iter().find(|step| names_it(step)).map(|step| step.kind.clone());
         }
         script.renew();
         (Arc::new(script), begun.expect("a turn"))
@@ -122,7 +139,10 @@ impl Script {
         let mut known = BTreeSet::from([self.native.clone()]);
         for step in &mut self.steps {
             let mut named = BTreeSet::new();
-            step.says.iter().filter_map(|said| serde_json::from_str(&said.text).ok()).for_each(|line| ids(&line, &mut named));
+            step.says
+                .iter()
+                .filter_map(|said| serde_json::from_str(&said.text).ok())
+                .for_each(|line| ids(&line, &mut named));
             step.again.clone_from(&step.says);
             for id in named.difference(&known) {
                 let fresh = format!("{}fff", &id[..id.len() - 3]);
@@ -146,12 +166,18 @@ impl Script {
 
     /// Whether the agent is a server.
     pub fn listens(&self) -> bool {
-        self.steps.iter().flat_map(|step| &step.says).any(|said| matches!(said.way, Way::Response(_)))
+        self.steps
+            .iter()
+            .flat_map(|step| &step.says)
+            .any(|said| matches!(said.way, Way::Response(_)))
     }
 }
 
 fn text(chunks: &[Chunk]) -> String {
-    chunks.iter().map(|chunk| if let Chunk::Text(text) = chunk { text.as_str() } else { "" }).collect()
+    chunks
+        .iter()
+        .map(|chunk| if let Chunk::Text(text) = chunk { text.as_str() } else { "" })
+        .collect()
 }
 
 /// Collects what looks like ids.
@@ -159,7 +185,9 @@ fn ids(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                if let Some(id) = value.as_str().filter(|id| id.len() > 12 && id.is_ascii() && name.to_ascii_lowercase().ends_with("id")) {
+                if let Some(id) = value.as_str().filter(|id| {
+                    id.len() > 12 && id.is_ascii() && name.to_ascii_lowercase().ends_with("id")
+                }) {
                     found.insert(id.to_owned());
                 }
                 ids(value, found);
@@ -176,7 +204,8 @@ fn told(text: &str, native: &str) -> (String, Option<Value>) {
         let path = text.split('?').next().unwrap();
         return (if native.is_empty() { path.to_owned() } else { path.replace(native, "*") }, None);
     };
-    let kind = ["/method", "/request/subtype", "/type"].iter().find_map(|at| line.pointer(at)?.as_str());
+    let kind =
+        ["/method", "/request/subtype", "/type"].iter().find_map(|at| line.pointer(at)?.as_str());
     (kind.unwrap_or_default().to_owned(), line.get("id").or(line.get("request_id")).cloned())
 }
 
@@ -199,12 +228,14 @@ impl Player {
         self.script.steps[0].says.clone()
     }
 
-    /// What it says when it is told something: what it said to the first thing of that kind. Knows two ways to say
-    /// it, so a session has two turns.
+    /// What it says when it is told something: what it said to the first thing of that kind. Knows
+    /// two ways to say it, so a session has two turns.
     pub fn hears(&mut self, text: &str) -> Vec<Said> {
         let native = self.session(text);
         let (kind, id) = told(text, &native);
-        let Some(step) = self.script.steps[1..].iter().find(|step| step.kind == kind) else { return Vec::new() };
+        let Some(step) = self.script.steps[1..].iter().find(|step| step.kind == kind) else {
+            return Vec::new();
+        };
         let first = self.said.insert((native.clone(), kind));
         let mut says = if first { &step.says } else { &step.again }.clone();
         for said in &mut says {

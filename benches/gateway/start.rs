@@ -1,4 +1,5 @@
-//! From the start of the real program to ready, with its components in the cache, and what it takes up when idle.
+//! From the start of the real program to ready, with its components in the cache, and what it takes
+//! up when idle.
 
 use std::time::{Duration, Instant};
 
@@ -33,18 +34,32 @@ pub async fn measure() {
         drop(running);
     }
     let median = report::percentile(&starts, 50);
-    report::goal("start to ready, from outside", &report::spread(&starts), "≤ 150 ms", median <= Duration::from_millis(150));
+    report::goal(
+        "start to ready, from outside",
+        &report::spread(&starts),
+        "≤ 150 ms",
+        median <= Duration::from_millis(150),
+    );
     report::figure("the same, by its own clock", &report::spread(&told));
 
     idle("idle `aetheel console`", &ready(console(), "console ready").0).await;
     let discord = LocalDiscord::start().await;
     let environment = [("DISCORD_API_BASE", discord.url()), ("DISCORD_BOT_TOKEN", TOKEN)];
-    idle("idle `aetheel run`, signed in", &ready(home.start(&["run"], &environment), "aetheel is ready").0).await;
+    idle(
+        "idle `aetheel run`, signed in",
+        &ready(home.start(&["run"], &environment), "aetheel is ready").0,
+    )
+    .await;
 }
 
 async fn idle(what: &str, running: &Running) {
     tokio::time::sleep(IDLE).await;
     let mib = |field| cpu::resident_of(running.id(), field) as f64 / f64::from(1 << 20);
     let (all, own) = (mib("VmRSS"), mib("RssAnon"));
-    report::goal(what, &format!("{all:.1} MiB ({own:.1} of it not files)"), "≤ 40 MB", all * 1.048_576 <= 40.0);
+    report::goal(
+        what,
+        &format!("{all:.1} MiB ({own:.1} of it not files)"),
+        "≤ 40 MB",
+        all * 1.048_576 <= 40.0,
+    );
 }

@@ -1,4 +1,5 @@
-//! From the moment a component's file is whole on disk to the moment its generation answers new turns.
+//! From the moment a component's file is whole on disk to the moment its generation answers new
+//! turns.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ const SWAPS: u32 = 60;
 pub async fn measure() {
     report::part(&format!("swap of the Claude backend, {SWAPS} each, every one with new content"));
     type Place = fn(&Path, &[u8]);
-    let ways: [(&str, Place); 2] = [("file renamed into place", rename), ("file written in place and closed", write)];
+    let ways: [(&str, Place); 2] =
+        [("file renamed into place", rename), ("file written in place and closed", write)];
     for (way, place) in ways {
         let folder = tempfile::tempdir().unwrap();
         let cache = tempfile::tempdir().unwrap();
@@ -32,15 +34,24 @@ pub async fn measure() {
             let took = loop {
                 match news.recv().await.unwrap() {
                     LoadReport::Loaded { took, .. } => break took,
-                    LoadReport::Refused { reason, .. } => panic!("{}", aetheel::plain::with_causes(&*reason)),
-                    LoadReport::Unchanged { .. } | LoadReport::Vanished { .. } | LoadReport::StandsBy { .. } => {}
+                    LoadReport::Refused { reason, .. } => {
+                        panic!("{}", aetheel::plain::with_causes(&*reason))
+                    }
+                    LoadReport::Unchanged { .. }
+                    | LoadReport::Vanished { .. }
+                    | LoadReport::StandsBy { .. } => {}
                 }
             };
             whole.push(closed.elapsed());
             loading.push(took);
         }
         let p99 = report::percentile(&whole, 99);
-        report::goal(&format!("{way}, until it serves"), &report::spread(&whole), "p99 ≤ 300 ms", p99 <= Duration::from_millis(300));
+        report::goal(
+            &format!("{way}, until it serves"),
+            &report::spread(&whole),
+            "p99 ≤ 300 ms",
+            p99 <= Duration::from_millis(300),
+        );
         report::figure("of that reading, compiling and trying out", &report::spread(&loading));
     }
 }
@@ -55,7 +66,8 @@ fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The same component with a custom section at its end, so that neither the gateway nor the cache knows it.
+/// The same component with a custom section at its end, so that neither the gateway nor the cache
+/// knows it.
 fn with_section(component: &[u8], number: u32) -> Vec<u8> {
     let mut bytes = component.to_vec();
     // Section id 0, its size, the length of its name, the name, anything.

@@ -55,7 +55,8 @@ impl Talk {
     pub async fn load(measured: &Measured, cache: &Path) -> Self {
         let backend = load_cached(measured.name, Some(cache)).await;
         let (script, mut start) = Script::load(measured, &backend).await;
-        // A launch profile of the operator's, whose words only the descriptor made from it would allow.
+        // A launch profile of the operator's, whose words only the descriptor made from it would
+        // allow.
         start.settings.options = start.settings.options.replace(r#","arguments":["acp"]"#, "");
         Self { backend, script, start }
     }
@@ -64,12 +65,25 @@ impl Talk {
     pub fn within(&self, pause: Duration) -> Room {
         let spoke: Arc<Mutex<Option<Instant>>> = Arc::default();
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
-        let agents = self.agents(Pauses { before: pause, after: pause }, Arc::clone(&spoke), Arc::clone(&ended));
-        Room { spoke, ended, ..Room::new(tempfile::tempdir().unwrap(), Arc::new(agents), Vec::new()) }
+        let agents = self.agents(
+            Pauses { before: pause, after: pause },
+            Arc::clone(&spoke),
+            Arc::clone(&ended),
+        );
+        Room {
+            spoke,
+            ended,
+            ..Room::new(tempfile::tempdir().unwrap(), Arc::new(agents), Vec::new())
+        }
     }
 
     /// Agents in this process, which say when they spoke first and last.
-    pub fn agents(&self, pauses: Pauses, spoke: Arc<Mutex<Option<Instant>>>, ended: Arc<Mutex<Option<Instant>>>) -> Agents {
+    pub fn agents(
+        &self,
+        pauses: Pauses,
+        spoke: Arc<Mutex<Option<Instant>>>,
+        ended: Arc<Mutex<Option<Instant>>>,
+    ) -> Agents {
         Agents { script: Arc::clone(&self.script), pauses, spoke, ended }
     }
 
@@ -84,7 +98,8 @@ impl Talk {
         let script = folder.path().join("script");
         std::fs::write(&script, serde_json::to_vec(&*self.script).unwrap()).unwrap();
         let program = std::env::current_exe().unwrap();
-        let wrapper = [program.to_str().unwrap(), "replay-agent", script.to_str().unwrap()].map(str::to_owned);
+        let wrapper = [program.to_str().unwrap(), "replay-agent", script.to_str().unwrap()]
+            .map(str::to_owned);
         Room::new(folder, Arc::new(Custody::new(Means::Best).unwrap()), wrapper.into())
     }
 
@@ -95,7 +110,8 @@ impl Talk {
 
     /// The same turn as the next one.
     pub async fn warm(&self, room: &Room, lane: u64, cold: &Turn) -> Turn {
-        self.turn(room, lane, StartTurn { native_id: cold.native.clone(), ..self.start.clone() }).await
+        self.turn(room, lane, StartTurn { native_id: cold.native.clone(), ..self.start.clone() })
+            .await
     }
 
     async fn turn(&self, room: &Room, lane: u64, start: StartTurn) -> Turn {
@@ -133,8 +149,18 @@ impl Talk {
 impl Room {
     fn new(folder: TempDir, launcher: Arc<dyn Launcher>, wrapper: Vec<String>) -> Self {
         let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
-        let recorder = Recorder::new(folder.path().join("recordings"), recording::Room::ENDLESS, Redactor::default());
-        let links = Links::new(Arc::new(host), launcher, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
+        let recorder = Recorder::new(
+            folder.path().join("recordings"),
+            recording::Room::ENDLESS,
+            Redactor::default(),
+        );
+        let links = Links::new(
+            Arc::new(host),
+            launcher,
+            recorder,
+            mpsc::unbounded_channel().0,
+            Arc::new(|_| {}),
+        );
         Self { links, spoke: Arc::default(), ended: Arc::default(), _folder: folder }
     }
 

@@ -1,4 +1,5 @@
-//! Whole turns through dispatcher, files, component, custody and a real process, beside that process alone.
+//! Whole turns through dispatcher, files, component, custody and a real process, beside that
+//! process alone.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,10 @@ use std::time::{Duration, Instant};
 use aetheel::agent::{AllowedTools, EventKind as AgentEventKind, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::{BusyPolicy, Limits as Bounds};
-use aetheel::dispatch::{Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement, Unseen};
+use aetheel::dispatch::{
+    Answer, Choices, DeliveryError, Dispatcher, OpenQuestion, Outlet, Parts, Reply, Settlement,
+    Unseen,
+};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
@@ -28,7 +32,8 @@ use crate::program::Home;
 use crate::script::Script;
 use crate::{report, repository};
 
-/// Turns measured together, in so many lanes; and rounds, the process alone and whole turns in turn.
+/// Turns measured together, in so many lanes; and rounds, the process alone and whole turns in
+/// turn.
 const TURNS: usize = 300;
 const LANES: u64 = 20;
 const ROUNDS: usize = 3;
@@ -41,13 +46,17 @@ const OUTPUT: usize = 4 << 20;
 pub async fn measure() {
     let home = Home::new();
     let slots = std::thread::available_parallelism().map_or(2, usize::from).max(5);
-    let gateway = Gateway::new(&home, "demo", PathBuf::from(env!("CARGO_BIN_EXE_aetheel")), slots).await;
+    let gateway =
+        Gateway::new(&home, "demo", PathBuf::from(env!("CARGO_BIN_EXE_aetheel")), slots).await;
     let alone = Alone { workspace: home.path().join("workspace"), home: home.path().join("alone") };
     report::part(&format!("turns of the demo agent without its pauses, {slots} at a time"));
     // Sessions are made and saved in a lane's first turn.
     let begun = Instant::now();
     gateway.turns("Hello", LANES as usize).await;
-    report::figure("first turn of a lane (its session is saved and synced)", &report::time(begun.elapsed() / LANES as u32));
+    report::figure(
+        "first turn of a lane (its session is saved and synced)",
+        &report::time(begun.elapsed() / LANES as u32),
+    );
 
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let (mut extra, mut floor, mut children) = (Vec::new(), Vec::new(), Vec::new());
@@ -73,9 +82,20 @@ pub async fn measure() {
         met,
     );
     let own = report::percentile(&extra, 50);
-    report::goal("processor time of the gateway a turn", &report::time(own), "≤ 3 ms", own <= Duration::from_millis(3));
-    report::figure("processor time to start the process alone", &report::time(report::percentile(&floor, 50)));
-    report::figure("processor time of the agent a turn", &report::time(report::percentile(&children, 50)));
+    report::goal(
+        "processor time of the gateway a turn",
+        &report::time(own),
+        "≤ 3 ms",
+        own <= Duration::from_millis(3),
+    );
+    report::figure(
+        "processor time to start the process alone",
+        &report::time(report::percentile(&floor, 50)),
+    );
+    report::figure(
+        "processor time of the agent a turn",
+        &report::time(report::percentile(&children, 50)),
+    );
 
     let mut alone_times = Vec::new();
     let mut times = Vec::new();
@@ -111,7 +131,11 @@ pub async fn long_output() {
     std::fs::write(&long, serde_json::to_vec(&script.stretched(OUTPUT)).unwrap()).unwrap();
     let agent = home.path().join("claude");
     let bench = std::env::current_exe().unwrap();
-    std::fs::write(&agent, format!("#!/bin/sh\nexec '{}' replay-agent '{}'\n", bench.display(), long.display())).unwrap();
+    std::fs::write(
+        &agent,
+        format!("#!/bin/sh\nexec '{}' replay-agent '{}'\n", bench.display(), long.display()),
+    )
+    .unwrap();
     std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let gateway = Gateway::new(&home, "claude", agent, 1).await;
     gateway.turns_in(0, "Hello", 1).await;
@@ -124,9 +148,15 @@ pub async fn long_output() {
         times.push(begun.elapsed());
     }
     let own = Used::since(used).own / TIMES;
-    report::part(&format!("a turn with {:.1} MB of Claude Code's output, read, parsed and recorded", OUTPUT as f64 / 1e6));
+    report::part(&format!(
+        "a turn with {:.1} MB of Claude Code's output, read, parsed and recorded",
+        OUTPUT as f64 / 1e6
+    ));
     report::figure("output", &report::rate(OUTPUT, report::percentile(&times, 50)));
-    report::figure("processor time of the gateway for 1 MB", &report::time(own.div_f64(OUTPUT as f64 / 1e6)));
+    report::figure(
+        "processor time of the gateway for 1 MB",
+        &report::time(own.div_f64(OUTPUT as f64 / 1e6)),
+    );
     gateway.dispatcher.shutdown(Duration::ZERO).await;
 }
 
@@ -150,7 +180,8 @@ impl Gateway {
         }
         let bounds = Bounds::default();
         let engine = Engine::new(&bounds, Some(&folder("cache"))).unwrap();
-        let (registry, reports) = Registry::start(engine, RegistryOptions::new(&folder("backends"))).await;
+        let (registry, reports) =
+            Registry::start(engine, RegistryOptions::new(&folder("backends"))).await;
         let registry = Arc::new(registry);
         assert!(registry.component(backend).is_some(), "{reports:?}");
         let path = std::env::var("PATH").unwrap_or_default();
@@ -177,9 +208,16 @@ impl Gateway {
                 attachment_limit: 10 << 20,
                 approvers: Vec::new(),
             },
-            limits: Limits { max_concurrent: slots, max_depth: 10_000, busy_policy: BusyPolicy::Queue },
+            limits: Limits {
+                max_concurrent: slots,
+                max_depth: 10_000,
+                busy_policy: BusyPolicy::Queue,
+            },
             host: Host {
-                variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                variables: variables
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
                 agents,
                 ..host(&folder("workspace"))
             },
@@ -212,13 +250,22 @@ impl Gateway {
     }
 
     fn submit(&self, channel: u64, prompt: &str) {
-        let event = NewEvent::new(EventKind::Message, Lane::Channel(channel), Origin::Message { channel, message: 1 }, prompt);
+        let event = NewEvent::new(
+            EventKind::Message,
+            Lane::Channel(channel),
+            Origin::Message { channel, message: 1 },
+            prompt,
+        );
         self.dispatcher.submit(event).unwrap();
     }
 
     async fn idle(&self) {
         self.dispatcher.idle().await;
-        assert_eq!(self.failed.load(Ordering::Relaxed), 0, "turns failed; their recordings say why");
+        assert_eq!(
+            self.failed.load(Ordering::Relaxed),
+            0,
+            "turns failed; their recordings say why"
+        );
     }
 }
 
@@ -273,7 +320,12 @@ impl Alone {
         std::thread::scope(|scope| {
             for _ in 0..at_a_time {
                 scope.spawn(|| {
-                    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                    while left
+                        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                            left.checked_sub(1)
+                        })
+                        .is_ok()
+                    {
                         self.once("Hello");
                     }
                 });

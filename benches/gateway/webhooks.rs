@@ -20,13 +20,18 @@ const DEFINITION: &str = "## bench\n- scheme: github\n- secret: BENCH_SECRET\n- 
 /// Measures and prints.
 pub async fn measure() {
     let home = Home::new();
-    let gateway = Gateway::new(&home, "demo", PathBuf::from(env!("CARGO_BIN_EXE_aetheel")), 2).await;
+    let gateway =
+        Gateway::new(&home, "demo", PathBuf::from(env!("CARGO_BIN_EXE_aetheel")), 2).await;
     let config = home.path().join("config");
     std::fs::write(config.join("webhooks.md"), DEFINITION).unwrap();
-    let definitions = Definitions::new(WebhookFile::new(&config), [("BENCH_SECRET".to_owned(), SECRET.into())].into());
+    let definitions = Definitions::new(
+        WebhookFile::new(&config),
+        [("BENCH_SECRET".to_owned(), SECRET.into())].into(),
+    );
     let deliveries = Workspace::open(&config).await.unwrap().deliveries().await.unwrap();
     let bound = Bound::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let serving = bound.serve(Desk { definitions, dispatcher: gateway.dispatcher.clone(), deliveries });
+    let serving =
+        bound.serve(Desk { definitions, dispatcher: gateway.dispatcher.clone(), deliveries });
     serving.open().await;
 
     let address = serving.address;
@@ -47,9 +52,16 @@ pub async fn measure() {
     for call in calls {
         times.push(call.await.unwrap());
     }
-    report::part(&format!("webhooks: {RATE} signed calls a second, each a connection of its own, while the agent works"));
+    report::part(&format!(
+        "webhooks: {RATE} signed calls a second, each a connection of its own, while the agent works"
+    ));
     let met = report::percentile(&times, 99) <= Duration::from_millis(50);
-    report::goal("from connecting to 202, event and id on disk", &report::spread(&times), "p99 ≤ 50 ms", met);
+    report::goal(
+        "from connecting to 202, event and id on disk",
+        &report::spread(&times),
+        "p99 ≤ 50 ms",
+        met,
+    );
     serving.close().await;
     gateway.dispatcher.shutdown(Duration::from_secs(120)).await;
 }

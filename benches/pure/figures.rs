@@ -25,14 +25,20 @@ fn an_event_is_counted(bencher: Bencher, recorded: bool) {
 /// Once a turn.
 #[divan::bench(args = [false, true])]
 fn a_turn_is_counted(bencher: Bencher, recorded: bool) {
-    with_recorder(bencher, recorded, || figures::turn_ended("claude", "completed", Duration::from_secs(3)));
+    with_recorder(bencher, recorded, || {
+        figures::turn_ended("claude", "completed", Duration::from_secs(3))
+    });
 }
 
 /// Once a call into a guest, of which a turn has hundreds.
 #[divan::bench(args = [false, true])]
 fn a_call_is_measured(bencher: Bencher, recorded: bool) {
     let recorder = PrometheusBuilder::new().build_recorder();
-    let calls = if recorded { metrics::with_local_recorder(&recorder, || Calls::of("claude")) } else { Calls::of("claude") };
+    let calls = if recorded {
+        metrics::with_local_recorder(&recorder, || Calls::of("claude"))
+    } else {
+        Calls::of("claude")
+    };
     let handle = recorder.handle();
     bencher.with_inputs(Instant::now).bench_local_values(|began| calls.ended(began));
     handle.run_upkeep();

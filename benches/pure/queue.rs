@@ -16,7 +16,12 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
         let mut queue = Queue::new(limits);
         for n in 0..EVENTS as u64 {
             let origin = Origin::Message { channel: n % lanes, message: n };
-            let event = NewEvent::new(EventKind::Message, Lane::Channel(n % lanes), origin, "a prompt of ordinary length");
+            let event = NewEvent::new(
+                EventKind::Message,
+                Lane::Channel(n % lanes),
+                origin,
+                "a prompt of ordinary length",
+            );
             queue.accept(event, n as i64).expect("there is room for all");
         }
         while let Some(event) = queue.next() {

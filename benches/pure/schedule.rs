@@ -18,8 +18,14 @@ fn berlin() -> TimeZone {
 /// Daily jobs, each at another minute of the day.
 fn timetable(jobs: u32) -> Timetable {
     let plan = (0..jobs).map(|number| {
-        let expression: Cron = format!("{} {} * * *", number % 60, number / 60 % 24).parse().unwrap();
-        Planned { lane: Lane::Cron(number.to_string()), rhythm: Rhythm::Cron(expression), zone: berlin(), missed: Missed::RunOnce }
+        let expression: Cron =
+            format!("{} {} * * *", number % 60, number / 60 % 24).parse().unwrap();
+        Planned {
+            lane: Lane::Cron(number.to_string()),
+            rhythm: Rhythm::Cron(expression),
+            zone: berlin(),
+            missed: Missed::RunOnce,
+        }
     });
     let mut timetable = Timetable::default();
     timetable.replace(plan.collect(), |_| None, begin());
@@ -31,16 +37,22 @@ fn timetable(jobs: u32) -> Timetable {
 fn look(bencher: Bencher<'_, '_>, jobs: u32) {
     let mut timetable = timetable(jobs);
     let now = begin() + SignedDuration::from_secs(5);
-    bencher.counter(ItemsCount::new(jobs)).bench_local(|| (timetable.advance(black_box(now)), timetable.wake()));
+    bencher
+        .counter(ItemsCount::new(jobs))
+        .bench_local(|| (timetable.advance(black_box(now)), timetable.wake()));
 }
 
 /// All of a day, minute by minute.
 #[divan::bench(args = [1_000])]
 fn day(bencher: Bencher<'_, '_>, jobs: u32) {
-    bencher.counter(ItemsCount::new(1_440_u32)).with_inputs(|| timetable(jobs)).bench_local_values(|mut timetable| {
-        let due = (1..=1_440).map(|minute| timetable.advance(begin() + SignedDuration::from_mins(minute)).due.len());
-        assert_eq!(due.sum::<usize>(), jobs as usize);
-    });
+    bencher.counter(ItemsCount::new(1_440_u32)).with_inputs(|| timetable(jobs)).bench_local_values(
+        |mut timetable| {
+            let due = (1..=1_440).map(|minute| {
+                timetable.advance(begin() + SignedDuration::from_mins(minute)).due.len()
+            });
+            assert_eq!(due.sum::<usize>(), jobs as usize);
+        },
+    );
 }
 
 /// The search for the next time.

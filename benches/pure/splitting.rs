@@ -5,7 +5,8 @@ use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 
 const PROSE: &str = "A sentence of ordinary length, as people write them. Another one, with `code` in it and a comma. And a third!\n\n";
-const CODE: &str = "```rust\nfn main() {\n    println!(\"a line of code of ordinary length\");\n}\n```\n\n";
+const CODE: &str =
+    "```rust\nfn main() {\n    println!(\"a line of code of ordinary length\");\n}\n```\n\n";
 
 fn cut(bencher: Bencher<'_, '_>, text: &str) {
     bencher.counter(BytesCount::new(text.len())).bench(|| split(black_box(text), 2000));

@@ -1,6 +1,7 @@
 //! Backends, against whatever a host could tell them.
 //!
-//! The input is text, a line a happening, so that seeds can be written and read: first `once` or `live`, then
+//! The input is text, a line a happening, so that seeds can be written and read: first `once` or
+//! `live`, then
 //!
 //! | line | what happens |
 //! |---|---|
@@ -18,8 +19,8 @@ use aetheel_backend_sdk::Backend;
 use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::storm::survive;
 use aetheel_backend_sdk::wit::{
-    Answer, Command, Decision, Delivery, Exit, Exited, HttpResponse, Input, Line, Part, Pipe, Query, QueryKind, SpawnFailed, Spawned,
-    Steer, StreamEvent, StreamOpened, TurnRef,
+    Answer, Command, Decision, Delivery, Exit, Exited, HttpResponse, Input, Line, Part, Pipe,
+    Query, QueryKind, SpawnFailed, Spawned, Steer, StreamEvent, StreamOpened, TurnRef,
 };
 
 /// What `storm::survive` says must hold, holds.
@@ -45,7 +46,11 @@ struct Story {
 impl Story {
     fn begin(&mut self) {
         self.turn += 1;
-        let turn = aetheel_backend_sdk::wit::StartTurn { turn: self.turn, one_shot: self.one_shot, ..start("hello") };
+        let turn = aetheel_backend_sdk::wit::StartTurn {
+            turn: self.turn,
+            one_shot: self.one_shot,
+            ..start("hello")
+        };
         self.inputs.push(Input::Command(Command::StartTurn(turn)));
     }
 
@@ -54,18 +59,37 @@ impl Story {
         let (proc, key) = (self.proc, rest.parse().unwrap_or(1));
         let turn = TurnRef { session: 1, turn: self.turn };
         self.key += 1;
-        let said = |pipe| Input::Line(Line { proc, pipe, text: rest.to_owned(), truncated: rest.ends_with("\u{fffd}") });
+        let said = |pipe| {
+            Input::Line(Line {
+                proc,
+                pipe,
+                text: rest.to_owned(),
+                truncated: rest.ends_with("\u{fffd}"),
+            })
+        };
         let decided = |decision| Input::Command(Command::Answer(Answer { ask: key, decision }));
         let input = match what {
             "o" => said(Pipe::Stdout),
             "e" => said(Pipe::Stderr),
             "s" => Input::Spawned(Spawned { proc, agent_version: None }),
-            "f" => Input::SpawnFailed(SpawnFailed { proc, message: rest.to_owned(), not_found: rest.is_empty() }),
-            "x" => Input::Exited(Exited { proc, how: Exit::Code(rest.parse().unwrap_or(0)), stderr_tail: rest.to_owned() }),
+            "f" => Input::SpawnFailed(SpawnFailed {
+                proc,
+                message: rest.to_owned(),
+                not_found: rest.is_empty(),
+            }),
+            "x" => Input::Exited(Exited {
+                proc,
+                how: Exit::Code(rest.parse().unwrap_or(0)),
+                stderr_tail: rest.to_owned(),
+            }),
             "p" => return self.proc = key,
             "n" => return self.begin(),
             "i" => Input::Command(Command::Interrupt(turn)),
-            "q" => Input::Command(Command::Query(Query { query: self.key, session: Some(1), kind: QueryKind::Models })),
+            "q" => Input::Command(Command::Query(Query {
+                query: self.key,
+                session: Some(1),
+                kind: QueryKind::Models,
+            })),
             "m" => Input::Command(Command::Steer(Steer {
                 session: 1,
                 turn: self.turn,
@@ -81,10 +105,19 @@ impl Story {
                 let mut fields = rest.splitn(3, ' ');
                 let mut number = || fields.next().and_then(|field| field.parse().ok());
                 let (request, status) = (number().unwrap_or(1), number().unwrap_or(200));
-                Input::HttpResponse(HttpResponse { request, status, body: fields.next().unwrap_or_default().to_owned() })
+                Input::HttpResponse(HttpResponse {
+                    request,
+                    status,
+                    body: fields.next().unwrap_or_default().to_owned(),
+                })
             }
             "w" => Input::StreamOpened(StreamOpened { stream: key, status: 200 }),
-            "v" => Input::StreamEvent(StreamEvent { stream: 1, name: None, id: None, data: rest.to_owned() }),
+            "v" => Input::StreamEvent(StreamEvent {
+                stream: 1,
+                name: None,
+                id: None,
+                data: rest.to_owned(),
+            }),
             _ => return,
         };
         self.inputs.push(input);

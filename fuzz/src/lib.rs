@@ -1,8 +1,10 @@
-//! What is fuzzed, and what must hold. Each function takes any bytes and panics when something does not.
+//! What is fuzzed, and what must hold. Each function takes any bytes and panics when something does
+//! not.
 
 //!
-//! The modules of the host are taken from its sources one by one, under the paths they have there: the crate itself brings a
-//! compiler and a Discord client, which would take ten minutes to build for nothing.
+//! The modules of the host are taken from its sources one by one, under the paths they have there:
+//! the crate itself brings a compiler and a Discord client, which would take ten minutes to build
+//! for nothing.
 #![allow(dead_code, unused_imports, missing_docs)]
 
 #[path = "../../src/agent/mod.rs"]
@@ -53,7 +55,10 @@ pub fn framing(data: &[u8]) {
     let whole: Vec<FramedLine> = read(bytes.len());
     assert_eq!(read(usize::from(cut)), whole);
     // A byte that is not UTF-8 becomes three.
-    assert!(whole.iter().all(|line| line.text.len() <= 3 * limit), "a line is longer than its limit");
+    assert!(
+        whole.iter().all(|line| line.text.len() <= 3 * limit),
+        "a line is longer than its limit"
+    );
 }
 
 /// Events come out whole however many lines they have, and only what has data is one.
@@ -73,14 +78,26 @@ pub fn plans(data: &[u8]) {
     let known = Known { files: &files, secrets: &secrets, port: Some(4096), inherited: &inherited };
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let Ok(checked) = check(&spawn, &descriptor, safety, known) else { continue };
-        let program = descriptor.programs.iter().find(|program| program.name == checked.program).expect("it is declared");
+        let program = descriptor
+            .programs
+            .iter()
+            .find(|program| program.name == checked.program)
+            .expect("it is declared");
         for argument in &checked.arguments {
             assert!(argument.len() <= ARGUMENT_LIMIT && !argument.contains('\0'), "{argument:?}");
             let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
-            let declared = program.flags.iter().any(|flag| flag.safety <= safety && (flag.name == name || flag.name == *argument));
-            assert!(!argument.starts_with('-') || declared || program.words.contains(argument), "{argument:?} is not declared");
+            let declared = program
+                .flags
+                .iter()
+                .any(|flag| flag.safety <= safety && (flag.name == name || flag.name == *argument));
+            assert!(
+                !argument.starts_with('-') || declared || program.words.contains(argument),
+                "{argument:?} is not declared"
+            );
         }
-        assert!(checked.environment.iter().all(|(name, _)| descriptor.environment.set.contains(name)));
+        assert!(
+            checked.environment.iter().all(|(name, _)| descriptor.environment.set.contains(name))
+        );
     }
 }
 
@@ -106,7 +123,10 @@ pub fn splitting(data: &[u8]) {
         assert!(!piece.trim().is_empty(), "a piece is blank");
     }
     let solid = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
-    assert!(pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text), "something is lost");
+    assert!(
+        pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text),
+        "something is lost"
+    );
 }
 
 /// The operator's files may say anything: they are read, with warnings, in linear time.

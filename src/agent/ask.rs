@@ -3,7 +3,8 @@ use serde::{Deserialize, Serialize};
 use super::report::{FileDiff, ToolStart, is_nothing};
 use super::{SessionKey, TurnKey};
 
-/// One of several things to choose from. Recordings of the contract 0.1 have its label alone, which is its id too.
+/// One of several things to choose from. Recordings of the contract 0.1 have its label alone, which
+/// is its id too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", from = "ToldChoice")]
 pub struct Choice {

@@ -1,7 +1,8 @@
 //! What a backend says of itself: the typed form of `wit/descriptor.schema.json`.
 //!
-//! Unknown fields are ignored, so that a newer backend still loads; everything but `name`, `version` and `programs` has
-//! a default, so that a small backend stays small. [`Descriptor::parse`] refuses what cannot be meant.
+//! Unknown fields are ignored, so that a newer backend still loads; everything but `name`,
+//! `version` and `programs` has a default, so that a small backend stays small.
+//! [`Descriptor::parse`] refuses what cannot be meant.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,8 @@ pub enum OneShot {
     Preferred,
 }
 
-/// Something a backend can do. What is not listed is not offered to people and not sent to the guest.
+/// Something a backend can do. What is not listed is not offered to people and not sent to the
+/// guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
@@ -65,14 +67,16 @@ pub enum Feature {
     Compact,
     Models,
     Sessions,
-    /// A variable among the credentials is not enough: the agent must have been signed in, which made one of their files.
+    /// A variable among the credentials is not enough: the agent must have been signed in, which
+    /// made one of their files.
     OwnSignIn,
     /// A feature of a newer contract; ignored.
     #[serde(other)]
     Unknown,
 }
 
-/// Something the agent would expand in a prompt, so that the host has to neutralise it in people's text.
+/// Something the agent would expand in a prompt, so that the host has to neutralise it in people's
+/// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expands {
@@ -106,7 +110,8 @@ pub struct Flag {
     pub name: String,
     #[serde(default)]
     pub value: FlagValue,
-    /// The only values allowed, one ending in `*` for all that begin so; empty: any. One flag may be listed several times, for different safety levels.
+    /// The only values allowed, one ending in `*` for all that begin so; empty: any. One flag may
+    /// be listed several times, for different safety levels.
     #[serde(default)]
     pub values: Vec<String>,
     /// The lowest safety level it may be used at.
@@ -122,7 +127,8 @@ fn lowest() -> Safety {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Program {
-    /// Looked up in `PATH`, unless the operator gave a path (`BACKEND_CLI_PATH`, for the first program).
+    /// Looked up in `PATH`, unless the operator gave a path (`BACKEND_CLI_PATH`, for the first
+    /// program).
     pub name: String,
     /// Arguments that make it print its version, for example `["--version"]`; empty: not asked.
     #[serde(default)]
@@ -201,8 +207,8 @@ pub struct Descriptor {
     #[serde(default)]
     pub one_shot: OneShot,
     pub programs: Vec<Program>,
-    /// Agent versions it is made for, as semver requirements: of several components of a name the one that fits the installed agent
-    /// serves, and an agent that fits none is warned about.
+    /// Agent versions it is made for, as semver requirements: of several components of a name the
+    /// one that fits the installed agent serves, and an agent that fits none is warned about.
     #[serde(default)]
     pub understands: Vec<String>,
     #[serde(default)]
@@ -229,10 +235,12 @@ pub struct Descriptor {
     pub efforts: Vec<Choice>,
     #[serde(default)]
     pub models: Vec<Choice>,
-    /// The agent's own tool names that write files, for the memory instructions (usually `Write` and `Edit`).
+    /// The agent's own tool names that write files, for the memory instructions (usually `Write`
+    /// and `Edit`).
     #[serde(default)]
     pub write_tools: Vec<String>,
-    /// The agent's own tool names by unified kind; the operator's list of allowed tools is translated with it.
+    /// The agent's own tool names by unified kind; the operator's list of allowed tools is
+    /// translated with it.
     #[serde(default)]
     pub tools: BTreeMap<String, Vec<String>>,
     /// JSON Schema of `settings.options`.
@@ -254,7 +262,8 @@ pub enum DescriptorError {
     Content(String),
 }
 
-/// Variables no backend may set or have passed on: they would choose code to run, or are the gateway's own secrets.
+/// Variables no backend may set or have passed on: they would choose code to run, or are the
+/// gateway's own secrets.
 const FORBIDDEN_VARIABLES: &[&str] = &[
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
@@ -283,7 +292,11 @@ impl Descriptor {
     pub fn parse(json: &str) -> Result<Self, DescriptorError> {
         let descriptor: Self = serde_json::from_str(json)?;
         let faults = descriptor.faults();
-        if faults.is_empty() { Ok(descriptor) } else { Err(DescriptorError::Content(faults.join("; "))) }
+        if faults.is_empty() {
+            Ok(descriptor)
+        } else {
+            Err(DescriptorError::Content(faults.join("; ")))
+        }
     }
 
     /// Whether the backend has a feature.
@@ -295,7 +308,12 @@ impl Descriptor {
     /// What remains of it when its agent runs once a turn.
     #[must_use]
     pub fn as_one_shot(&self) -> Self {
-        let features = self.features.iter().copied().filter(|feature| !self.live_only.contains(feature)).collect();
+        let features = self
+            .features
+            .iter()
+            .copied()
+            .filter(|feature| !self.live_only.contains(feature))
+            .collect();
         Self { sharing: Sharing::Turn, features, ..self.clone() }
     }
 
@@ -305,11 +323,16 @@ impl Descriptor {
         if self.label.is_empty() { &self.name } else { &self.label }
     }
 
-    /// Whether the backend was made for an agent of this version; none: it does not say, or that is no version.
+    /// Whether the backend was made for an agent of this version; none: it does not say, or that is
+    /// no version.
     #[must_use]
     pub fn fits(&self, agent: &str) -> Option<bool> {
         let installed = version(agent)?;
-        let mut ranges = self.understands.iter().filter_map(|range| semver::VersionReq::parse(range).ok()).peekable();
+        let mut ranges = self
+            .understands
+            .iter()
+            .filter_map(|range| semver::VersionReq::parse(range).ok())
+            .peekable();
         ranges.peek()?;
         Some(ranges.any(|range| range.matches(&installed)))
     }
@@ -317,7 +340,10 @@ impl Descriptor {
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !is_name(&self.name) {
-            faults.push(format!("`name` {:?} must be 1 to 32 lower-case letters, digits or `-`", self.name));
+            faults.push(format!(
+                "`name` {:?} must be 1 to 32 lower-case letters, digits or `-`",
+                self.name
+            ));
         }
         if self.version.is_empty() || self.version.len() > 64 {
             faults.push("`version` must have 1 to 64 characters".to_owned());
@@ -326,16 +352,30 @@ impl Descriptor {
             faults.push("`programs` is empty".to_owned());
         }
         for program in &self.programs {
-            if program.name.is_empty() || program.name.contains(['/', '\0']) || program.name.starts_with('-') {
+            if program.name.is_empty()
+                || program.name.contains(['/', '\0'])
+                || program.name.starts_with('-')
+            {
                 faults.push(format!("program name {:?} must be a plain file name", program.name));
             }
             for flag in &program.flags {
-                if flag.name.len() < 2 || !flag.name.starts_with('-') || flag.name.contains(['=', ' ', '\0']) {
-                    faults.push(format!("flag {:?} of `{}` must be a dash and a name", flag.name, program.name));
+                if flag.name.len() < 2
+                    || !flag.name.starts_with('-')
+                    || flag.name.contains(['=', ' ', '\0'])
+                {
+                    faults.push(format!(
+                        "flag {:?} of `{}` must be a dash and a name",
+                        flag.name, program.name
+                    ));
                 }
             }
-            if let Some(word) = program.words.iter().find(|word| word.len() > 1 && word.starts_with('-')) {
-                faults.push(format!("word {word:?} of `{}` begins with a dash: list it under `flags`", program.name));
+            if let Some(word) =
+                program.words.iter().find(|word| word.len() > 1 && word.starts_with('-'))
+            {
+                faults.push(format!(
+                    "word {word:?} of `{}` begins with a dash: list it under `flags`",
+                    program.name
+                ));
             }
         }
         let credentials = self.credentials.iter().filter_map(|credential| match credential {
@@ -346,7 +386,8 @@ impl Descriptor {
             if !is_variable_name(name) {
                 faults.push(format!("environment variable {name:?} is not a name"));
             } else if FORBIDDEN_VARIABLES.contains(&name.as_str()) {
-                faults.push(format!("environment variable `{name}` may not be touched by a backend"));
+                faults
+                    .push(format!("environment variable `{name}` may not be touched by a backend"));
             }
         }
         faults.extend(super::state::faults(&self.state, &self.environment.pass));
@@ -358,7 +399,10 @@ impl Descriptor {
 #[must_use]
 pub fn version(text: &str) -> Option<semver::Version> {
     let padded = || semver::Version::parse(&format!("{text}.0")).ok();
-    semver::Version::parse(text).ok().or_else(padded).or_else(|| semver::Version::parse(&format!("{text}.0.0")).ok())
+    semver::Version::parse(text)
+        .ok()
+        .or_else(padded)
+        .or_else(|| semver::Version::parse(&format!("{text}.0.0")).ok())
 }
 
 fn is_name(text: &str) -> bool {
@@ -368,7 +412,9 @@ fn is_name(text: &str) -> bool {
 }
 
 fn is_variable_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !text.as_bytes()[0].is_ascii_digit()
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && !text.as_bytes()[0].is_ascii_digit()
 }
 
 #[cfg(test)]
@@ -377,7 +423,9 @@ mod tests {
 
     #[test]
     fn a_small_descriptor_is_enough() {
-        let descriptor = Descriptor::parse(r#"{"name":"mini","version":"1","programs":[{"name":"mini"}]}"#).expect("valid");
+        let descriptor =
+            Descriptor::parse(r#"{"name":"mini","version":"1","programs":[{"name":"mini"}]}"#)
+                .expect("valid");
         assert_eq!(descriptor.sharing, Sharing::Turn);
         assert_eq!(descriptor.label(), "mini");
     }
@@ -397,7 +445,16 @@ mod tests {
         let json = r#"{"name":"Bad Name","version":"","programs":[{"name":"/bin/sh","flags":[{"name":"x"}],"words":["--oops"]}],
             "environment":{"set":["LD_PRELOAD"],"pass":["A B"]},"credentials":[{"variable":"DISCORD_BOT_TOKEN"}]}"#;
         let error = Descriptor::parse(json).expect_err("refused").to_string();
-        for part in ["`name`", "`version`", "/bin/sh", "\"x\"", "--oops", "LD_PRELOAD", "A B", "DISCORD_BOT_TOKEN"] {
+        for part in [
+            "`name`",
+            "`version`",
+            "/bin/sh",
+            "\"x\"",
+            "--oops",
+            "LD_PRELOAD",
+            "A B",
+            "DISCORD_BOT_TOKEN",
+        ] {
             assert!(error.contains(part), "{part} is not named in: {error}");
         }
     }

@@ -1,7 +1,9 @@
-//! The words of the contract: what goes into a guest, what comes out, and what a backend says of itself.
+//! The words of the contract: what goes into a guest, what comes out, and what a backend says of
+//! itself.
 //!
-//! Plain data mirroring `wit/types.wit` item by item; the documentation of each item lives there. The JSON form
-//! (kebab-case, one key per variant) is the form of recordings, see `docs/recordings.md`.
+//! Plain data mirroring `wit/types.wit` item by item; the documentation of each item lives there.
+//! The JSON form (kebab-case, one key per variant) is the form of recordings, see
+//! `docs/recordings.md`.
 
 #![allow(missing_docs)] // each item is documented where it is defined: wit/types.wit
 

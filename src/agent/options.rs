@@ -1,12 +1,15 @@
-//! Options of a backend's own, as an operator sets them and as its descriptor says they may be. Pure.
+//! Options of a backend's own, as an operator sets them and as its descriptor says they may be.
+//! Pure.
 //!
-//! Of JSON Schema as much is understood as the descriptors of backends need; a schema with anything more is refused rather than
-//! half kept. What passes here is what a guest is told in `settings.options`.
+//! Of JSON Schema as much is understood as the descriptors of backends need; a schema with anything
+//! more is refused rather than half kept. What passes here is what a guest is told in
+//! `settings.options`.
 
 use serde_json::{Map, Value};
 
 /// Words of a schema that say nothing about what is valid.
-const REMARKS: [&str; 8] = ["description", "title", "default", "examples", "deprecated", "$comment", "$schema", "$id"];
+const REMARKS: [&str; 8] =
+    ["description", "title", "default", "examples", "deprecated", "$comment", "$schema", "$id"];
 
 /// Reads what an operator wrote for an option of a backend with this schema of all of them.
 ///
@@ -17,7 +20,11 @@ pub fn option(schema: &Value, name: &str, text: &str) -> Result<Value, String> {
     let Some(property) = properties.and_then(|properties| properties.get(name)) else {
         let known: Vec<&String> = properties.into_iter().flat_map(Map::keys).collect();
         let known: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
-        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        let known = if known.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has {}", known.join(", "))
+        };
         return Err(format!("is no option of this backend; {known}"));
     };
     let value = written(property, text);
@@ -29,7 +36,8 @@ pub fn option(schema: &Value, name: &str, text: &str) -> Result<Value, String> {
 fn written(schema: &Value, text: &str) -> Value {
     let as_text = || Value::String(text.to_owned());
     let json = serde_json::from_str(text).ok();
-    let texts = schema["type"] == "string" || schema["enum"].as_array().is_some_and(|all| all.contains(&as_text()));
+    let texts = schema["type"] == "string"
+        || schema["enum"].as_array().is_some_and(|all| all.contains(&as_text()));
     match json {
         Some(value @ Value::String(_)) => value,
         Some(value) if !texts => value,
@@ -54,8 +62,14 @@ pub fn check(schema: &Value, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn keyword(schema: &Map<String, Value>, word: &str, says: &Value, value: &Value) -> Result<(), String> {
-    let ensure = |holds: bool, wanted: String| if holds { Ok(()) } else { Err(format!("must be {wanted}")) };
+fn keyword(
+    schema: &Map<String, Value>,
+    word: &str,
+    says: &Value,
+    value: &Value,
+) -> Result<(), String> {
+    let ensure =
+        |holds: bool, wanted: String| if holds { Ok(()) } else { Err(format!("must be {wanted}")) };
     let odd = || format!("is declared with `{word}` in a way this host does not understand");
     match word {
         word if REMARKS.contains(&word) => Ok(()),
@@ -73,47 +87,86 @@ fn keyword(schema: &Map<String, Value>, word: &str, says: &Value, value: &Value)
         }
         "enum" => {
             let all = says.as_array().ok_or_else(odd)?;
-            let names: Vec<String> = all.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
+            let names: Vec<String> = all
+                .iter()
+                .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+                .collect();
             ensure(all.contains(value), format!("one of {}", names.join(", ")))
         }
         "const" => ensure(says == value, says.to_string()),
         "minLength" | "maxLength" => {
-            let (bound, Some(text)) = (says.as_u64().ok_or_else(odd)?, value.as_str()) else { return Ok(()) };
+            let (bound, Some(text)) = (says.as_u64().ok_or_else(odd)?, value.as_str()) else {
+                return Ok(());
+            };
             let length = text.chars().count() as u64;
             let holds = if word == "minLength" { length >= bound } else { length <= bound };
-            ensure(holds, format!("of {} {bound} characters", if word == "minLength" { "at least" } else { "at most" }))
+            ensure(
+                holds,
+                format!(
+                    "of {} {bound} characters",
+                    if word == "minLength" { "at least" } else { "at most" }
+                ),
+            )
         }
         "minItems" | "maxItems" => {
-            let (bound, Some(items)) = (says.as_u64().ok_or_else(odd)?, value.as_array()) else { return Ok(()) };
-            let holds = if word == "minItems" { items.len() as u64 >= bound } else { items.len() as u64 <= bound };
-            ensure(holds, format!("of {} {bound} items", if word == "minItems" { "at least" } else { "at most" }))
+            let (bound, Some(items)) = (says.as_u64().ok_or_else(odd)?, value.as_array()) else {
+                return Ok(());
+            };
+            let holds = if word == "minItems" {
+                items.len() as u64 >= bound
+            } else {
+                items.len() as u64 <= bound
+            };
+            ensure(
+                holds,
+                format!(
+                    "of {} {bound} items",
+                    if word == "minItems" { "at least" } else { "at most" }
+                ),
+            )
         }
         "minimum" | "maximum" => {
-            let (bound, Some(number)) = (says.as_f64().ok_or_else(odd)?, value.as_f64()) else { return Ok(()) };
+            let (bound, Some(number)) = (says.as_f64().ok_or_else(odd)?, value.as_f64()) else {
+                return Ok(());
+            };
             let holds = if word == "minimum" { number >= bound } else { number <= bound };
-            ensure(holds, format!("{} {bound}", if word == "minimum" { "at least" } else { "at most" }))
+            ensure(
+                holds,
+                format!("{} {bound}", if word == "minimum" { "at least" } else { "at most" }),
+            )
         }
         "items" => {
             let mut items = value.as_array().into_iter().flatten();
-            items.try_for_each(|item| check(says, item).map_err(|fault| format!("has an item that {fault}")))
+            items.try_for_each(|item| {
+                check(says, item).map_err(|fault| format!("has an item that {fault}"))
+            })
         }
         "required" => {
             let names = says.as_array().ok_or_else(odd)?;
             let Some(object) = value.as_object() else { return Ok(()) };
-            let missing = names.iter().filter_map(Value::as_str).find(|name| !object.contains_key(*name));
+            let missing =
+                names.iter().filter_map(Value::as_str).find(|name| !object.contains_key(*name));
             missing.map_or(Ok(()), |name| Err(format!("must have `{name}`")))
         }
         "properties" => {
             let properties = says.as_object().ok_or_else(odd)?;
             let Some(object) = value.as_object() else { return Ok(()) };
-            let mut both = properties.iter().filter_map(|(name, schema)| Some((name, schema, object.get(name)?)));
-            both.try_for_each(|(name, schema, value)| check(schema, value).map_err(|fault| format!("has `{name}`, which {fault}")))
+            let mut both = properties
+                .iter()
+                .filter_map(|(name, schema)| Some((name, schema, object.get(name)?)));
+            both.try_for_each(|(name, schema, value)| {
+                check(schema, value).map_err(|fault| format!("has `{name}`, which {fault}"))
+            })
         }
         "additionalProperties" => {
             let known = schema.get("properties").and_then(Value::as_object);
             let Some(object) = value.as_object() else { return Ok(()) };
-            let mut more = object.iter().filter(|(name, _)| !known.is_some_and(|known| known.contains_key(*name)));
-            more.try_for_each(|(name, value)| check(says, value).map_err(|fault| format!("has `{name}`, which {fault}")))
+            let mut more = object
+                .iter()
+                .filter(|(name, _)| !known.is_some_and(|known| known.contains_key(*name)));
+            more.try_for_each(|(name, value)| {
+                check(says, value).map_err(|fault| format!("has `{name}`, which {fault}"))
+            })
         }
         _ => Err(format!("is declared with `{word}`, which this host does not understand")),
     }
@@ -165,11 +218,18 @@ mod tests {
             ("deep", r#"{"a": 1}"#, "has `a`, which must be of type boolean"),
             ("deep", r#"{"a": true, "b": 1}"#, "has `b`, which must be of type string"),
             ("odd", "abc", "is declared with `pattern`, which this host does not understand"),
-            ("nothing", "1", "is no option of this backend; it has `count`, `deep`, `level`, `names`, `odd`, `on`, `words`"),
+            (
+                "nothing",
+                "1",
+                "is no option of this backend; it has `count`, `deep`, `level`, `names`, `odd`, `on`, `words`",
+            ),
         ] {
             assert_eq!(option(&schema(), name, text), Err(fault.to_owned()), "{name} = {text}");
         }
-        assert_eq!(option(&Value::Null, "x", "1"), Err("is no option of this backend; it has none".to_owned()));
+        assert_eq!(
+            option(&Value::Null, "x", "1"),
+            Err("is no option of this backend; it has none".to_owned())
+        );
     }
 
     #[test]
@@ -188,7 +248,10 @@ mod tests {
         ];
         for name in ["words", "level", "on", "count", "names", "deep"] {
             for value in &values {
-                let (ours, theirs) = (check(&schema()["properties"][name], value).is_ok(), full.is_valid(&json!({ name: value })));
+                let (ours, theirs) = (
+                    check(&schema()["properties"][name], value).is_ok(),
+                    full.is_valid(&json!({ name: value })),
+                );
                 assert_eq!(ours, theirs, "{name}: {value}");
             }
         }

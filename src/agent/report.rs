@@ -350,7 +350,8 @@ pub struct Diagnostic {
     pub text: String,
 }
 
-/// Whether a field that the contract 0.1 lacked says nothing: then it is left out, and recordings stay as they were.
+/// Whether a field that the contract 0.1 lacked says nothing: then it is left out, and recordings
+/// stay as they were.
 pub(super) fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

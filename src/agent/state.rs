@@ -1,4 +1,5 @@
-//! Where an agent keeps what must outlive its process, as its backend says: what it may write where the host confines it.
+//! Where an agent keeps what must outlive its process, as its backend says: what it may write where
+//! the host confines it.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -44,7 +45,8 @@ impl State {
         self.path.ends_with('/')
     }
 
-    /// Where it is with these variables; none without a home folder. `moved_by` counts where it names an absolute path.
+    /// Where it is with these variables; none without a home folder. `moved_by` counts where it
+    /// names an absolute path.
     #[must_use]
     pub fn place(&self, variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
@@ -63,18 +65,30 @@ pub(super) fn faults(state: &[State], pass: &[String]) -> Vec<String> {
         faults.push(format!("`state` names more than {PLACES} places"));
     }
     for place in state {
-        let inside = place.path.strip_prefix("~/").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+        let inside =
+            place.path.strip_prefix("~/").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
         if !inside.is_some_and(|inside| !inside.is_empty() && is_plain(inside)) {
-            faults.push(format!("state {:?} must be `~/` and a path below the home folder, without `.` and `..`", place.path));
+            faults.push(format!(
+                "state {:?} must be `~/` and a path below the home folder, without `.` and `..`",
+                place.path
+            ));
         }
         if !place.below.is_empty() && !is_plain(&place.below) {
-            faults.push(format!("state {:?}: `below` {:?} must be a path without `.` and `..`", place.path, place.below));
+            faults.push(format!(
+                "state {:?}: `below` {:?} must be a path without `.` and `..`",
+                place.path, place.below
+            ));
         }
         match &place.moved_by {
             Some(name) if !pass.contains(name) => {
-                faults.push(format!("state {:?} is moved by `{name}`, which `environment.pass` does not list", place.path));
+                faults.push(format!(
+                    "state {:?} is moved by `{name}`, which `environment.pass` does not list",
+                    place.path
+                ));
             }
-            None if !place.below.is_empty() => faults.push(format!("state {:?} has `below` without `moved-by`", place.path)),
+            None if !place.below.is_empty() => {
+                faults.push(format!("state {:?} has `below` without `moved-by`", place.path))
+            }
             _ => {}
         }
     }
@@ -104,15 +118,21 @@ mod tests {
         for path in ["~/.claude/", "~/.claude.json", "~/.local/share/opencode/"] {
             assert_eq!(faults(&[of(path)], &[]), [] as [&str; 0], "{path}");
         }
-        for path in ["~/", "~", "", "/", "/etc/", "~//", "~/../", "~/..", "~/a/../b", "~/./", "~/a//b", "~/a\n", "~/a\0", "~root/x", ".x/"]
-        {
+        for path in [
+            "~/", "~", "", "/", "/etc/", "~//", "~/../", "~/..", "~/a/../b", "~/./", "~/a//b",
+            "~/a\n", "~/a\0", "~root/x", ".x/",
+        ] {
             assert_eq!(faults(&[of(path)], &[]).len(), 1, "{path:?}");
         }
     }
 
     #[test]
     fn only_a_variable_the_agent_is_given_moves_a_place() {
-        let moved = |below: &str| State { moved_by: Some("X_HOME".into()), below: below.into(), ..of("~/.x/") };
+        let moved = |below: &str| State {
+            moved_by: Some("X_HOME".into()),
+            below: below.into(),
+            ..of("~/.x/")
+        };
         assert_eq!(faults(&[moved(".x")], &["X_HOME".into()]), [] as [&str; 0]);
         assert_eq!(faults(&[moved("")], &[]).len(), 1);
         assert_eq!(faults(&[moved("..")], &["X_HOME".into()]).len(), 1);

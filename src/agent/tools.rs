@@ -12,10 +12,12 @@ pub enum AllowedTools {
 }
 
 impl AllowedTools {
-    /// Reads `*`, `none`, or names separated by commas; a comma in brackets, as in `Bash(a, b)`, separates nothing.
+    /// Reads `*`, `none`, or names separated by commas; a comma in brackets, as in `Bash(a, b)`,
+    /// separates nothing.
     ///
     /// # Errors
-    /// Everything that cannot be meant: it must not come to mean all tools, or others than were named.
+    /// Everything that cannot be meant: it must not come to mean all tools, or others than were
+    /// named.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let entries = entries(text);
         match entries[..] {
@@ -24,17 +26,31 @@ impl AllowedTools {
             _ => {}
         }
         let faults: Vec<String> = entries.iter().filter_map(|entry| fault_of(entry)).collect();
-        if faults.is_empty() { Ok(Self::Only(entries.into_iter().map(str::to_owned).collect())) } else { Err(faults) }
+        if faults.is_empty() {
+            Ok(Self::Only(entries.into_iter().map(str::to_owned).collect()))
+        } else {
+            Err(faults)
+        }
     }
 
-    /// Entries that are no tool of Claude Code, no unified kind, and nothing that one of these backends calls a tool of its
-    /// agent. Tools of MCP servers, `mcp__…`, can be known by nobody.
+    /// Entries that are no tool of Claude Code, no unified kind, and nothing that one of these
+    /// backends calls a tool of its agent. Tools of MCP servers, `mcp__…`, can be known by nobody.
     pub fn unknown<'a>(&self, descriptors: impl Iterator<Item = &'a Descriptor>) -> Vec<String> {
         let Self::Only(entries) = self else { return Vec::new() };
-        let mut unknown: Vec<String> =
-            entries.iter().filter(|entry| !is_known(name_of(entry)) && !entry.starts_with("mcp__")).cloned().collect();
+        let mut unknown: Vec<String> = entries
+            .iter()
+            .filter(|entry| !is_known(name_of(entry)) && !entry.starts_with("mcp__"))
+            .cloned()
+            .collect();
         for descriptor in descriptors {
-            let own = |name: &str| descriptor.tools.values().flatten().chain(&descriptor.write_tools).any(|own| own == name);
+            let own = |name: &str| {
+                descriptor
+                    .tools
+                    .values()
+                    .flatten()
+                    .chain(&descriptor.write_tools)
+                    .any(|own| own == name)
+            };
             unknown.retain(|entry| !own(name_of(entry)));
         }
         unknown
@@ -88,7 +104,8 @@ fn fault_of(entry: &str) -> Option<String> {
     }
 }
 
-/// Names the operator may use for kinds of tools: those of Claude Code, in which `ALLOWED_TOOLS` has its default.
+/// Names the operator may use for kinds of tools: those of Claude Code, in which `ALLOWED_TOOLS`
+/// has its default.
 const KINDS: [(&str, &str); 12] = [
     ("Bash", "bash"),
     ("Read", "file_read"),
@@ -104,10 +121,12 @@ const KINDS: [(&str, &str); 12] = [
     ("Skill", "skill"),
 ];
 
-/// Translates what is allowed into the list of the contract, in which nothing means everything. An entry is one of the agent's own names, a
-/// unified kind such as `file_read`, or a name from Claude Code; of the last two, what the agent has nothing for is left out. A backend that
-/// does not say what its tools are called gets the list as it is, and so does one that has nothing for any entry: an empty list
-/// would allow everything. Where no tool is allowed it is the word `none`, which no agent has a tool of.
+/// Translates what is allowed into the list of the contract, in which nothing means everything. An
+/// entry is one of the agent's own names, a unified kind such as `file_read`, or a name from Claude
+/// Code; of the last two, what the agent has nothing for is left out. A backend that does not say
+/// what its tools are called gets the list as it is, and so does one that has nothing for any
+/// entry: an empty list would allow everything. Where no tool is allowed it is the word `none`,
+/// which no agent has a tool of.
 #[must_use]
 pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<String> {
     let list = match allowed {
@@ -139,24 +158,42 @@ pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<Strin
     if names.is_empty() { list.to_vec() } else { names }
 }
 
-/// Whether a use of a tool that an agent asks about is of one that is allowed. `trusted`: the agent's own names count, of an
-/// agent that keeps to its list by its own means; of another they may be anything the model wrote.
+/// Whether a use of a tool that an agent asks about is of one that is allowed. `trusted`: the
+/// agent's own names count, of an agent that keeps to its list by its own means; of another they
+/// may be anything the model wrote.
 #[must_use]
-pub fn permits(allowed: &AllowedTools, descriptor: &Descriptor, tool: &ToolStart, trusted: bool) -> bool {
+pub fn permits(
+    allowed: &AllowedTools,
+    descriptor: &Descriptor,
+    tool: &ToolStart,
+    trusted: bool,
+) -> bool {
     let AllowedTools::Only(list) = allowed else { return true };
     list.iter().map(|entry| name_of(entry)).any(|name| {
-        let kind = KINDS.iter().any(|(theirs, kind)| *kind == tool.kind && (*theirs == name || *kind == name));
-        let own = descriptor.tools.get(&tool.kind).is_some_and(|own| own.iter().any(|own| own == name));
+        let kind = KINDS
+            .iter()
+            .any(|(theirs, kind)| *kind == tool.kind && (*theirs == name || *kind == name));
+        let own =
+            descriptor.tools.get(&tool.kind).is_some_and(|own| own.iter().any(|own| own == name));
         kind || own || (trusted && name == tool.native_name)
     })
 }
 
-/// Whether a use of a tool only looks: reads, searches, or keeps to the conversation. What a sub-agent does it asks for by
-/// itself. What nothing is known of may do anything.
+/// Whether a use of a tool only looks: reads, searches, or keeps to the conversation. What a
+/// sub-agent does it asks for by itself. What nothing is known of may do anything.
 #[must_use]
 pub fn only_looks(tool: &ToolStart) -> bool {
-    const LOOKING: [&str; 9] =
-        ["agent_spawn", "ask_user", "content_search", "file_read", "file_search", "skill", "todo", "web_fetch", "web_search"];
+    const LOOKING: [&str; 9] = [
+        "agent_spawn",
+        "ask_user",
+        "content_search",
+        "file_read",
+        "file_search",
+        "skill",
+        "todo",
+        "web_fetch",
+        "web_search",
+    ];
     LOOKING.contains(&tool.kind.as_str())
 }
 
@@ -166,8 +203,10 @@ mod tests {
 
     #[test]
     fn a_question_is_let_through_for_what_is_allowed_only() {
-        let descriptor =
-            Descriptor::parse(r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["run"]}}"#).expect("valid");
+        let descriptor = Descriptor::parse(
+            r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["run"]}}"#,
+        )
+        .expect("valid");
         let tool = |kind: &str, name: &str| ToolStart {
             id: "t".into(),
             parent: None,
@@ -177,49 +216,87 @@ mod tests {
             target: None,
             input: "{}".into(),
         };
-        let only = |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
+        let only = |names: &[&str]| {
+            AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect())
+        };
         assert!(permits(&AllowedTools::All, &descriptor, &tool("bash", "run"), false));
         for names in [&["Bash"][..], &["bash"], &["run"], &["Read", "Bash(git:*)"]] {
-            assert!(permits(&only(names), &descriptor, &tool("bash", "whatever"), false), "{names:?}");
+            assert!(
+                permits(&only(names), &descriptor, &tool("bash", "whatever"), false),
+                "{names:?}"
+            );
         }
         for names in [&[][..], &["Read"], &["none"], &["whatever"]] {
-            assert!(!permits(&only(names), &descriptor, &tool("bash", "whatever"), false), "{names:?}");
+            assert!(
+                !permits(&only(names), &descriptor, &tool("bash", "whatever"), false),
+                "{names:?}"
+            );
         }
         assert!(permits(&only(&["mcp__a__b"]), &descriptor, &tool("mcp", "mcp__a__b"), true));
-        assert!(!permits(&only(&["Read"]), &descriptor, &tool("other", "Read"), false), "a model may have written that name");
+        assert!(
+            !permits(&only(&["Read"]), &descriptor, &tool("other", "Read"), false),
+            "a model may have written that name"
+        );
     }
 
     #[test]
     fn a_rule_is_not_lost_in_translation() {
-        assert_eq!(translated(r#"{"bash":["exec"],"file_read":["read"]}"#, &["Bash(git:*)", "Read"]), ["read"]);
-        assert_eq!(translated(r#"{"bash":["exec"]}"#, &["Bash(git:*)"]), ["Bash(git:*)"], "nothing is allowed then");
+        assert_eq!(
+            translated(r#"{"bash":["exec"],"file_read":["read"]}"#, &["Bash(git:*)", "Read"]),
+            ["read"]
+        );
+        assert_eq!(
+            translated(r#"{"bash":["exec"]}"#, &["Bash(git:*)"]),
+            ["Bash(git:*)"],
+            "nothing is allowed then"
+        );
     }
 
     fn translated(tools: &str, list: &[&str]) -> Vec<String> {
-        let json = format!(r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"tools":{tools}}}"#);
+        let json =
+            format!(r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}],"tools":{tools}}}"#);
         let descriptor = Descriptor::parse(&json).expect("valid");
-        allowed_for(&AllowedTools::Only(list.iter().map(|name| (*name).to_owned()).collect()), &descriptor)
+        allowed_for(
+            &AllowedTools::Only(list.iter().map(|name| (*name).to_owned()).collect()),
+            &descriptor,
+        )
     }
 
     #[test]
     fn names_of_claude_code_kinds_and_the_agents_own_names_are_understood() {
         let opencode = r#"{"bash":["bash"],"file_read":["read"],"file_search":["glob","list"],"web_fetch":["webfetch"]}"#;
-        assert_eq!(translated(opencode, &["Read", "Glob", "Grep", "WebFetch"]), ["read", "glob", "list", "webfetch"]);
-        assert_eq!(translated(opencode, &["file_search", "webfetch", "glob"]), ["glob", "list", "webfetch"]);
-        assert_eq!(translated(opencode, &["Read", "docs_search"]), ["read", "docs_search"], "of a server's tool nothing is known");
+        assert_eq!(
+            translated(opencode, &["Read", "Glob", "Grep", "WebFetch"]),
+            ["read", "glob", "list", "webfetch"]
+        );
+        assert_eq!(
+            translated(opencode, &["file_search", "webfetch", "glob"]),
+            ["glob", "list", "webfetch"]
+        );
+        assert_eq!(
+            translated(opencode, &["Read", "docs_search"]),
+            ["read", "docs_search"],
+            "of a server's tool nothing is known"
+        );
         assert_eq!(translated(r#"{"bash":["Bash"]}"#, &["Bash(git log:*)"]), ["Bash(git log:*)"]);
     }
 
     #[test]
     fn a_list_is_never_lost() {
         assert_eq!(translated("{}", &["Read", "odd"]), ["Read", "odd"]);
-        assert_eq!(translated(r#"{"bash":["bash"]}"#, &["Read"]), ["Read"], "nothing is allowed then, and not everything");
+        assert_eq!(
+            translated(r#"{"bash":["bash"]}"#, &["Read"]),
+            ["Read"],
+            "nothing is allowed then, and not everything"
+        );
     }
 
     #[test]
     fn no_tool_at_all_is_never_the_empty_list_that_means_everything() {
-        let descriptor =
-            Descriptor::parse(r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["bash"]}}"#).expect("valid");
+        let descriptor = Descriptor::parse(
+            r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["bash"]}}"#,
+        )
+        .expect("valid");
         assert_eq!(allowed_for(&AllowedTools::Only(vec![]), &descriptor), ["none"]);
         assert!(allowed_for(&AllowedTools::All, &descriptor).is_empty());
     }
@@ -228,12 +305,29 @@ mod tests {
     fn all_tools_and_none_are_said_and_nothing_else_means_them() {
         assert_eq!(AllowedTools::parse("*"), Ok(AllowedTools::All));
         assert_eq!(AllowedTools::parse(" none "), Ok(AllowedTools::Only(vec![])));
-        let rules = AllowedTools::Only(vec!["Read".to_owned(), "Bash(git log, git diff)".to_owned()]);
+        let rules =
+            AllowedTools::Only(vec!["Read".to_owned(), "Bash(git log, git diff)".to_owned()]);
         assert_eq!(AllowedTools::parse("Read, Bash(git log, git diff)"), Ok(rules));
-        for wrong in
-            [",", "", " , ", "Read,", ",Read", "Read,,Grep", "*,Read", "Read,none", "*(x)", "Read Grep", "Bash(git", "Bash)", "(x)"]
-        {
-            assert!(AllowedTools::parse(wrong).is_err(), "{wrong:?} is {:?}", AllowedTools::parse(wrong));
+        for wrong in [
+            ",",
+            "",
+            " , ",
+            "Read,",
+            ",Read",
+            "Read,,Grep",
+            "*,Read",
+            "Read,none",
+            "*(x)",
+            "Read Grep",
+            "Bash(git",
+            "Bash)",
+            "(x)",
+        ] {
+            assert!(
+                AllowedTools::parse(wrong).is_err(),
+                "{wrong:?} is {:?}",
+                AllowedTools::parse(wrong)
+            );
         }
     }
 
@@ -242,7 +336,10 @@ mod tests {
         let own =
             Descriptor::parse(r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["shell"]},"write-tools":["patch"]}"#)
                 .expect("valid");
-        let allowed = AllowedTools::parse("Red,Read,file_read,shell,patch,mcp__docs__search,Bash(git *),Shel(x)").expect("a list");
+        let allowed = AllowedTools::parse(
+            "Red,Read,file_read,shell,patch,mcp__docs__search,Bash(git *),Shel(x)",
+        )
+        .expect("a list");
         assert_eq!(allowed.unknown(std::iter::once(&own)), ["Red", "Shel(x)"]);
         assert!(AllowedTools::All.unknown(std::iter::once(&own)).is_empty());
     }

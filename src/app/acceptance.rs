@@ -1,7 +1,8 @@
-//! Telling the operator of components that wait for what they may do to be accepted, and taking an owner's word by a button.
+//! Telling the operator of components that wait for what they may do to be accepted, and taking an
+//! owner's word by a button.
 //!
-//! The button says which wishes of which backend it is about, so that it works after a restart and never for other ones than
-//! its message names. Pinned by `tests/gateway/capabilities.rs`.
+//! The button says which wishes of which backend it is about, so that it works after a restart and
+//! never for other ones than its message names. Pinned by `tests/gateway/capabilities.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,10 +44,13 @@ async fn tell(path: &Path, wants: &Wants, outlet: &dyn Outlet) {
     let (name, file) = (&wants.descriptor.name, path.file_name().unwrap_or_default().display());
     let said = format!("`{file}` {wants}");
     // Nobody agrees to more than is before their eyes.
-    let offer = (wants.is_told_whole() && said.chars().count() <= SHOWN).then(|| Offer { id: id_of(wants), label: LABEL.to_owned() });
+    let offer = (wants.is_told_whole() && said.chars().count() <= SHOWN)
+        .then(|| Offer { id: id_of(wants), label: LABEL.to_owned() });
     let text: String = said.chars().take(SHOWN).collect();
     let button = if offer.is_some() { ", or the button of my owner's," } else { "" };
-    let text = format!("{text}.\nUntil `aetheel backend approve {name}`{button} nothing of it is started.");
+    let text = format!(
+        "{text}.\nUntil `aetheel backend approve {name}`{button} nothing of it is started."
+    );
     // Without a channel for it the log says it.
     let _ = outlet.notify(Notice { channel: None, about: None, text, offer }).await;
 }
@@ -68,8 +72,8 @@ impl Acceptance {
         Self { roster, file: BackendFile::new(config_dir) }
     }
 
-    /// Accepts what an offer's button is about, if this person may; the loader takes it up from `backends.md`. None: it is
-    /// another offer.
+    /// Accepts what an offer's button is about, if this person may; the loader takes it up from
+    /// `backends.md`. None: it is another offer.
     pub async fn press(&self, id: &str, person: &Person) -> Option<Result<Again, AgainRefusal>> {
         if !id.starts_with(PREFIX) {
             return None;
@@ -86,7 +90,11 @@ impl Acceptance {
         let (path, wants) = waiting.ok_or(AgainRefusal::Gone)?;
         let name = &wants.descriptor.name;
         if let Err(error) = self.file.accept(name, &wants.more).await {
-            tracing::error!(backend = name, "an owner's word cannot be kept: {}", with_causes(&error));
+            tracing::error!(
+                backend = name,
+                "an owner's word cannot be kept: {}",
+                with_causes(&error)
+            );
             return Err(AgainRefusal::NotSaved);
         }
         tracing::warn!(backend = name, path = %path.display(), ?person, "an owner accepted by a button: it {wants}");
@@ -102,14 +110,23 @@ mod tests {
     #[test]
     fn an_offer_names_these_wishes_of_this_backend_and_no_others() {
         let of = |name: &str, program: &str| {
-            let json = format!(r#"{{"name":"{name}","version":"1","programs":[{{"name":"{program}"}}]}}"#);
-            id_of(&Wants::of(&Descriptor::parse(&json).expect("valid"), None).expect("it wants something"))
+            let json =
+                format!(r#"{{"name":"{name}","version":"1","programs":[{{"name":"{program}"}}]}}"#);
+            id_of(
+                &Wants::of(&Descriptor::parse(&json).expect("valid"), None)
+                    .expect("it wants something"),
+            )
         };
         let long = of(&"x".repeat(32), "a");
-        assert!(long.len() <= 64 && long.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'), "{long}");
+        assert!(
+            long.len() <= 64
+                && long.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+            "{long}"
+        );
         assert_eq!(of("mini", "a"), of("mini", "a"));
         // The beginning alone tells them apart.
-        let beginnings = [of("mini", "a"), of("mini", "b"), of("other", "a")].map(|id| id[..18].to_owned());
+        let beginnings =
+            [of("mini", "a"), of("mini", "b"), of("other", "a")].map(|id| id[..18].to_owned());
         assert!(beginnings[0] != beginnings[1] && beginnings[0] != beginnings[2], "{beginnings:?}");
     }
 }

@@ -21,7 +21,8 @@ pub struct Detected {
 impl Detected {
     /// Why it came to this, as one line; profiles of agents that nobody installed are only counted.
     pub fn why(&self) -> String {
-        let skipped: Vec<String> = self.skipped.iter().map(|(name, reason)| format!("; not {name}: {reason}")).collect();
+        let skipped: Vec<String> =
+            self.skipped.iter().map(|(name, reason)| format!("; not {name}: {reason}")).collect();
         let uncounted = match self.uninstalled {
             0 => String::new(),
             count => format!("; not {count} profiles of acp.md: their programs are not installed"),
@@ -34,15 +35,20 @@ impl Detected {
 
     /// What is wrong where there is none.
     pub fn faults(&self) -> Vec<String> {
-        let first = format!("AGENT_BACKEND {AUTO:?}: no backend can work here; `aetheel backend list` says more");
-        let skipped = self.skipped.iter().map(|(name, reason)| format!("backend `{name}`: {reason}"));
+        let first = format!(
+            "AGENT_BACKEND {AUTO:?}: no backend can work here; `aetheel backend list` says more"
+        );
+        let skipped =
+            self.skipped.iter().map(|(name, reason)| format!("backend `{name}`: {reason}"));
         std::iter::once(first).chain(skipped).collect()
     }
 }
 
-/// Looks at the agents on this machine, and asks those that look well for their versions, one after the other until one answers.
+/// Looks at the agents on this machine, and asks those that look well for their versions, one after
+/// the other until one answers.
 pub async fn detect(roster: &Roster) -> Detected {
-    let (profiles, components): (Vec<String>, Vec<String>) = roster.names().into_iter().partition(|name| roster.is_profile(name));
+    let (profiles, components): (Vec<String>, Vec<String>) =
+        roster.names().into_iter().partition(|name| roster.is_profile(name));
     let mut detected = Detected::default();
     for name in in_order(components, profiles) {
         match against(roster, &name).await {
@@ -54,7 +60,8 @@ pub async fn detect(roster: &Roster) -> Detected {
         }
     }
     let before = detected.skipped.len();
-    let installed = |name: &str| roster.look(name).is_some_and(|findings| findings.program.is_some());
+    let installed =
+        |name: &str| roster.look(name).is_some_and(|findings| findings.program.is_some());
     detected.skipped.retain(|(name, _)| !roster.is_profile(name) || installed(name));
     detected.uninstalled = before - detected.skipped.len();
     detected
@@ -70,12 +77,17 @@ async fn against(roster: &Roster, name: &str) -> Option<String> {
     if !looked.is_empty() {
         return Some(looked);
     }
-    roster.examine(name).await.map(|findings| findings.reasons()).filter(|reasons| !reasons.is_empty())
+    roster
+        .examine(name)
+        .await
+        .map(|findings| findings.reasons())
+        .filter(|reasons| !reasons.is_empty())
 }
 
 /// The order in which backends are tried.
 fn in_order(components: Vec<String>, profiles: Vec<String>) -> Vec<String> {
-    let others = components.into_iter().chain(profiles).filter(|name| !FIRST.contains(&name.as_str()));
+    let others =
+        components.into_iter().chain(profiles).filter(|name| !FIRST.contains(&name.as_str()));
     FIRST.map(str::to_owned).into_iter().chain(others).collect()
 }
 
@@ -86,14 +98,24 @@ mod tests {
     #[test]
     fn droid_goes_before_opencode_and_opencode_before_all_others() {
         let components = ["claude", "codex", "droid", "opencode"].map(str::to_owned).to_vec();
-        assert_eq!(in_order(components, vec!["amp".to_owned()]), ["droid", "opencode", "claude", "codex", "amp"]);
+        assert_eq!(
+            in_order(components, vec!["amp".to_owned()]),
+            ["droid", "opencode", "claude", "codex", "amp"]
+        );
     }
 
     #[test]
     fn every_skipped_one_is_named_with_its_reason() {
-        let skipped = ["droid", "opencode", "claude"].map(|name| (name.to_owned(), "no".to_owned())).to_vec();
+        let skipped =
+            ["droid", "opencode", "claude"].map(|name| (name.to_owned(), "no".to_owned())).to_vec();
         let found = Detected { name: Some("codex".to_owned()), skipped, uninstalled: 0 };
-        assert_eq!(found.why(), "the first that can work here; not droid: no; not opencode: no; not claude: no");
-        assert_eq!(Detected { name: Some("droid".to_owned()), ..Detected::default() }.why(), "the first of all");
+        assert_eq!(
+            found.why(),
+            "the first that can work here; not droid: no; not opencode: no; not claude: no"
+        );
+        assert_eq!(
+            Detected { name: Some("droid".to_owned()), ..Detected::default() }.why(),
+            "the first of all"
+        );
     }
 }

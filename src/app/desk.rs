@@ -12,7 +12,10 @@ use crate::access::{self, Access, Request};
 use crate::agent::Decision;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Pulse, Refusal, Stopped};
+use crate::dispatch::{
+    Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Pulse, Refusal,
+    Stopped,
+};
 use crate::event::{Lane, NewEvent, Sequence};
 use crate::workspace::DiscordNotes;
 
@@ -20,11 +23,17 @@ use crate::workspace::DiscordNotes;
 const SAVE: Duration = Duration::from_secs(2);
 
 /// Puts the desk together. Last-seen ids are saved by [`keep_saving`], questions at once.
-pub async fn desk(dispatcher: Dispatcher, acceptance: Acceptance, allowed: AllowLists, notes: DiscordNotes) -> Desk {
+pub async fn desk(
+    dispatcher: Dispatcher,
+    acceptance: Acceptance,
+    allowed: AllowLists,
+    notes: DiscordNotes,
+) -> Desk {
     let known = notes.seen().await.into_iter().collect();
     let logins = notes.logins().await;
     let questions = notes.questions().await.into_iter();
-    let left_over = questions.map(|(id, channel, message)| Posted { id, channel, message }).collect();
+    let left_over =
+        questions.map(|(id, channel, message)| Posted { id, channel, message }).collect();
     Desk {
         panel: Arc::new(Board::new(dispatcher.clone())),
         intake: Arc::new(Counter { dispatcher, acceptance }),
@@ -58,7 +67,8 @@ struct Counter {
 impl Intake for Counter {
     fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
         match self.dispatcher.submit(event) {
-            // Discord says some things twice, and catching up finds what was taken before a restart.
+            // Discord says some things twice, and catching up finds what was taken before a
+            // restart.
             Err(Refusal::Known) => Ok(Accepted::unkept(0, 0)),
             taken => taken.map_err(|refusal| NotTaken {
                 text: refusal.to_string(),
@@ -92,11 +102,21 @@ impl Intake for Counter {
         Ok(Box::pin(async move { underway.outcome().await.told().map(str::to_owned) }))
     }
 
-    fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+    fn answer(
+        &self,
+        question: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal> {
         self.dispatcher.answer(question, person, decision)
     }
 
-    fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+    fn answer_in_words(
+        &self,
+        lane: &Lane,
+        person: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>> {
         self.dispatcher.answer_in_words(lane, person, words)
     }
 
@@ -124,7 +144,12 @@ impl Intake for Counter {
         self.dispatcher.amend(key, prompt).map_err(|refusal| refusal.to_string())
     }
 
-    async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+    async fn again(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Result<Again, AgainRefusal> {
         if let Some(pressed) = self.acceptance.press(id, person).await {
             return pressed;
         }
@@ -175,7 +200,12 @@ impl Seen for Marks {
     }
 
     fn channels(&self) -> Vec<(u64, u64)> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(channel, message)| (*channel, *message)).collect()
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(|(channel, message)| (*channel, *message))
+            .collect()
     }
 
     fn saw(&self, channel: u64, message: u64) {

@@ -1,4 +1,5 @@
-//! How agents are confined here: what can be had, what is the gateway's own, and what does not fit together.
+//! How agents are confined here: what can be had, what is the gateway's own, and what does not fit
+//! together.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +7,31 @@ use crate::config::{Config, SandboxWish};
 use crate::process::Sandbox;
 use crate::turn::Fence;
 
-/// Programs that set up a boundary themselves, or change the user, which is refused within Landlock.
-const CONFINERS: &[&str] =
-    &["bwrap", "docker", "doas", "firejail", "nerdctl", "nsenter", "nsjail", "podman", "runuser", "su", "sudo", "systemd-run", "unshare"];
+/// Programs that set up a boundary themselves, or change the user, which is refused within
+/// Landlock.
+const CONFINERS: &[&str] = &[
+    "bwrap",
+    "docker",
+    "doas",
+    "firejail",
+    "nerdctl",
+    "nsenter",
+    "nsjail",
+    "podman",
+    "runuser",
+    "su",
+    "sudo",
+    "systemd-run",
+    "unshare",
+];
 
-/// What agents may reach beside their own, whatever their backend; none where they are not confined.
+/// What agents may reach beside their own, whatever their backend; none where they are not
+/// confined.
 pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir].into_iter().chain(&config.secret_files);
+    let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir]
+        .into_iter()
+        .chain(&config.secret_files);
     sandbox.is_on().then(|| Fence {
         read: config.agent_read.clone(),
         write: config.agent_write.clone(),
@@ -29,8 +47,11 @@ pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
 pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
     let sandbox = Sandbox::probe(config.agent_sandbox).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
-    let wrapper = config.agent_wrapper.first().and_then(|word| Path::new(word).file_name()?.to_str());
-    if let (Some(wrapper), true) = (wrapper.filter(|name| CONFINERS.contains(name)), sandbox.is_on()) {
+    let wrapper =
+        config.agent_wrapper.first().and_then(|word| Path::new(word).file_name()?.to_str());
+    if let (Some(wrapper), true) =
+        (wrapper.filter(|name| CONFINERS.contains(name)), sandbox.is_on())
+    {
         faults.push(format!(
             "AGENT_WRAPPER: `{wrapper}` would run inside the sandbox ({}), where it cannot work; set AGENT_SANDBOX=off if it is to be the \
              sandbox, or leave it out",
@@ -41,10 +62,15 @@ pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
         let check = |setting: &str, write: &[PathBuf], read: &[PathBuf]| {
             let (write, read) = (write.to_vec(), read.to_vec());
             let Fence { hidden, kept, .. } = fence.clone();
-            let reach = crate::turn::Reach { write, read, hidden, kept, ..crate::turn::Reach::default() };
-            sandbox.check(&reach).err().map(|fault| format!("{setting}: {fault}, or set AGENT_SANDBOX=off"))
+            let reach =
+                crate::turn::Reach { write, read, hidden, kept, ..crate::turn::Reach::default() };
+            sandbox
+                .check(&reach)
+                .err()
+                .map(|fault| format!("{setting}: {fault}, or set AGENT_SANDBOX=off"))
         };
-        let workspace = [std::path::absolute(&config.workspace_dir).unwrap_or_else(|_| config.workspace_dir.clone())];
+        let workspace = [std::path::absolute(&config.workspace_dir)
+            .unwrap_or_else(|_| config.workspace_dir.clone())];
         faults.extend(check("WORKSPACE_DIR", &workspace, &[]));
         faults.extend(check("AGENT_WRITE", &config.agent_write, &[]));
         faults.extend(check("AGENT_READ", &[], &config.agent_read));
@@ -55,13 +81,21 @@ pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
 /// What an operator should know of it, one line each.
 pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<String> {
     if sandbox.is_on() {
-        return sandbox.missing().into_iter().map(|what| format!("agents are confined by {}, but {what}", sandbox.words())).collect();
+        return sandbox
+            .missing()
+            .into_iter()
+            .map(|what| format!("agents are confined by {}, but {what}", sandbox.words()))
+            .collect();
     }
     let why = match config.agent_sandbox {
         SandboxWish::Off => "AGENT_SANDBOX=off",
-        _ => "this kernel has no Landlock (Linux 6.2 or later, among the security modules); AGENT_SANDBOX=bwrap may work",
+        _ => {
+            "this kernel has no Landlock (Linux 6.2 or later, among the security modules); AGENT_SANDBOX=bwrap may work"
+        }
     };
-    vec![format!("agents are NOT confined ({why}): they read and write whatever the gateway's user may, its own files among it")]
+    vec![format!(
+        "agents are NOT confined ({why}): they read and write whatever the gateway's user may, its own files among it"
+    )]
 }
 
 #[cfg(test)]
@@ -71,7 +105,8 @@ mod tests {
     use super::*;
 
     fn config(set: &[(&str, &str)]) -> Config {
-        let variables: HashMap<String, String> = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let variables: HashMap<String, String> =
+            set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Config::read(|name| variables.get(name).cloned()).expect("valid")
     }
 
@@ -91,15 +126,26 @@ mod tests {
         for name in ["config", "work", "other"] {
             std::fs::create_dir(folder.path().join(name)).expect("made");
         }
-        let base = [("CONFIG_DIR", at("config")), ("RECORDINGS_DIR", at("recordings")), ("CACHE_DIR", at("cache"))];
+        let base = [
+            ("CONFIG_DIR", at("config")),
+            ("RECORDINGS_DIR", at("recordings")),
+            ("CACHE_DIR", at("cache")),
+        ];
         let faults = |more: &[(&str, String)]| {
-            let all: Vec<(&str, &str)> = base.iter().chain(more).map(|(name, value)| (*name, value.as_str())).collect();
+            let all: Vec<(&str, &str)> =
+                base.iter().chain(more).map(|(name, value)| (*name, value.as_str())).collect();
             raise(&config(&all)).err().unwrap_or_default()
         };
         assert_eq!(faults(&[("WORKSPACE_DIR", at("work"))]), [] as [&str; 0]);
-        for (setting, place) in [("WORKSPACE_DIR", ""), ("WORKSPACE_DIR", "config"), ("AGENT_WRITE", ""), ("AGENT_READ", "config/state")] {
+        for (setting, place) in [
+            ("WORKSPACE_DIR", ""),
+            ("WORKSPACE_DIR", "config"),
+            ("AGENT_WRITE", ""),
+            ("AGENT_READ", "config/state"),
+        ] {
             std::fs::create_dir_all(folder.path().join("config/state")).expect("made");
-            let work = ("WORKSPACE_DIR", at(if setting == "WORKSPACE_DIR" { place } else { "work" }));
+            let work =
+                ("WORKSPACE_DIR", at(if setting == "WORKSPACE_DIR" { place } else { "work" }));
             let told = faults(&[
                 work,
                 (
@@ -108,19 +154,35 @@ mod tests {
                 ),
             ]);
             assert!(
-                told.len() == 1 && told[0].starts_with(setting) && told[0].contains("the gateway's own"),
+                told.len() == 1
+                    && told[0].starts_with(setting)
+                    && told[0].contains("the gateway's own"),
                 "{setting} {place}: {told:?}"
             );
         }
-        let told = faults(&[("WORKSPACE_DIR", at("work")), ("AGENT_WRAPPER", "/usr/bin/bwrap --ro-bind / / --".to_owned())]);
-        assert!(told.len() == 1 && told[0].contains("AGENT_WRAPPER") && told[0].contains("AGENT_SANDBOX=off"), "{told:?}");
+        let told = faults(&[
+            ("WORKSPACE_DIR", at("work")),
+            ("AGENT_WRAPPER", "/usr/bin/bwrap --ro-bind / / --".to_owned()),
+        ]);
+        assert!(
+            told.len() == 1
+                && told[0].contains("AGENT_WRAPPER")
+                && told[0].contains("AGENT_SANDBOX=off"),
+            "{told:?}"
+        );
     }
 
     #[test]
     fn a_machine_without_confinement_is_told_about_loudly() {
         let told = warnings(&config(&[]), &Sandbox::Off);
-        assert!(told.len() == 1 && told[0].contains("NOT confined") && told[0].contains("Landlock"), "{told:?}");
-        assert!(warnings(&config(&[("AGENT_SANDBOX", "off")]), &Sandbox::Off)[0].contains("AGENT_SANDBOX=off"));
+        assert!(
+            told.len() == 1 && told[0].contains("NOT confined") && told[0].contains("Landlock"),
+            "{told:?}"
+        );
+        assert!(
+            warnings(&config(&[("AGENT_SANDBOX", "off")]), &Sandbox::Off)[0]
+                .contains("AGENT_SANDBOX=off")
+        );
         let old = warnings(&config(&[]), &Sandbox::Landlock { abi: 3, bubblewrap: None });
         for part in ["signalled", "devices"] {
             assert!(old.iter().any(|line| line.contains(part)), "{part}: {old:?}");

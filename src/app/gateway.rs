@@ -25,13 +25,18 @@ use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
 use crate::{access, telemetry};
 
-/// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out of order.
+/// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out
+/// of order.
 const DELIVERY: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
 pub async fn serve(mut settings: Settings) -> u8 {
     let began = Instant::now();
-    if let Err(fault) = telemetry::start(settings.config.log_format, &settings.config.log_level, settings.redactor.clone()) {
+    if let Err(fault) = telemetry::start(
+        settings.config.log_format,
+        &settings.config.log_level,
+        settings.redactor.clone(),
+    ) {
         fail(&fault);
         return exit::CONFIG;
     }
@@ -47,13 +52,17 @@ pub async fn serve(mut settings: Settings) -> u8 {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
     let phase = watch::Sender::new(Phase::Starting);
     let heart = Heart::default();
-    let (pulse, system) = (Pulse::new(phase.subscribe(), heart.clone()), System::from_environment());
-    let _pages = open_pages(settings.config.status_address, &pulse).await.map_err(|fault| settings.unavailable.push(fault));
+    let (pulse, system) =
+        (Pulse::new(phase.subscribe(), heart.clone()), System::from_environment());
+    let _pages = open_pages(settings.config.status_address, &pulse)
+        .await
+        .map_err(|fault| settings.unavailable.push(fault));
     let started = async {
         let mut ground = Ground::prepare(settings, Purpose::Serve).await?;
         let lock = ground.keep_events().await?;
         let booted = ground.boot().await?;
-        let options = Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
+        let options =
+            Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&ground).await?;
         let discord = Discord::connect(options).await.map_err(refused)?;
         Ok::<_, Refused>((ground, booted, discord, webhooks, lock))
@@ -87,10 +96,20 @@ pub async fn serve(mut settings: Settings) -> u8 {
     dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
-    let salvage = vigil::task("lost replies", salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()));
+    let salvage = vigil::task(
+        "lost replies",
+        salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()),
+    );
     let acceptance = Acceptance::new(Arc::clone(&roster), &config.config_dir);
-    pulse.know(Organs { dispatcher: dispatcher.clone(), discord: discord.clone(), roster, backend, state });
-    let desk = desk::desk(dispatcher.clone(), acceptance, config.allowed.clone(), notes.clone()).await;
+    pulse.know(Organs {
+        dispatcher: dispatcher.clone(),
+        discord: discord.clone(),
+        roster,
+        backend,
+        state,
+    });
+    let desk =
+        desk::desk(dispatcher.clone(), acceptance, config.allowed.clone(), notes.clone()).await;
     let saving = vigil::task("notes", desk::keep_saving(notes.clone()));
     let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {
@@ -112,8 +131,18 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     webhooks.open().await;
-    let schedules = Schedules::new(dispatcher.clone(), workspace.clone(), config.time_zone.clone(), config.output_channel).await.run();
-    tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "aetheel is ready");
+    let schedules = Schedules::new(
+        dispatcher.clone(),
+        workspace.clone(),
+        config.time_zone.clone(),
+        config.output_channel,
+    )
+    .await
+    .run();
+    tracing::info!(
+        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "aetheel is ready"
+    );
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(pulse.clone());
     let beating = heart.beat(listening.pulses());
@@ -160,7 +189,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     if !ended {
-        tracing::warn!("shutdown: not every answer could be delivered; those of turns are in the recordings");
+        tracing::warn!(
+            "shutdown: not every answer could be delivered; those of turns are in the recordings"
+        );
     }
     webhooks.close().await;
     listening.close().await;
@@ -175,12 +206,19 @@ pub async fn serve(mut settings: Settings) -> u8 {
 /// Returns the exit code once something has ended that the program cannot do without.
 async fn deserted() -> u8 {
     let Fallen { name, how } = vigil::fallen().await;
-    tracing::error!(task = name, how, "something has ended that the program cannot do without; it leaves to be started again");
+    tracing::error!(
+        task = name,
+        how,
+        "something has ended that the program cannot do without; it leaves to be started again"
+    );
     exit::SOFTWARE
 }
 
 /// Opens the status pages, where the operator wants them.
-async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option<StatusPages>, String> {
+async fn open_pages(
+    address: Option<SocketAddr>,
+    pulse: &Pulse,
+) -> Result<Option<StatusPages>, String> {
     let Some(wanted) = address else { return Ok(None) };
     if !wanted.ip().is_loopback() {
         tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
@@ -199,14 +237,17 @@ async fn open_pages(address: Option<SocketAddr>, pulse: &Pulse) -> Result<Option
 
 fn refused(error: StartError) -> Refused {
     let code = match error {
-        StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => exit::CONFIG,
+        StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => {
+            exit::CONFIG
+        }
         StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
         StartError::Unreachable { .. } => exit::TEMPORARY,
     };
     Refused { code, faults: vec![error.to_string()] }
 }
 
-/// SIGINT, SIGTERM, and the SIGHUP of a terminal that goes away: dying of it would leave agents behind.
+/// SIGINT, SIGTERM, and the SIGHUP of a terminal that goes away: dying of it would leave agents
+/// behind.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -246,8 +287,17 @@ mod tests {
     fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {
         let base = || "https://discord.com".to_owned();
         let cases = [
-            (StartError::Unreachable { base: base(), why: "discord was not reachable for 60 s".to_owned() }, exit::TEMPORARY),
-            (StartError::Untrusted { base: base(), why: "invalid peer certificate".to_owned() }, exit::CONFIG),
+            (
+                StartError::Unreachable {
+                    base: base(),
+                    why: "discord was not reachable for 60 s".to_owned(),
+                },
+                exit::TEMPORARY,
+            ),
+            (
+                StartError::Untrusted { base: base(), why: "invalid peer certificate".to_owned() },
+                exit::CONFIG,
+            ),
             (StartError::NoToken, exit::CONFIG),
             (StartError::BadToken("leave the word `Bot` out"), exit::CONFIG),
             (StartError::TokenRefused, exit::NO_PERMISSION),

@@ -1,4 +1,5 @@
-//! The heartbeat: a sign of life goes the way of messages again and again, so that a bot which hears nobody is noticed.
+//! The heartbeat: a sign of life goes the way of messages again and again, so that a bot which
+//! hears nobody is noticed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::vigil;
 
 /// Between a sign of life and the next.
 const EVERY: Duration = Duration::from_secs(15);
-/// When one that has not come through is told of: Discord may be slow while somebody's rights are looked up.
+/// When one that has not come through is told of: Discord may be slow while somebody's rights are
+/// looked up.
 const LATE: Duration = Duration::from_secs(60);
 /// When the program counts as deaf.
 const DEAF: Duration = Duration::from_secs(300);
@@ -46,7 +48,10 @@ impl Heart {
         send(pulse);
         let mut came = timeout(LATE, &mut through).await;
         if came.is_err() {
-            tracing::error!(seconds = LATE.as_secs(), "a heartbeat has not come through intake, queue and reply; prompts may not either");
+            tracing::error!(
+                seconds = LATE.as_secs(),
+                "a heartbeat has not come through intake, queue and reply; prompts may not either"
+            );
             came = Ok(through.await);
         }
         match came {
@@ -75,7 +80,10 @@ impl Heart {
     /// What is wrong, if the program is deaf.
     pub fn complaint(&self) -> Option<String> {
         let silence = self.silence().filter(|silence| *silence > DEAF)?;
-        Some(format!("no heartbeat has come through intake, queue and reply for {} s", silence.as_secs()))
+        Some(format!(
+            "no heartbeat has come through intake, queue and reply for {} s",
+            silence.as_secs()
+        ))
     }
 }
 #[cfg(test)]

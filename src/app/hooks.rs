@@ -1,5 +1,5 @@
-//! The hooks of the gateway's own life, `startup` and `shutdown`, and the instructions of the first start: events like any
-//! other, in lanes of their own. Pinned by `tests/gateway/hooks.rs`.
+//! The hooks of the gateway's own life, `startup` and `shutdown`, and the instructions of the first
+//! start: events like any other, in lanes of their own. Pinned by `tests/gateway/hooks.rs`.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::dispatch::Dispatcher;
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 use crate::workspace::{Hook, Workspace};
 
-/// Hands the agent the instructions of the first start, which they are noted to have been, and fires the hook `startup`
-/// behind them.
+/// Hands the agent the instructions of the first start, which they are noted to have been, and
+/// fires the hook `startup` behind them.
 pub async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Option<String>) {
     if let Some(instructions) = first
         && submit(dispatcher, first_start(instructions)).await
@@ -33,7 +33,9 @@ pub async fn stopped(dispatcher: &Dispatcher, lane: Option<Lane>, grace: Duratio
     let Some(lane) = lane else { return };
     match timeout(grace, dispatcher.lane_idle(&lane)).await {
         Ok(()) => tracing::info!("shutdown: the hook has ended"),
-        Err(_) => tracing::warn!("shutdown: the hook did not end in time; raise SHUTDOWN_GRACE_MS or make it shorter"),
+        Err(_) => tracing::warn!(
+            "shutdown: the hook did not end in time; raise SHUTDOWN_GRACE_MS or make it shorter"
+        ),
     }
 }
 
@@ -43,7 +45,9 @@ async fn fire(dispatcher: &Dispatcher, workspace: &Workspace, hook: Hook) -> boo
     let instruction = hooks.of(hook);
     tracing::info!(hook = hook.name(), instructed = instruction.is_some(), "hook fired");
     match instruction {
-        Some(instruction) => submit(dispatcher, event(hook, instruction.channel, instruction.text.clone())).await,
+        Some(instruction) => {
+            submit(dispatcher, event(hook, instruction.channel, instruction.text.clone())).await
+        }
         None => false,
     }
 }
@@ -60,7 +64,8 @@ fn event(hook: Hook, channel: Option<u64>, prompt: String) -> NewEvent {
     NewEvent::new(EventKind::Hook, lane(hook), Origin::Internal { channel }, prompt)
 }
 
-/// They are given once, so they must outlive a crash in the midst of them: with a key, another one each time they are wanted.
+/// They are given once, so they must outlive a crash in the midst of them: with a key, another one
+/// each time they are wanted.
 fn first_start(instructions: String) -> NewEvent {
     let key = Some(format!("boot:{}", uuid::Uuid::new_v4().simple()));
     NewEvent { key, ..event(Hook::Startup, None, instructions) }

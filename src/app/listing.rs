@@ -99,7 +99,13 @@ pub struct Rival {
 
 impl Row {
     /// `declared` is the component as it is, `backend` as it runs here.
-    pub fn new(backend: &dyn Backend, component: String, declared: (Sharing, OneShot), findings: &Findings, default: bool) -> Self {
+    pub fn new(
+        backend: &dyn Backend,
+        component: String,
+        declared: (Sharing, OneShot),
+        findings: &Findings,
+        default: bool,
+    ) -> Self {
         let (descriptor, generation) = (backend.descriptor(), backend.generation());
         let runs = match declared {
             (Sharing::Turn, _) => vec!["one-shot"],
@@ -120,7 +126,12 @@ impl Row {
             program_path: findings.program.clone(),
             agent_version: findings.version.clone(),
             understands: descriptor.understands.clone(),
-            features: descriptor.features.iter().copied().filter(|feature| *feature != Feature::Unknown).collect(),
+            features: descriptor
+                .features
+                .iter()
+                .copied()
+                .filter(|feature| *feature != Feature::Unknown)
+                .collect(),
             efforts: descriptor.efforts.clone(),
             models: descriptor.models.clone(),
             available: findings.faults.is_empty(),
@@ -137,8 +148,11 @@ impl Row {
     pub fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
         let Some(chosen) = chosen else { return self };
         let rivals = chosen.others.iter();
-        let rivals =
-            rivals.map(|other| Rival { file: other.path.clone(), version: other.version.clone(), understands: other.understands.clone() });
+        let rivals = rivals.map(|other| Rival {
+            file: other.path.clone(),
+            version: other.version.clone(),
+            understands: other.understands.clone(),
+        });
         self.others = rivals.collect();
         self.file = Some(chosen.path.clone());
         self.standing = chosen.standing.says();
@@ -149,10 +163,21 @@ impl Row {
     /// Which of several files serves, and why; none: there is one.
     pub fn choice(&self) -> Option<String> {
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
-        let others =
-            self.others.iter().map(|other| format!("{} ({}, for {})", name(&other.file), other.version, other.understands.join(" or ")));
+        let others = self.others.iter().map(|other| {
+            format!(
+                "{} ({}, for {})",
+                name(&other.file),
+                other.version,
+                other.understands.join(" or ")
+            )
+        });
         let others: Vec<String> = others.collect();
-        Some(format!("{}, because {}; not {}", name(self.file.as_ref()?), self.chosen.as_ref()?, others.join(", ")))
+        Some(format!(
+            "{}, because {}; not {}",
+            name(self.file.as_ref()?),
+            self.chosen.as_ref()?,
+            others.join(", ")
+        ))
     }
 
     /// Whether there is no agent, and nobody asked for it.
@@ -168,22 +193,36 @@ impl Row {
         };
         let name = format!("{}{}", self.name, if self.default { " *" } else { "" });
         let status = if self.available { "ready" } else { "not available" };
-        let version = format!("{} ({}@{})", self.version, self.generation, self.digest.get(..12).unwrap_or(&self.digest));
+        let version = format!(
+            "{} ({}@{})",
+            self.version,
+            self.generation,
+            self.digest.get(..12).unwrap_or(&self.digest)
+        );
         [name, status.to_owned(), self.run.to_owned(), version, agent]
     }
 
     /// What stands below its line.
     fn details(&self) -> Vec<(&'static str, String)> {
-        let ids = |choices: &[Choice]| choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ");
+        let ids = |choices: &[Choice]| {
+            choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ")
+        };
         // The names of the contract.
         let able = self.features.iter().filter(|feature| **feature != Feature::OwnSignIn);
-        let features: Vec<String> = able.filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned())).collect();
-        let mut details: Vec<(&'static str, String)> = self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
+        let features: Vec<String> = able
+            .filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()))
+            .collect();
+        let mut details: Vec<(&'static str, String)> =
+            self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
         details.extend(self.choice().map(|choice| ("serves from", choice)));
         details.extend(self.standing.clone().map(|standing| ("trust", standing)));
         if self.available {
             details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
-            details.extend([("can", features.join(", ")), ("efforts", ids(&self.efforts)), ("models", ids(&self.models))]);
+            details.extend([
+                ("can", features.join(", ")),
+                ("efforts", ids(&self.efforts)),
+                ("models", ids(&self.models)),
+            ]);
         }
         details.retain(|(_, text)| !text.is_empty());
         details
@@ -191,15 +230,24 @@ impl Row {
 }
 
 impl Listing {
-    /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`, agents that are not installed are named
-    /// in one line.
+    /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`,
+    /// agents that are not installed are named in one line.
     pub fn table(&self, colour: bool, all: bool) -> String {
-        let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+        let paint = |code: &str, text: &str| {
+            if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        };
         let heads = ["BACKEND", "STATUS", "RUNS", "VERSION", "AGENT"].map(str::to_owned);
-        let (absent, mut backends): (Vec<&Row>, Vec<&Row>) = self.backends.iter().partition(|row| !all && row.is_absent());
+        let (absent, mut backends): (Vec<&Row>, Vec<&Row>) =
+            self.backends.iter().partition(|row| !all && row.is_absent());
         backends.sort_by_key(|row| !row.available);
         let rows: Vec<[String; 5]> = backends.iter().map(|row| row.cells()).collect();
-        let width = |column: usize| rows.iter().chain([&heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            rows.iter()
+                .chain([&heads])
+                .map(|cells| cells[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..heads.len()).map(width).collect();
         let line = |cells: &[String; 5]| {
             let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -218,11 +266,15 @@ impl Listing {
         }
         if !absent.is_empty() {
             let names: Vec<&str> = absent.iter().map(|row| row.name.as_str()).collect();
-            let line = format!("not installed: {} (`aetheel backend list --all` says more)", names.join(", "));
+            let line = format!(
+                "not installed: {} (`aetheel backend list --all` says more)",
+                names.join(", ")
+            );
             let _ = writeln!(out, "{}", paint("2", &line));
         }
         if let Some(default) = &self.default {
-            let how = self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+            let how =
+                self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
             let _ = writeln!(out, "\n* {default} answers where nothing else was chosen{how}");
         }
         if self.trust != "any" {
@@ -263,21 +315,40 @@ mod tests {
     }
 
     fn listing() -> Listing {
-        let backend = |json: &str| Listed(Descriptor::parse(json).expect("valid"), Generation { number: 2, digest: "ab".repeat(32) });
+        let backend = |json: &str| {
+            Listed(
+                Descriptor::parse(json).expect("valid"),
+                Generation { number: 2, digest: "ab".repeat(32) },
+            )
+        };
         let first = backend(
             r#"{"name":"first","label":"First","version":"1.0","sharing":"session","one-shot":"offered","programs":[{"name":"one"}],
             "features":["resume","plan"],"efforts":[{"id":"high","label":"High"}],"models":[{"id":"m","label":"M"}],"understands":["^2"]}"#,
         );
         let second = backend(r#"{"name":"second","version":"1","programs":[{"name":"two"}]}"#);
-        let found = Findings { program: Some("/bin/one".into()), version: Some("2.1".into()), ..Findings::default() };
-        let fault = Fault { brief: "no", text: "program not found: two; install it".into(), passing: false };
+        let found = Findings {
+            program: Some("/bin/one".into()),
+            version: Some("2.1".into()),
+            ..Findings::default()
+        };
+        let fault = Fault {
+            brief: "no",
+            text: "program not found: two; install it".into(),
+            passing: false,
+        };
         let missing = Findings { faults: vec![fault], ..Findings::default() };
         Listing {
             default: Some("first".into()),
             detected: None,
             trust: "any",
             backends: vec![
-                Row::new(&first, "first".into(), (Sharing::Session, OneShot::Offered), &found, true),
+                Row::new(
+                    &first,
+                    "first".into(),
+                    (Sharing::Session, OneShot::Offered),
+                    &found,
+                    true,
+                ),
                 Row::new(&second, "acp".into(), (Sharing::Turn, OneShot::Never), &missing, false),
             ],
             refused: vec![],
@@ -317,7 +388,10 @@ not installed: second (`aetheel backend list --all` says more)
         assert_eq!(listing().table(false, false), wanted);
         let mut wanted = listing();
         wanted.backends[1].default = true;
-        assert!(wanted.table(false, false).contains("second *  not available"), "who is to answer is no aside");
+        assert!(
+            wanted.table(false, false).contains("second *  not available"),
+            "who is to answer is no aside"
+        );
         let mut signed_out = listing();
         signed_out.backends[1].program_path = Some("/bin/two".into());
         assert!(signed_out.table(false, false).contains("why not:"), "it is installed");
@@ -334,7 +408,10 @@ not installed: second (`aetheel backend list --all` says more)
             "file": null, "standing": null, "chosen": null, "others": []
         });
         assert_eq!(json["backends"][0], wanted);
-        assert_eq!(json["backends"][1]["reasons"], serde_json::json!(["program not found: two; install it"]));
+        assert_eq!(
+            json["backends"][1]["reasons"],
+            serde_json::json!(["program not found: two; install it"])
+        );
         let mut fields: Vec<&String> = json.as_object().expect("an object").keys().collect();
         fields.sort();
         assert_eq!(fields, ["backends", "default", "detected", "refused", "trust", "warnings"]);

@@ -52,22 +52,36 @@ pub fn run(cli: Cli) -> u8 {
         return exit::SOFTWARE;
     }
     match cli.command {
-        Command::DemoAgent { arguments } => demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr()),
-        Command::Check(common) => with_settings(&common, None, |settings| block_on(check(settings))),
+        Command::DemoAgent { arguments } => {
+            demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
+        }
+        Command::Check(common) => {
+            with_settings(&common, None, |settings| block_on(check(settings)))
+        }
         Command::Doctor { common, json, offline } => {
             let env_file = common.env_file.clone();
-            with_settings(&common, None, |settings| block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline })))
+            with_settings(&common, None, |settings| {
+                block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline }))
+            })
         }
-        Command::Console { common, backend } => with_settings(&common, backend, |settings| block_on(talk(settings))),
+        Command::Console { common, backend } => {
+            with_settings(&common, backend, |settings| block_on(talk(settings)))
+        }
         Command::Backend(BackendCommand::List { common, json, all }) => {
             with_sound_settings(&common, |settings| block_on(list(settings, json, all)))
         }
-        Command::Backend(BackendCommand::Ping { common, name }) => with_settings(&common, name, |settings| block_on(ping(settings))),
+        Command::Backend(BackendCommand::Ping { common, name }) => {
+            with_settings(&common, name, |settings| block_on(ping(settings)))
+        }
         Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
-            with_sound_settings(&common, |settings| block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes })))
+            with_sound_settings(&common, |settings| {
+                block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes }))
+            })
         }
         Command::Backend(BackendCommand::Approve { common, name, yes }) => {
-            with_sound_settings(&common, |settings| block_on(kit::approve::run(settings, name, yes)))
+            with_sound_settings(&common, |settings| {
+                block_on(kit::approve::run(settings, name, yes))
+            })
         }
         Command::Backend(BackendCommand::Rollback { common, name }) => {
             with_sound_settings(&common, |settings| block_on(kit::rollback::run(settings, name)))
@@ -76,11 +90,14 @@ pub fn run(cli: Cli) -> u8 {
         Command::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
-        Command::Run(common) => with_settings(&common, None, |settings| block_on(gateway::serve(settings))),
+        Command::Run(common) => {
+            with_settings(&common, None, |settings| block_on(gateway::serve(settings)))
+        }
     }
 }
 
-/// Reads the settings, and leaves no secret in the environment. What is wrong with them is for `run` to tell, with all it finds.
+/// Reads the settings, and leaves no secret in the environment. What is wrong with them is for
+/// `run` to tell, with all it finds.
 fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
     let settings = settings::read(common, backend);
     settings::forget_secrets(&settings);
@@ -99,7 +116,8 @@ fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 
     })
 }
 
-/// Runs on a runtime of our own; what still blocks in the background when it is done does not hold the exit up.
+/// Runs on a runtime of our own; what still blocks in the background when it is done does not hold
+/// the exit up.
 fn block_on(future: impl Future<Output = u8>) -> u8 {
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
@@ -120,7 +138,8 @@ fn tell(refused: &Refused) {
         fail(fault);
     }
     let count = refused.faults.len();
-    let sum = format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
+    let sum =
+        format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
     match form() {
         LogFormat::Json => fail(&sum),
         _ => say(&sum),
@@ -155,11 +174,17 @@ async fn check(settings: Settings) -> u8 {
         Ok(ground) => {
             let mut out = std::io::stdout();
             let left_out = ground.describe(&mut out).await;
-            let note = if token { "" } else { "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n" };
+            let note = if token {
+                ""
+            } else {
+                "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n"
+            };
             let sum = match left_out {
                 0 => "all is well".to_owned(),
                 1 => "1 fault: it would start, and leave out what that is about".to_owned(),
-                count => format!("{count} faults: it would start, and leave out what they are about"),
+                count => {
+                    format!("{count} faults: it would start, and leave out what they are about")
+                }
             };
             // A closed stdout has nobody to tell; the exit code still does.
             let _ = writeln!(out, "{note}{sum}");
@@ -212,7 +237,8 @@ async fn ping(settings: Settings) -> u8 {
     };
     let (name, redactor) = (ground.config.agent_backend.clone(), ground.redactor.clone());
     // Nothing is answered: there are no prompts.
-    let (dispatcher, rest) = ground.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
+    let (dispatcher, rest) =
+        ground.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
     let said = dispatcher.ping(&name).await;
     dispatcher.shutdown(Duration::ZERO).await;
     rest.close().await;
@@ -232,10 +258,16 @@ async fn ping(settings: Settings) -> u8 {
 /// `aetheel console`.
 async fn talk(settings: Settings) -> u8 {
     let began = Instant::now();
-    // What goes wrong with a turn is told with its answer, so that the log has little to add; LOG_LEVEL overrides.
-    let filter =
-        if settings.variables.contains_key("LOG_LEVEL") { settings.config.log_level.as_str() } else { "warn,aetheel::dispatch=error" };
-    if let Err(fault) = telemetry::start(settings.config.log_format, filter, settings.redactor.clone()) {
+    // What goes wrong with a turn is told with its answer, so that the log has little to add;
+    // LOG_LEVEL overrides.
+    let filter = if settings.variables.contains_key("LOG_LEVEL") {
+        settings.config.log_level.as_str()
+    } else {
+        "warn,aetheel::dispatch=error"
+    };
+    if let Err(fault) =
+        telemetry::start(settings.config.log_format, filter, settings.redactor.clone())
+    {
         fail(&fault);
         return exit::CONFIG;
     }
@@ -251,7 +283,8 @@ async fn talk(settings: Settings) -> u8 {
         tell(&refused);
         return refused.code;
     }
-    let console = std::sync::Arc::new(Console::here(ground.config.config_dir.join("state/console.history")));
+    let console =
+        std::sync::Arc::new(Console::here(ground.config.config_dir.join("state/console.history")));
     if let Some(print) = console.beside() {
         telemetry::print_beside(print);
     }
@@ -259,7 +292,10 @@ async fn talk(settings: Settings) -> u8 {
     let (grace, roster) = (ground.config.shutdown_grace, ground.roster());
     let (dispatcher, rest) = ground.dispatcher(console.clone());
     let salvage = tokio::spawn(salvage::watch(dispatcher.clone(), roster));
-    tracing::info!(ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), "console ready");
+    tracing::info!(
+        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "console ready"
+    );
     let left = console::run(&dispatcher, &console).await;
     console.leave();
     salvage.abort();

@@ -1,4 +1,5 @@
-//! The options of backends' own that the operator chose in `backends.md`, as far as their descriptors have them.
+//! The options of backends' own that the operator chose in `backends.md`, as far as their
+//! descriptors have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -46,17 +47,21 @@ impl Options {
         others
     }
 
-    /// Those of a backend, as the JSON object that its guests are told, and how often they were others; none: it has none and never
-    /// had.
+    /// Those of a backend, as the JSON object that its guests are told, and how often they were
+    /// others; none: it has none and never had.
     pub fn of(&self, descriptor: &Descriptor) -> Option<(String, u32)> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let revision = *known.revisions.get(&descriptor.name)?;
-        let chosen = known.notes.options().get(&descriptor.name).map(Vec::as_slice).unwrap_or_default();
-        let sound = chosen.iter().filter_map(|chosen| Some((chosen.name.clone(), read(descriptor, chosen).ok()?)));
+        let chosen =
+            known.notes.options().get(&descriptor.name).map(Vec::as_slice).unwrap_or_default();
+        let sound = chosen
+            .iter()
+            .filter_map(|chosen| Some((chosen.name.clone(), read(descriptor, chosen).ok()?)));
         Some((Value::Object(sound.collect::<Map<_, _>>()).to_string(), revision))
     }
 
-    /// What is wrong with those of the backends for which there is a descriptor, or, where there is none, why.
+    /// What is wrong with those of the backends for which there is a descriptor, or, where there is
+    /// none, why.
     pub fn faults(&self, descriptor: impl Fn(&str) -> Result<Descriptor, String>) -> Vec<String> {
         let notes = self.known.read().unwrap_or_else(PoisonError::into_inner).notes.clone();
         let mut faults = Vec::new();
@@ -67,8 +72,12 @@ impl Options {
                     Ok(descriptor) => read(descriptor, chosen).err(),
                     Err(why) => Some(why.clone()),
                 };
-                let said =
-                    |fault| format!("backends.md line {}: option `{}` of `{name}` {fault}; it is left out", chosen.line, chosen.name);
+                let said = |fault| {
+                    format!(
+                        "backends.md line {}: option `{}` of `{name}` {fault}; it is left out",
+                        chosen.line, chosen.name
+                    )
+                };
                 faults.extend(fault.map(said));
             }
         }
@@ -82,7 +91,10 @@ fn read(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String>
 
 /// What was chosen of a backend's options, wherever it stands.
 fn meant<'a>(notes: &'a BackendNotes, backend: &str) -> Option<Vec<(&'a str, &'a str)>> {
-    notes.options().get(backend).map(|all| all.iter().map(|chosen| (chosen.name.as_str(), chosen.value.as_str())).collect())
+    notes
+        .options()
+        .get(backend)
+        .map(|all| all.iter().map(|chosen| (chosen.name.as_str(), chosen.value.as_str())).collect())
 }
 
 #[cfg(test)]
@@ -96,11 +108,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options::new(folder.path());
         assert!(!options.refresh().await && options.of(&descriptor).is_none());
-        let write = |text: &str| std::fs::write(folder.path().join("backends.md"), text).expect("written");
+        let write =
+            |text: &str| std::fs::write(folder.path().join("backends.md"), text).expect("written");
         write("## x\n\n- option: level = high\n- option: colour = blue\n\n## y\n- option: a = b\n");
         assert!(options.refresh().await);
         assert_eq!(options.of(&descriptor), Some((r#"{"level":"high"}"#.to_owned(), 1)));
-        let known = |name: &str| if name == "x" { Ok(descriptor.clone()) } else { Err("is of a backend that is not here".to_owned()) };
+        let known = |name: &str| {
+            if name == "x" {
+                Ok(descriptor.clone())
+            } else {
+                Err("is of a backend that is not here".to_owned())
+            }
+        };
         let wanted = [
             "backends.md line 4: option `colour` of `x` is no option of this backend; it has `level`; it is left out",
             "backends.md line 7: option `a` of `y` is of a backend that is not here; it is left out",
@@ -108,7 +127,11 @@ mod tests {
         assert_eq!(options.faults(known), wanted);
         write("words\n\n## x\n\n- option: level = high\n- option: colour = blue\n");
         assert!(options.refresh().await, "those of y are gone");
-        assert_eq!(options.of(&descriptor).map(|(_, revision)| revision), Some(1), "those of x are the same");
+        assert_eq!(
+            options.of(&descriptor).map(|(_, revision)| revision),
+            Some(1),
+            "those of x are the same"
+        );
         write("## x\n");
         assert!(options.refresh().await);
         assert_eq!(options.of(&descriptor), Some(("{}".to_owned(), 2)));

@@ -43,7 +43,12 @@ impl Panel for Board {
         self.dispatcher.queue_of(&self.lane(asker))
     }
 
-    async fn choose(&self, asker: &Asker, setting: Setting, value: Option<&str>) -> Result<String, String> {
+    async fn choose(
+        &self,
+        asker: &Asker,
+        setting: Setting,
+        value: Option<&str>,
+    ) -> Result<String, String> {
         let chosen = self.dispatcher.choose(&self.lane(asker), setting, value).await;
         if let (Ok(said), Some(_)) = (&chosen, value) {
             tracing::info!(lane = %self.lane(asker), user = asker.user, "{said}");

@@ -1,4 +1,5 @@
-//! What the program is about, for whoever has to tell others: `gateway` says it, everybody may watch.
+//! What the program is about, for whoever has to tell others: `gateway` says it, everybody may
+//! watch.
 
 /// A stretch of the program's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The programs of agents as they were when they were last asked for their version, so that a new one is noticed.
+//! The programs of agents as they were when they were last asked for their version, so that a new
+//! one is noticed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::disk::Stamp;
 
-/// How long a changed program must be left alone before it is asked: whoever replaces it is then done.
+/// How long a changed program must be left alone before it is asked: whoever replaces it is then
+/// done.
 const REST: Duration = Duration::from_secs(1);
 
 /// By backend: where its program is, and what it was.
@@ -15,7 +17,8 @@ const REST: Duration = Duration::from_secs(1);
 pub struct Programs(Mutex<BTreeMap<String, (PathBuf, Option<Stamp>)>>);
 
 impl Programs {
-    /// Notes what a backend's program was before it was asked; without one there is nothing to look at.
+    /// Notes what a backend's program was before it was asked; without one there is nothing to look
+    /// at.
     pub fn note(&self, backend: &str, program: Option<(PathBuf, Option<Stamp>)>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match program {
@@ -24,12 +27,17 @@ impl Programs {
         }
     }
 
-    /// Backends whose programs are others by now and at rest. One that is gone is being replaced, or missed when it is wanted.
+    /// Backends whose programs are others by now and at rest. One that is gone is being replaced,
+    /// or missed when it is wanted.
     pub fn changed(&self, now: SystemTime) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_other =
-            |(path, before): &(PathBuf, Option<Stamp>)| Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now));
-        all.iter().filter(|(_, program)| is_other(program)).map(|(backend, _)| backend.clone()).collect()
+        let is_other = |(path, before): &(PathBuf, Option<Stamp>)| {
+            Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now))
+        };
+        all.iter()
+            .filter(|(_, program)| is_other(program))
+            .map(|(backend, _)| backend.clone())
+            .collect()
     }
 }
 
@@ -55,7 +63,9 @@ mod tests {
         assert_eq!(programs.changed(later), Vec::<String>::new(), "it is gone for now");
         std::fs::write(folder.path().join("new"), "2").expect("written");
         std::fs::rename(folder.path().join("new"), &program).expect("renamed");
-        let soon = later - Stamp::of(&program).expect("it is there").age(later).expect("it is in the past") + REST / 2;
+        let soon = later
+            - Stamp::of(&program).expect("it is there").age(later).expect("it is in the past")
+            + REST / 2;
         assert_eq!(programs.changed(soon), Vec::<String>::new(), "it may still be written to");
         assert_eq!(programs.changed(later), ["x"]);
         programs.note("x", Some((program.clone(), Stamp::of(&program))));
@@ -73,6 +83,9 @@ mod tests {
         std::fs::write(&target, "22").expect("written");
         assert_eq!(programs.changed(SystemTime::now() + Duration::from_secs(60)), ["x"]);
         programs.note("x", None);
-        assert_eq!(programs.changed(SystemTime::now() + Duration::from_secs(60)), Vec::<String>::new());
+        assert_eq!(
+            programs.changed(SystemTime::now() + Duration::from_secs(60)),
+            Vec::<String>::new()
+        );
     }
 }

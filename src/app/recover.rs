@@ -1,4 +1,5 @@
-//! `aetheel recover`: reads lost replies again with the components as they are now, and has the gateway deliver them.
+//! `aetheel recover`: reads lost replies again with the components as they are now, and has the
+//! gateway deliver them.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -54,7 +55,9 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
     };
     let workspace = match Workspace::open(&config.config_dir).await {
         Ok(workspace) => workspace,
-        Err(error) => return refused(vec![format!("CONFIG_DIR: {}", with_causes(&error))], exit::CONFIG),
+        Err(error) => {
+            return refused(vec![format!("CONFIG_DIR: {}", with_causes(&error))], exit::CONFIG);
+        }
     };
     let lost = workspace.lost_turns().clone();
     let mut turns = lost.all().await;
@@ -67,7 +70,9 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
         };
         for turn in &turns {
             let read = match foundation.roster.get(&turn.backend) {
-                Some(backend) => read(&*backend, &config.recordings_dir.join(&turn.recording), turn).await,
+                Some(backend) => {
+                    read(&*backend, &config.recordings_dir.join(&turn.recording), turn).await
+                }
                 None => Err("its backend is not in BACKENDS_DIR".to_owned()),
             };
             rows.push(row(turn, read.map(|text| redactor.clean(text))));
@@ -78,14 +83,20 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
     }
     let text = match serde_json::to_string_pretty(&rows) {
         Ok(text) if json => text + "\n",
-        _ => table(&rows, std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()),
+        _ => {
+            table(&rows, std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        }
     };
     // A closed stdout has nobody to tell; the exit code still does.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     if rows.iter().any(|row| row.outcome == "unreadable") { exit::FAILED } else { exit::OK }
 }
 
-async fn read(backend: &dyn Backend, recording: &std::path::Path, turn: &LostTurn) -> Result<String, String> {
+async fn read(
+    backend: &dyn Backend,
+    recording: &std::path::Path,
+    turn: &LostTurn,
+) -> Result<String, String> {
     if backend.generation().digest == turn.digest {
         return Err("its backend is still the one that could not read it".to_owned());
     }
@@ -93,7 +104,9 @@ async fn read(backend: &dyn Backend, recording: &std::path::Path, turn: &LostTur
 }
 
 fn row(turn: &LostTurn, read: Result<String, String>) -> Row {
-    let when = jiff::Timestamp::from_millisecond(turn.at_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%dT%H:%M:%SZ");
+    let when = jiff::Timestamp::from_millisecond(turn.at_ms)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .strftime("%Y-%m-%dT%H:%M:%SZ");
     let (outcome, note, text) = match read {
         Ok(text) => ("readable", None, Some(short_line(&text, WORDS))),
         Err(why) => ("unreadable", Some(short_line(&why, WORDS)), None),
@@ -104,11 +117,14 @@ fn row(turn: &LostTurn, read: Result<String, String>) -> Row {
 
 /// Has the gateway deliver what can be read: the one that runs, or the next to start.
 async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], rows: &mut [Row]) {
-    let at_terminal = |row: &Row| turns.iter().any(|turn| turn.turn == row.turn && turn.lane == Lane::Console);
+    let at_terminal =
+        |row: &Row| turns.iter().any(|turn| turn.turn == row.turn && turn.lane == Lane::Console);
     let mut wanted = Vec::new();
     for row in rows.iter_mut().filter(|row| row.outcome == "readable") {
         if at_terminal(row) {
-            row.note = Some("asked at the terminal: `/recover` in `aetheel console` delivers it".to_owned());
+            row.note = Some(
+                "asked at the terminal: `/recover` in `aetheel console` delivers it".to_owned(),
+            );
         } else {
             wanted.push(row.turn.clone());
         }
@@ -124,7 +140,9 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
     for row in rows.iter_mut().filter(|row| wanted.contains(&row.turn)) {
         match now.iter().find(|turn| turn.turn == row.turn).map(|turn| turn.state) {
             Some(LostState::Delivered) => row.outcome = "delivered",
-            Some(LostState::GivenUp) => row.note = Some("given up: it could not be posted".to_owned()),
+            Some(LostState::GivenUp) => {
+                row.note = Some("given up: it could not be posted".to_owned())
+            }
             _ => row.note = Some(note.clone()),
         }
     }
@@ -141,7 +159,9 @@ async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Resu
             lost.request(&still).await.map_err(|error| cannot(&error))?;
         }
         match workspace.lock() {
-            Ok(_nobody_else) => return Err("no gateway runs: the next start delivers it".to_owned()),
+            Ok(_nobody_else) => {
+                return Err("no gateway runs: the next start delivers it".to_owned());
+            }
             Err(Held::Other { .. }) => {}
             Err(error) => return Err(cannot(&error)),
         }
@@ -160,12 +180,17 @@ fn table(rows: &[Row], colour: bool) -> String {
     if rows.is_empty() {
         return "no reply is lost\n".to_owned();
     }
-    let cells: Vec<[&str; 5]> = rows.iter().map(|row| [&*row.turn, &*row.when, &*row.lane, &*row.backend, row.outcome]).collect();
-    let width = |column: usize| cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let cells: Vec<[&str; 5]> = rows
+        .iter()
+        .map(|row| [&*row.turn, &*row.when, &*row.lane, &*row.backend, row.outcome])
+        .collect();
+    let width =
+        |column: usize| cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..5).map(width).collect();
     let mut text = String::new();
     for (row, cells) in rows.iter().zip(&cells) {
-        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         let mut line = padded.join("  ");
         if colour {
             let mark = if row.outcome == "unreadable" { "\x1b[31m" } else { "\x1b[32m" };

@@ -1,8 +1,10 @@
-//! The backends as the operator set them up: which there are, how they run, and whether they can work here.
+//! The backends as the operator set them up: which there are, how they run, and whether they can
+//! work here.
 //!
-//! Stands between the loaded components and whoever asks for a backend. It makes one backend a launch profile of the
-//! component for ACP agents, has an agent run live or once a turn, and looks at every agent, again when a component or a
-//! profile comes. It loads no component and starts no turn. Pinned by `tests/gateway/backends.rs`.
+//! Stands between the loaded components and whoever asks for a backend. It makes one backend a
+//! launch profile of the component for ACP agents, has an agent run live or once a turn, and looks
+//! at every agent, again when a component or a profile comes. It loads no component and starts no
+//! turn. Pinned by `tests/gateway/backends.rs`.
 
 mod examination;
 mod sign_in;
@@ -64,12 +66,22 @@ struct Kept {
 }
 
 impl Roster {
-    /// The components of a registry, and the profiles of a configuration folder. No agent is looked at yet.
+    /// The components of a registry, and the profiles of a configuration folder. No agent is looked
+    /// at yet.
     pub async fn new(registry: Arc<Registry>, examiner: Examiner) -> Arc<Self> {
         let file = ProfileFile::new(&examiner.config.config_dir);
         let options = Options::new(&examiner.config.config_dir);
         let (agents, default, known) = (Agents::default(), OnceLock::new(), RwLock::default());
-        let roster = Arc::new(Self { registry, examiner, agents, file, options, default, known, programs: Programs::default() });
+        let roster = Arc::new(Self {
+            registry,
+            examiner,
+            agents,
+            file,
+            options,
+            default,
+            known,
+            programs: Programs::default(),
+        });
         roster.read_profiles().await;
         roster.read_options().await;
         roster
@@ -125,7 +137,8 @@ impl Roster {
         let mut examinations = JoinSet::new();
         for name in self.names().into_iter().filter(|name| self.findings(name).is_none()) {
             let roster = self.clone();
-            examinations.spawn(async move { roster.examine(&name).await.map(|findings| (name, findings)) });
+            examinations
+                .spawn(async move { roster.examine(&name).await.map(|findings| (name, findings)) });
         }
         while let Some(examined) = examinations.join_next().await {
             if let Ok(Some((name, findings))) = examined {
@@ -134,8 +147,8 @@ impl Roster {
         }
     }
 
-    /// Follows what comes, for ever: examines what was not examined yet, then components, profiles and agents as they change.
-    /// The operator is told of agents that are others by now.
+    /// Follows what comes, for ever: examines what was not examined yet, then components, profiles
+    /// and agents as they change. The operator is told of agents that are others by now.
     pub async fn follow(self: Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut reports = self.registry.subscribe();
         self.examine_others().await;
@@ -180,7 +193,9 @@ impl Roster {
             && was != now
         {
             let component = &backend.descriptor().version;
-            let text = format!("The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads it.");
+            let text = format!(
+                "The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads it."
+            );
             // Without a channel for it the log says it.
             let _ = outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
         }
@@ -192,7 +207,11 @@ impl Roster {
             tracing::info!(backend = name, program, version = findings.version, "backend is ready");
         } else if self.is_profile(name) {
             // There are profiles for many more agents than anybody has.
-            tracing::debug!(backend = name, reason = findings.reasons(), "backend is not available");
+            tracing::debug!(
+                backend = name,
+                reason = findings.reasons(),
+                "backend is not available"
+            );
         } else {
             tracing::info!(backend = name, reason = findings.reasons(), "backend is not available");
         }
@@ -213,7 +232,9 @@ impl Roster {
         let mut news = Vec::new();
         for (name, profile) in &read.all {
             if name != PROFILED && self.registry.get(name).is_some() {
-                warnings.push(format!("acp.md: profile `{name}` is left out: there is a backend of that name"));
+                warnings.push(format!(
+                    "acp.md: profile `{name}` is left out: there is a backend of that name"
+                ));
                 continue;
             }
             let kept = match known.profiles.get(name) {
@@ -237,7 +258,8 @@ impl Roster {
         news
     }
 
-    /// Reads the chosen options of backends again if they changed, and logs what of them is left out.
+    /// Reads the chosen options of backends again if they changed, and logs what of them is left
+    /// out.
     async fn read_options(&self) {
         if self.options.refresh().await {
             for fault in self.option_warnings() {
@@ -267,7 +289,11 @@ impl Roster {
         let operators = self.examiner.config.backend_cli_path.clone().filter(|_| default);
         Place {
             path: operators.or_else(|| profile.as_ref()?.profile.program_path(home)),
-            hint: if default { Some("set BACKEND_CLI_PATH") } else { profile.map(|_| "give its path in acp.md") },
+            hint: if default {
+                Some("set BACKEND_CLI_PATH")
+            } else {
+                profile.map(|_| "give its path in acp.md")
+            },
             default,
         }
     }
@@ -285,10 +311,14 @@ impl Roster {
 impl Backends for Roster {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
         let (inner, kept) = self.base(name)?;
-        let (run, _) = variant::run_of(name, inner.descriptor(), self.wanted_run(name, inner.descriptor()));
+        let (run, _) =
+            variant::run_of(name, inner.descriptor(), self.wanted_run(name, inner.descriptor()));
         let with = match &kept {
             Some(kept) => With::Profile(&kept.profile, kept.revision),
-            None => self.options.of(inner.descriptor()).map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
+            None => self
+                .options
+                .of(inner.descriptor())
+                .map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
         };
         match Variant::of(inner, run, with) {
             Ok(backend) => Some(backend),
@@ -301,7 +331,10 @@ impl Backends for Roster {
 
     fn names(&self) -> Vec<String> {
         let mut names = self.registry.names();
-        let profiles = names.iter().any(|name| name == PROFILED).then(|| self.read().profiles.keys().cloned().collect::<Vec<_>>());
+        let profiles = names
+            .iter()
+            .any(|name| name == PROFILED)
+            .then(|| self.read().profiles.keys().cloned().collect::<Vec<_>>());
         names.retain(|name| name != PROFILED);
         names.extend(profiles.into_iter().flatten());
         names.sort_unstable();
@@ -335,18 +368,25 @@ impl Backends for Roster {
     async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
         let serves = self.get(name).map(|backend| backend.generation().clone());
         if serves.as_ref() != Some(from) {
-            let serves = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
+            let serves =
+                serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
             return Err(format!("{serves} serves `{name}` by now; nothing was changed"));
         }
         // A profile's generation has a digest of its own.
         let component = self.component_of(name);
-        let beneath = self.registry.component(&component).map(|beneath| beneath.generation().digest.clone());
+        let beneath =
+            self.registry.component(&component).map(|beneath| beneath.generation().digest.clone());
         let generation = self.registry.put_back(&component, beneath.as_deref()).await?;
         Ok(self.get(name).map_or(generation, |backend| backend.generation().clone()))
     }
 }
 
-/// Whether a program is this one: the scripted agent of the demo, which nobody means unless they name it.
+/// Whether a program is this one: the scripted agent of the demo, which nobody means unless they
+/// name it.
 pub fn is_demo(backend: &dyn Backend) -> bool {
-    backend.descriptor().programs.first().is_some_and(|program| program.name == env!("CARGO_PKG_NAME"))
+    backend
+        .descriptor()
+        .programs
+        .first()
+        .is_some_and(|program| program.name == env!("CARGO_PKG_NAME"))
 }

@@ -13,17 +13,20 @@ use crate::workspace::LostTurns;
 
 /// How often the request of another program is looked for.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looks after which everything is gone through: a turn may have been lost while its backend was replaced, and a profile
-/// may have changed.
+/// Looks after which everything is gone through: a turn may have been lost while its backend was
+/// replaced, and a profile may have changed.
 const EVERYTHING: u32 = 30;
 
-/// Reads a console's lost turns again: now, and as newer backends come. Never returns; to be aborted.
+/// Reads a console's lost turns again: now, and as newer backends come. Never returns; to be
+/// aborted.
 pub async fn watch(dispatcher: Dispatcher, roster: Arc<Roster>) {
     let mut news = roster.news();
     dispatcher.reread(None).await;
     loop {
         match news.recv().await {
-            Ok(LoadReport::Loaded { name, .. }) => dispatcher.reread(Some(&roster.served_by(&name))).await,
+            Ok(LoadReport::Loaded { name, .. }) => {
+                dispatcher.reread(Some(&roster.served_by(&name))).await
+            }
             Ok(_) => {}
             Err(RecvError::Lagged(_)) => dispatcher.reread(None).await,
             Err(RecvError::Closed) => return,
@@ -31,7 +34,8 @@ pub async fn watch(dispatcher: Dispatcher, roster: Arc<Roster>) {
     }
 }
 
-/// Reads lost turns again as newer backends come, and delivers what another program asks for. Never returns; to be aborted.
+/// Reads lost turns again as newer backends come, and delivers what another program asks for. Never
+/// returns; to be aborted.
 pub async fn follow(dispatcher: Dispatcher, roster: Arc<Roster>, lost: LostTurns) {
     let mut news = roster.news();
     let mut look = tokio::time::interval(LOOK);

@@ -1,4 +1,5 @@
-//! The start, up to the point where prompts may come: folders, files, backends, agent. All faults are told at once.
+//! The start, up to the point where prompts may come: folders, files, backends, agent. All faults
+//! are told at once.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -94,7 +95,15 @@ impl Ground {
     /// # Errors
     /// [`Refused`] with every fault found.
     pub async fn prepare(settings: Settings, purpose: Purpose) -> Result<Self, Refused> {
-        let Settings { mut config, variables, redactor, webhook_secrets, mut faults, unavailable: mut missing, .. } = settings;
+        let Settings {
+            mut config,
+            variables,
+            redactor,
+            webhook_secrets,
+            mut faults,
+            unavailable: mut missing,
+            ..
+        } = settings;
         let mut told = settings.warnings;
         if purpose == Purpose::Serve && config.discord_bot_token.is_none() {
             faults.push("DISCORD_BOT_TOKEN is not set; copy the bot's token from Discord's developer portal".to_owned());
@@ -107,9 +116,12 @@ impl Ground {
                     .map(|error| error.to_string()),
             );
         }
-        for (name, folder) in [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)] {
+        for (name, folder) in
+            [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
+        {
             if let Err(error) = survey::make_private(folder) {
-                faults.push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
+                faults
+                    .push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
             }
         }
         if !config.backends_dir.is_dir() {
@@ -122,9 +134,15 @@ impl Ground {
         if purpose != Purpose::Talk {
             missing.extend(survey::addresses(&config, purpose == Purpose::Look));
         }
-        let workspace =
-            Workspace::open(&config.config_dir).await.map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error)))).ok();
-        let mut left_out = if purpose == Purpose::Look { survey::files(&config, &webhook_secrets) } else { Vec::new() };
+        let workspace = Workspace::open(&config.config_dir)
+            .await
+            .map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error))))
+            .ok();
+        let mut left_out = if purpose == Purpose::Look {
+            survey::files(&config, &webhook_secrets)
+        } else {
+            Vec::new()
+        };
         if let Some(workspace) = &workspace {
             match workspace.boot(true).await {
                 Ok(booted) if purpose == Purpose::Look => left_out.extend(booted.warnings),
@@ -133,7 +151,11 @@ impl Ground {
             }
         }
         let laying = Foundation::lay(&config, &variables);
-        let laid = if purpose == Purpose::Look { survey::patiently(&config.cache_dir, laying).await } else { laying.await };
+        let laid = if purpose == Purpose::Look {
+            survey::patiently(&config.cache_dir, laying).await
+        } else {
+            laying.await
+        };
         let foundation = laid.map_err(|more| faults.extend(more)).ok();
         let mut findings = None;
         if let Some(foundation) = foundation.as_ref().filter(|_| config.backends_dir.is_dir()) {
@@ -141,11 +163,17 @@ impl Ground {
                 Ok(name) => {
                     config.decide_backend(name);
                     findings = foundation.roster.examine_decided(name).await;
-                    findings.iter().for_each(|findings| findings.of_default(name, &mut missing, &mut told));
+                    findings
+                        .iter()
+                        .for_each(|findings| findings.of_default(name, &mut missing, &mut told));
                     faults.extend(unknown::backends(&config, &foundation.roster));
                 }
                 Err(undecided) => {
-                    let of = if undecided.code == exit::UNAVAILABLE { &mut missing } else { &mut faults };
+                    let of = if undecided.code == exit::UNAVAILABLE {
+                        &mut missing
+                    } else {
+                        &mut faults
+                    };
                     of.extend(undecided.faults.iter().cloned());
                     if purpose != Purpose::Look {
                         of.extend(foundation.refused.iter().map(ToString::to_string));
@@ -157,12 +185,20 @@ impl Ground {
             }
         }
         match (workspace, foundation, findings) {
-            (Some(workspace), Some(foundation), Some(findings)) if faults.is_empty() && missing.is_empty() => {
+            (Some(workspace), Some(foundation), Some(findings))
+                if faults.is_empty() && missing.is_empty() =>
+            {
                 let Foundation { custody, roster, detected, .. } = foundation;
                 let exposed = exposure::warnings(&settings.secret_files, custody.sandbox().is_on());
-                told.extend(exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)));
+                told.extend(
+                    exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)),
+                );
                 told.extend(unknown::variables(&settings.unplaced, &*roster));
-                let vain = roster.run_warnings().into_iter().chain(roster.option_warnings()).chain(roster.tool_warnings());
+                let vain = roster
+                    .run_warnings()
+                    .into_iter()
+                    .chain(roster.option_warnings())
+                    .chain(roster.tool_warnings());
                 let found = findings.warnings.iter().cloned().chain(vain);
                 let warnings = told.into_iter().chain(found).collect();
                 Ok(Self {
@@ -194,17 +230,28 @@ impl Ground {
     /// # Errors
     /// [`Refused`], naming the file that cannot be made.
     pub async fn boot(&self) -> Result<Booted, Refused> {
-        let refused = |error: FileError| Refused { code: exit::CONFIG, faults: vec![format!("CONFIG_DIR: {}", with_causes(&error))] };
+        let refused = |error: FileError| Refused {
+            code: exit::CONFIG,
+            faults: vec![format!("CONFIG_DIR: {}", with_causes(&error))],
+        };
         let booted = self.workspace.boot(false).await.map_err(refused)?;
         for warning in &booted.warnings {
             tracing::warn!("{warning}");
         }
-        let (loaded, created, missing) = (booted.loaded.join(", "), booted.created.join(", "), booted.missing.join(", "));
-        tracing::info!(loaded, created, missing, built_in = booted.by_default, "boot: configuration files are there");
+        let (loaded, created, missing) =
+            (booted.loaded.join(", "), booted.created.join(", "), booted.missing.join(", "));
+        tracing::info!(
+            loaded,
+            created,
+            missing,
+            built_in = booted.by_default,
+            "boot: configuration files are there"
+        );
         Ok(booted)
     }
 
-    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is to be held to the end.
+    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is
+    /// to be held to the end.
     ///
     /// # Errors
     /// [`Refused`]: another gateway runs, or the journal cannot be used.
@@ -214,8 +261,9 @@ impl Ground {
             let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
             refused(code, held.to_string())
         })?;
-        let journal =
-            self.workspace.journal().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error))))?;
+        let journal = self.workspace.journal().await.map_err(|error| {
+            refused(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+        })?;
         self.journal = Some(journal);
         Ok(lock)
     }
@@ -225,21 +273,28 @@ impl Ground {
         self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
-    /// Tells what was found, for `aetheel check`; asks every agent for its version. Returns how much a start would go on without.
+    /// Tells what was found, for `aetheel check`; asks every agent for its version. Returns how
+    /// much a start would go on without.
     pub async fn describe(&self, out: &mut dyn Write) -> usize {
         self.roster.examine_others().await;
-        let answers = self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+        let answers =
+            self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
         let mut lines = vec![
             format!("configuration: {}", absolute(&self.config.config_dir)),
             format!("workspace: {}", absolute(&self.config.workspace_dir)),
             format!("sandbox: {}", self.custody.sandbox().words()),
             format!("backends: {}", self.roster.names().join(", ")),
             format!("answers: {}{answers}", self.config.agent_backend),
-            format!("program: {}", self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)),
+            format!(
+                "program: {}",
+                self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)
+            ),
             format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
         let mut idle = Vec::new();
-        for name in self.roster.names().into_iter().filter(|name| *name != self.config.agent_backend) {
+        for name in
+            self.roster.names().into_iter().filter(|name| *name != self.config.agent_backend)
+        {
             let Some(findings) = self.roster.findings(&name) else { continue };
             if self.roster.is_profile(&name) && !findings.faults.is_empty() {
                 idle.push(name);
@@ -247,30 +302,61 @@ impl Ground {
             }
             lines.push(match findings.reasons() {
                 reasons if reasons.is_empty() => {
-                    format!("backend {name}: ready, agent version {}", findings.version.as_deref().unwrap_or("unknown"))
+                    format!(
+                        "backend {name}: ready, agent version {}",
+                        findings.version.as_deref().unwrap_or("unknown")
+                    )
                 }
                 reasons => format!("backend {name}: not available: {reasons}"),
             });
         }
         if !idle.is_empty() {
-            lines.push(format!("profiles of agents that cannot work here (`aetheel backend list` says why): {}", idle.join(", ")));
+            lines.push(format!(
+                "profiles of agents that cannot work here (`aetheel backend list` says why): {}",
+                idle.join(", ")
+            ));
         }
-        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let (heartbeats, jobs) =
+            (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
         let placed = self.config.output_channel.is_some();
-        let plan = sources::plan(heartbeats.as_deref(), &jobs, &self.config.time_zone, placed, jiff::Timestamp::now());
-        lines.extend(plan.planned.iter().map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())));
+        let plan = sources::plan(
+            heartbeats.as_deref(),
+            &jobs,
+            &self.config.time_zone,
+            placed,
+            jiff::Timestamp::now(),
+        );
+        lines.extend(
+            plan.planned
+                .iter()
+                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())),
+        );
         // An error was a fault already.
         let boot = self.workspace.boot(true).await.unwrap_or_default();
         if !boot.created.is_empty() {
             lines.push(format!("files the start will make: {}", boot.created.join(", ")));
         }
         let mut left_out = self.left_out.clone();
-        left_out.extend(survey::lanes(&self.config, &self.workspace, &self.roster, self.variables.get("HOME").map(String::as_str)).await);
+        left_out.extend(
+            survey::lanes(
+                &self.config,
+                &self.workspace,
+                &self.roster,
+                self.variables.get("HOME").map(String::as_str),
+            )
+            .await,
+        );
         left_out.sort();
         left_out.dedup();
-        let warnings = fence::warnings(&self.config, self.custody.sandbox()).into_iter().chain(self.warnings.iter().cloned());
+        let warnings = fence::warnings(&self.config, self.custody.sandbox())
+            .into_iter()
+            .chain(self.warnings.iter().cloned());
         let warnings = warnings.chain(webhooks::warnings(&self.config)).chain(plan.warnings);
-        lines.extend(warnings.filter(|warning| !left_out.contains(warning)).map(|warning| format!("warning: {warning}")));
+        lines.extend(
+            warnings
+                .filter(|warning| !left_out.contains(warning))
+                .map(|warning| format!("warning: {warning}")),
+        );
         lines.extend(left_out.iter().map(|fault| format!("fault: {fault}")));
         for line in lines {
             // A closed stdout has nobody to tell.
@@ -287,7 +373,11 @@ impl Ground {
     /// Builds the dispatcher; must be called within the runtime.
     pub fn dispatcher(self, outlet: Arc<dyn Outlet>) -> (Dispatcher, Rest) {
         if let Some(why) = &self.detected {
-            tracing::info!(backend = self.config.agent_backend, why, "backend found by itself (AGENT_BACKEND=auto)");
+            tracing::info!(
+                backend = self.config.agent_backend,
+                why,
+                "backend found by itself (AGENT_BACKEND=auto)"
+            );
         }
         let sandbox = self.custody.sandbox();
         if sandbox.is_on() {
@@ -303,17 +393,24 @@ impl Ground {
         let custody = self.custody.clone();
         tokio::task::spawn_blocking(move || match custody.sweep_folders() {
             0 => {}
-            folders => tracing::info!(folders, "removed temporary folders that an earlier gateway left behind"),
+            folders => tracing::info!(
+                folders,
+                "removed temporary folders that an earlier gateway left behind"
+            ),
         });
         let limits = (&self.config).into();
         let choices = self.choices();
         let config = &self.config;
         let (bytes, age) = (config.recordings_max_bytes, config.recordings_max_age);
-        let room = Room { bytes, age, lost_bytes: config.lost_max_bytes, lost_age: config.lost_max_age };
+        let room =
+            Room { bytes, age, lost_bytes: config.lost_max_bytes, lost_age: config.lost_max_age };
         let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
         tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
         self.roster.keep_components();
-        let (roster, waiting) = (self.roster.clone().follow(outlet.clone()), acceptance::follow(self.roster.clone(), outlet.clone()));
+        let (roster, waiting) = (
+            self.roster.clone().follow(outlet.clone()),
+            acceptance::follow(self.roster.clone(), outlet.clone()),
+        );
         let following = vigil::task("agents", async {
             tokio::join!(roster, waiting);
         });
@@ -362,7 +459,8 @@ impl Ground {
             fence: fence::of(config, self.custody.sandbox()),
             scratch: self.custody.scratch(),
             wrapper: config.agent_wrapper.clone(),
-            cwd: std::path::absolute(&config.workspace_dir).unwrap_or_else(|_| config.workspace_dir.clone()),
+            cwd: std::path::absolute(&config.workspace_dir)
+                .unwrap_or_else(|_| config.workspace_dir.clone()),
             query_timeout: config.query_timeout,
             idle_timeout: config.idle_timeout,
             ask_timeout: config.ask_timeout,
@@ -385,7 +483,9 @@ fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
             match recorder.tidy().await {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "removed old recordings"),
-                Err(error) => tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR")
+                }
             }
             if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
                 tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");

@@ -12,17 +12,20 @@ use super::doctor::gateway_of;
 use super::foundation::Foundation;
 use super::roster::Roster;
 use crate::config::Config;
+use crate::disk::read_ordinary;
 use crate::process::find_program;
 use crate::sources;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, Secrets};
-use crate::disk::read_ordinary;
-use crate::workspace::{Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, Workspace};
+use crate::workspace::{
+    Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, Workspace,
+};
 
 /// From when on it is said what takes so long.
 const LONG: Duration = Duration::from_secs(2);
 
-/// What is left out of the operator's files because it cannot be meant. Those of backends are in [`components`].
+/// What is left out of the operator's files because it cannot be meant. Those of backends are in
+/// [`components`].
 pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
     let mut faults = Vec::new();
     let mut text = |name: &str| match read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT) {
@@ -34,12 +37,16 @@ pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
             String::new()
         }
     };
-    let (agents, heartbeats, channels) = (text("agents.md"), text("heartbeat.md"), text("channels.md"));
+    let (agents, heartbeats, channels) =
+        (text("agents.md"), text("heartbeat.md"), text("channels.md"));
     faults.extend(Hooks::parse(&agents).warnings);
     // Where their answers go is another matter.
     let placed = true;
     let (heartbeats, jobs) = (Heartbeats::parse(&heartbeats), CronJobs::parse(&agents));
-    faults.extend(sources::plan(Some(&heartbeats), &jobs, &config.time_zone, placed, jiff::Timestamp::now()).warnings);
+    faults.extend(
+        sources::plan(Some(&heartbeats), &jobs, &config.time_zone, placed, jiff::Timestamp::now())
+            .warnings,
+    );
     faults.extend(Channels::parse(&channels).warnings);
     if config.webhooks_address.is_some() {
         let (defined, _) = WebhookFile::new(&config.config_dir).read();
@@ -49,19 +56,30 @@ pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
 }
 
 /// What `channels.md` says that cannot be.
-pub async fn lanes(config: &Config, workspace: &Workspace, roster: &Roster, home: Option<&str>) -> Vec<String> {
+pub async fn lanes(
+    config: &Config,
+    workspace: &Workspace,
+    roster: &Roster,
+    home: Option<&str>,
+) -> Vec<String> {
     let channels = workspace.channels().await;
     let mut warnings = channels.warnings.clone();
     for (lane, settings) in channels.lanes() {
         if let Some(backend) = settings.backend.as_ref().filter(|name| roster.get(name).is_none()) {
-            warnings.push(format!("channels.md: {lane} is to be answered by `{backend}`, which is no backend here"));
+            warnings.push(format!(
+                "channels.md: {lane} is to be answered by `{backend}`, which is no backend here"
+            ));
         }
-        for backend in settings.backends.iter().flatten().filter(|name| roster.get(name).is_none()) {
-            warnings.push(format!("channels.md: {lane} offers `{backend}`, which is no backend here"));
+        for backend in settings.backends.iter().flatten().filter(|name| roster.get(name).is_none())
+        {
+            warnings
+                .push(format!("channels.md: {lane} offers `{backend}`, which is no backend here"));
         }
         if let Some(directory) = &settings.directory {
             let found = workspace.directory(directory, &config.project_roots, home).await;
-            warnings.extend(found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")));
+            warnings.extend(
+                found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")),
+            );
         }
     }
     warnings
@@ -83,10 +101,16 @@ pub fn channels(config: &Config) -> Vec<(u64, &'static str)> {
     };
     let (agents, heartbeats) = (text("agents.md"), text("heartbeat.md"));
     let hooks = Hooks::parse(&agents);
-    let of_hooks = crate::workspace::Hook::ALL.into_iter().filter_map(|hook| hooks.of(hook)?.channel);
+    let of_hooks =
+        crate::workspace::Hook::ALL.into_iter().filter_map(|hook| hooks.of(hook)?.channel);
     let of_jobs = CronJobs::parse(&agents).jobs.into_iter().filter_map(|job| job.channel);
-    let of_heartbeats = Heartbeats::parse(&heartbeats).checks.into_iter().filter_map(|check| check.channel);
-    of_hooks.chain(of_jobs).map(|id| (id, "agents.md")).chain(of_heartbeats.map(|id| (id, "heartbeat.md"))).collect()
+    let of_heartbeats =
+        Heartbeats::parse(&heartbeats).checks.into_iter().filter_map(|check| check.channel);
+    of_hooks
+        .chain(of_jobs)
+        .map(|id| (id, "agents.md"))
+        .chain(of_heartbeats.map(|id| (id, "heartbeat.md")))
+        .collect()
 }
 
 /// The command before agents' programs that cannot be started.
@@ -102,10 +126,16 @@ pub fn addresses(config: &Config, status_too: bool) -> Vec<String> {
     if gateway_of(config).is_some() {
         return Vec::new();
     }
-    let wanted = [("STATUS_ADDRESS", config.status_address.filter(|_| status_too)), ("WEBHOOKS_ADDRESS", config.webhooks_address)];
+    let wanted = [
+        ("STATUS_ADDRESS", config.status_address.filter(|_| status_too)),
+        ("WEBHOOKS_ADDRESS", config.webhooks_address),
+    ];
     let taken = |(name, address): (&str, Option<SocketAddr>)| {
-        let (address, error) = address.and_then(|address| Some((address, TcpListener::bind(address).err()?)))?;
-        Some(format!("{name}: cannot listen at {address}: {error}; choose another address, or end whatever listens there"))
+        let (address, error) =
+            address.and_then(|address| Some((address, TcpListener::bind(address).err()?)))?;
+        Some(format!(
+            "{name}: cannot listen at {address}: {error}; choose another address, or end whatever listens there"
+        ))
     };
     wanted.into_iter().filter_map(taken).collect()
 }
@@ -115,7 +145,8 @@ pub fn make_private(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Waits for the backends, and says on stdout why it takes so long: at once where none was compiled here before.
+/// Waits for the backends, and says on stdout why it takes so long: at once where none was compiled
+/// here before.
 pub async fn patiently<T>(cache: &Path, work: impl Future<Output = T>) -> T {
     let say = || {
         // A closed stdout has nobody to tell.

@@ -1,7 +1,8 @@
 //! Telling the service manager how far the program is: systemd's notification socket.
 //!
-//! `sd_notify(3)`: datagrams of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. The watchdog is fed only while
-//! the dispatcher answers. Nothing happens where nobody asked. Pinned by `tests/gateway/status.rs`.
+//! `sd_notify(3)`: datagrams of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. The
+//! watchdog is fed only while the dispatcher answers. Nothing happens where nobody asked. Pinned by
+//! `tests/gateway/status.rs`.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -50,24 +51,41 @@ impl System {
             });
             socket.inspect_err(|error| tracing::warn!(%error, "cannot tell the service manager anything; check NOTIFY_SOCKET")).ok()
         });
-        let ours = std::env::var("WATCHDOG_PID").ok().is_none_or(|pid| pid == std::process::id().to_string());
-        let micros = std::env::var("WATCHDOG_USEC").ok().filter(|_| ours).and_then(|micros| micros.parse().ok());
+        let ours = std::env::var("WATCHDOG_PID")
+            .ok()
+            .is_none_or(|pid| pid == std::process::id().to_string());
+        let micros = std::env::var("WATCHDOG_USEC")
+            .ok()
+            .filter(|_| ours)
+            .and_then(|micros| micros.parse().ok());
         Self { socket, watchdog: micros.filter(|micros| *micros > 0).map(Duration::from_micros) }
     }
 
     /// Prompts are taken from now on.
     pub fn ready(&self, pulse: Pulse) -> Watchdog {
         self.tell("READY=1");
-        let socket = self.socket.as_ref().and_then(|(socket, address)| Some((socket.try_clone().ok()?, address.clone())));
-        let (Some((socket, address)), Some(every)) = (socket, self.watchdog) else { return Watchdog(None) };
+        let socket = self
+            .socket
+            .as_ref()
+            .and_then(|(socket, address)| Some((socket.try_clone().ok()?, address.clone())));
+        let (Some((socket, address)), Some(every)) = (socket, self.watchdog) else {
+            return Watchdog(None);
+        };
         Watchdog(Some(vigil::task("watchdog", async move {
             loop {
                 tokio::time::sleep(every / 2).await;
                 match timeout(PATIENCE, pulse.alive()).await {
                     // A service manager that is gone needs no news.
-                    Ok(reasons) if reasons.is_empty() => drop(socket.send_to_addr(b"WATCHDOG=1", &address)),
-                    Ok(reasons) => tracing::error!(?reasons, "the program is not well; the service manager's watchdog is not fed"),
-                    Err(_) => tracing::error!("the dispatcher does not answer; the service manager's watchdog is not fed"),
+                    Ok(reasons) if reasons.is_empty() => {
+                        drop(socket.send_to_addr(b"WATCHDOG=1", &address))
+                    }
+                    Ok(reasons) => tracing::error!(
+                        ?reasons,
+                        "the program is not well; the service manager's watchdog is not fed"
+                    ),
+                    Err(_) => tracing::error!(
+                        "the dispatcher does not answer; the service manager's watchdog is not fed"
+                    ),
                 }
             }
         })))

@@ -5,7 +5,8 @@ use crate::agent::descriptor::Credential;
 use crate::config::{Config, VARIABLES, suggestion};
 use crate::turn::{Backend, Backends};
 
-/// Of variables that mean nothing to the gateway itself, each with the place it stands in: those that no agent here is given either.
+/// Of variables that mean nothing to the gateway itself, each with the place it stands in: those
+/// that no agent here is given either.
 pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<String> {
     let backends = all(backends);
     let given = |name: &str| {
@@ -22,12 +23,21 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
     unplaced.iter().filter(|(name, _)| !given(name)).map(told).collect()
 }
 
-/// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all the same, only not to be
-/// chosen before it serves.
+/// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all
+/// the same, only not to be chosen before it serves.
 pub fn backends(config: &Config, roster: &Roster) -> Vec<String> {
-    let there = |name: &String| roster.get(name).is_some() || config.backends_dir.join(format!("{name}.wasm")).is_file();
+    let there = |name: &String| {
+        roster.get(name).is_some() || config.backends_dir.join(format!("{name}.wasm")).is_file()
+    };
     let unknown = config.allowed_backends.iter().filter(|name| !there(name));
-    unknown.map(|name| format!("ALLOWED_BACKENDS: there is no backend {name:?}; there are: {}", roster.names().join(", "))).collect()
+    unknown
+        .map(|name| {
+            format!(
+                "ALLOWED_BACKENDS: there is no backend {name:?}; there are: {}",
+                roster.names().join(", ")
+            )
+        })
+        .collect()
 }
 
 fn all(backends: &dyn Backends) -> Vec<std::sync::Arc<dyn Backend>> {

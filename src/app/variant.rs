@@ -29,16 +29,22 @@ pub enum With<'a> {
 }
 
 impl Variant {
-    /// The component run in this way, and with what the operator chose for it; the component itself where that is what it is
-    /// anyway.
+    /// The component run in this way, and with what the operator chose for it; the component itself
+    /// where that is what it is anyway.
     ///
     /// # Errors
     /// When the profile does not fit the component.
-    pub fn of(inner: Arc<dyn Backend>, run: Run, with: With<'_>) -> Result<Arc<dyn Backend>, DescriptorError> {
+    pub fn of(
+        inner: Arc<dyn Backend>,
+        run: Run,
+        with: With<'_>,
+    ) -> Result<Arc<dyn Backend>, DescriptorError> {
         let once = run == Run::OneShot && inner.descriptor().sharing != Sharing::Turn;
         let (generation, options, descriptor) = match with {
             With::Nothing if !once => return Ok(inner),
-            With::Nothing => (inner.generation().clone(), inner.options().to_owned(), inner.descriptor().clone()),
+            With::Nothing => {
+                (inner.generation().clone(), inner.options().to_owned(), inner.descriptor().clone())
+            }
             With::Options(options, revision) => {
                 let descriptor = inner.descriptor().clone();
                 (changed(inner.generation(), &descriptor, &options, revision), options, descriptor)
@@ -53,7 +59,8 @@ impl Variant {
     }
 }
 
-/// Another generation wherever component or profile is another, so that no link outlives what it was opened for.
+/// Another generation wherever component or profile is another, so that no link outlives what it
+/// was opened for.
 fn changed(of: &Generation, descriptor: &Descriptor, options: &str, revision: u32) -> Generation {
     let descriptor = serde_json::to_string(descriptor).unwrap_or_default();
     let digest = Sha256::digest(format!("{}\n{descriptor}\n{options}", of.digest));
@@ -90,7 +97,11 @@ pub fn run_of(name: &str, descriptor: &Descriptor, wanted: Option<Run>) -> (Run,
     };
     match wanted {
         Some(wanted) if wanted != usual && !other => {
-            let warning = format!("BACKEND_RUN: backend `{name}` cannot run {}, only {}; it is ignored", wanted.word(), usual.word());
+            let warning = format!(
+                "BACKEND_RUN: backend `{name}` cannot run {}, only {}; it is ignored",
+                wanted.word(),
+                usual.word()
+            );
             (usual, Some(warning))
         }
         Some(wanted) => (wanted, None),
@@ -130,7 +141,10 @@ mod tests {
     }
 
     fn component(sharing: &str, one_shot: &str) -> Arc<dyn Backend> {
-        Arc::new(Plain(descriptor(sharing, one_shot), Generation { number: 3, digest: "d".repeat(64) }))
+        Arc::new(Plain(
+            descriptor(sharing, one_shot),
+            Generation { number: 3, digest: "d".repeat(64) },
+        ))
     }
 
     #[test]
@@ -148,18 +162,26 @@ mod tests {
         ];
         for (sharing, one_shot, wanted, run, warned) in cases {
             let (found, warning) = run_of("x", &descriptor(sharing, one_shot), wanted);
-            assert_eq!((found, warning.is_some()), (run, warned), "{sharing} {one_shot} {wanted:?}: {warning:?}");
+            assert_eq!(
+                (found, warning.is_some()),
+                (run, warned),
+                "{sharing} {one_shot} {wanted:?}: {warning:?}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_one_shot_run_lacks_what_is_live_only_and_is_the_same_component() {
-        let once = Variant::of(component("link", "offered"), Run::OneShot, With::Nothing).expect("fits");
+        let once =
+            Variant::of(component("link", "offered"), Run::OneShot, With::Nothing).expect("fits");
         assert_eq!((once.descriptor().sharing, once.options()), (Sharing::Turn, "{}"));
         assert!(once.descriptor().has(Feature::Resume) && !once.descriptor().has(Feature::Steer));
         assert_eq!(once.generation().to_string(), "3@dddddddddddd");
-        assert!(matches!(once.open().await, Err(GuestFailure::Refused(said)) if said == "the component was asked"));
-        let live = Variant::of(component("link", "offered"), Run::Live, With::Nothing).expect("fits");
+        assert!(
+            matches!(once.open().await, Err(GuestFailure::Refused(said)) if said == "the component was asked")
+        );
+        let live =
+            Variant::of(component("link", "offered"), Run::Live, With::Nothing).expect("fits");
         assert!(live.descriptor().has(Feature::Steer));
     }
 
@@ -167,10 +189,18 @@ mod tests {
     fn another_profile_is_another_generation() {
         let of = |command: &str, revision| {
             let profiles = Profiles::parse(&format!("## it\n- command: {command}\n"));
-            Variant::of(component("link", "never"), Run::Live, With::Profile(&profiles.all["it"], revision)).expect("fits")
+            Variant::of(
+                component("link", "never"),
+                Run::Live,
+                With::Profile(&profiles.all["it"], revision),
+            )
+            .expect("fits")
         };
         let (first, same, other) = (of("it a", 0), of("it a", 0), of("it b", 1));
-        assert_eq!((first.descriptor().name.as_str(), first.generation()), ("it", same.generation()));
+        assert_eq!(
+            (first.descriptor().name.as_str(), first.generation()),
+            ("it", same.generation())
+        );
         assert_ne!(first.generation().digest, other.generation().digest);
         assert_eq!((first.generation().number, other.generation().number), (3, 4));
         assert!(first.options().contains("\"a\""), "{}", first.options());
@@ -179,10 +209,18 @@ mod tests {
     #[test]
     fn other_options_are_another_generation_of_the_same_component() {
         let of = |options: &str, revision| {
-            Variant::of(component("link", "never"), Run::Live, With::Options(options.to_owned(), revision)).expect("fits")
+            Variant::of(
+                component("link", "never"),
+                Run::Live,
+                With::Options(options.to_owned(), revision),
+            )
+            .expect("fits")
         };
         let (first, same, other) = (of("{}", 1), of("{}", 1), of(r#"{"a":1}"#, 2));
-        assert_eq!((first.generation(), first.options(), other.options()), (same.generation(), "{}", r#"{"a":1}"#));
+        assert_eq!(
+            (first.generation(), first.options(), other.options()),
+            (same.generation(), "{}", r#"{"a":1}"#)
+        );
         assert_ne!(first.generation().digest, other.generation().digest);
         assert_eq!((first.generation().number, other.generation().number), (4, 5));
     }

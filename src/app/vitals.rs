@@ -1,4 +1,5 @@
-//! What the status pages ask: whether the program lives, whether it is ready, and the figures counted when somebody looks.
+//! What the status pages ask: whether the program lives, whether it is ready, and the figures
+//! counted when somebody looks.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,8 @@ impl Pulse {
 impl Vitals for Pulse {
     async fn alive(&self) -> Vec<String> {
         self.measure().await;
-        let gone = vigil::already_fallen().map(|fallen| format!("`{}` {}", fallen.name, fallen.how));
+        let gone =
+            vigil::already_fallen().map(|fallen| format!("`{}` {}", fallen.name, fallen.how));
         gone.into_iter().chain(self.heart.complaint()).collect()
     }
 
@@ -65,7 +67,8 @@ impl Vitals for Pulse {
         }
         let organs = Arc::clone(&self.organs);
         // Programs and folders are looked at on the disk.
-        let more = spawn_blocking(move || organs.get().map(Organs::complaints).unwrap_or_default()).await;
+        let more =
+            spawn_blocking(move || organs.get().map(Organs::complaints).unwrap_or_default()).await;
         reasons.extend(more.unwrap_or_else(|_| vec!["it could not be looked at".to_owned()]));
         reasons
     }
@@ -80,8 +83,13 @@ impl Vitals for Pulse {
                 figures::discord_connected(organs.discord.is_connected());
                 figures::discord_invalid(organs.discord.invalid_requests());
             }
-            let resident = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| resident_bytes(&status));
-            figures::process(resident, std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count));
+            let resident = std::fs::read_to_string("/proc/self/status")
+                .ok()
+                .and_then(|status| resident_bytes(&status));
+            figures::process(
+                resident,
+                std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count),
+            );
         })
         .await;
     }
@@ -97,7 +105,11 @@ impl Organs {
             None => reasons.push(format!("backend `{}` is not loaded", self.backend)),
             Some(findings) if !findings.faults.is_empty() => {
                 let brief: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();
-                reasons.push(format!("backend `{}` cannot work: {}", self.backend, brief.join(", and ")));
+                reasons.push(format!(
+                    "backend `{}` cannot work: {}",
+                    self.backend,
+                    brief.join(", and ")
+                ));
             }
             Some(_) => {}
         }

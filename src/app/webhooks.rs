@@ -12,17 +12,24 @@ use crate::dispatch::Dispatcher;
 use crate::web::webhooks::{Bound, Definitions, Desk, Secrets, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
 
-/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them; the second part is what stands in
-/// the way of that.
-pub fn take_secrets(config: &Config, variables: &mut HashMap<String, String>) -> (Secrets, Vec<String>) {
+/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them; the
+/// second part is what stands in the way of that.
+pub fn take_secrets(
+    config: &Config,
+    variables: &mut HashMap<String, String>,
+) -> (Secrets, Vec<String>) {
     let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
     let (mut secrets, mut faults) = (Secrets::new(), Vec::new());
     for name in webhooks.secret_names() {
         if VARIABLES.iter().any(|variable| variable.name == name) {
             faults.push(format!("webhooks.md: `{name}` is a setting of the gateway; give webhooks secrets of their own"));
         } else if config.agent_env.iter().any(|passed| passed == name) {
-            faults.push(format!("AGENT_ENV must not name `{name}`: it is a webhook's secret, which agents never get"));
-        } else if let Some(secret) = variables.remove(name).filter(|secret| !secret.trim().is_empty()) {
+            faults.push(format!(
+                "AGENT_ENV must not name `{name}`: it is a webhook's secret, which agents never get"
+            ));
+        } else if let Some(secret) =
+            variables.remove(name).filter(|secret| !secret.trim().is_empty())
+        {
             secrets.insert(name.to_owned(), secret.into());
         }
     }
@@ -34,7 +41,11 @@ pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
     use secrecy::ExposeSecret as _;
     secrets.values().flat_map(|secret| {
         let text = secret.expose_secret().trim();
-        [Some(text), text.strip_prefix("whsec_")].into_iter().flatten().map(SecretString::from).collect::<Vec<_>>()
+        [Some(text), text.strip_prefix("whsec_")]
+            .into_iter()
+            .flatten()
+            .map(SecretString::from)
+            .collect::<Vec<_>>()
     })
 }
 
@@ -46,7 +57,10 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
     let mut warnings = Vec::new();
     if webhooks.all.is_empty() {
-        warnings.push(format!("WEBHOOKS_ADDRESS is set, but there is no webhook in {}", file(&config.config_dir)));
+        warnings.push(format!(
+            "WEBHOOKS_ADDRESS is set, but there is no webhook in {}",
+            file(&config.config_dir)
+        ));
     }
     warnings.extend(open_to_others(config));
     warnings
@@ -59,7 +73,9 @@ fn file(config_dir: &Path) -> String {
 fn open_to_others(config: &Config) -> Option<String> {
     let address = config.webhooks_address.filter(|address| !address.ip().is_loopback())?;
     let why = "calls come without TLS, so that whoever is on the way reads them, tokens of the scheme `bearer` among them";
-    Some(format!("WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}; listen at 127.0.0.1 behind a proxy with TLS"))
+    Some(format!(
+        "WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}; listen at 127.0.0.1 behind a proxy with TLS"
+    ))
 }
 
 /// An address for webhooks, if the operator wants one, before anybody answers there.
@@ -81,17 +97,28 @@ impl Waiting {
         let refused = |code, fault: String| Refused { code, faults: vec![fault] };
         let bound = Bound::take(address).await.map_err(|error| {
             let hint = "choose another address, or end whatever listens there";
-            refused(exit::UNAVAILABLE, format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"))
+            refused(
+                exit::UNAVAILABLE,
+                format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"),
+            )
         })?;
-        let deliveries = ground.workspace.deliveries().await.map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
-        let definitions = Definitions::new(WebhookFile::new(ground.workspace.folder()), ground.webhook_secrets.clone());
+        let deliveries = ground
+            .workspace
+            .deliveries()
+            .await
+            .map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+        let definitions = Definitions::new(
+            WebhookFile::new(ground.workspace.folder()),
+            ground.webhook_secrets.clone(),
+        );
         Ok(Self(Some((bound, definitions, deliveries))))
     }
 
     /// Begins to answer: that it is too early.
     pub fn serve(self, dispatcher: &Dispatcher) -> Listener {
-        let serving =
-            |(bound, definitions, deliveries): (Bound, _, _)| bound.serve(Desk { definitions, dispatcher: dispatcher.clone(), deliveries });
+        let serving = |(bound, definitions, deliveries): (Bound, _, _)| {
+            bound.serve(Desk { definitions, dispatcher: dispatcher.clone(), deliveries })
+        };
         Listener(self.0.map(serving))
     }
 }

@@ -1,5 +1,5 @@
-//! The examination of a component before it may serve: what it is, what it imports, which contract it speaks, what it
-//! says of itself, and whether it survives a little of everything.
+//! The examination of a component before it may serve: what it is, what it imports, which contract
+//! it speaks, what it says of itself, and whether it survives a little of everything.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ use crate::turn::GuestFailure;
 const CONTRACT: &str = "aetheel:backend/backend";
 /// The types it uses; an import without functions.
 const TYPES: &str = "aetheel:backend/types";
-/// The contracts this host speaks: major and minor, the newest first. Within one, versions fit each other.
+/// The contracts this host speaks: major and minor, the newest first. Within one, versions fit each
+/// other.
 const SUPPORTED: [&str; 2] = ["0.2", "0.1"];
 
 /// Why a component does not serve. The file and its path are the caller's to name.
@@ -119,22 +120,33 @@ impl AdmissionError {
             Self::Read(_) | Self::NotAFile => "check the file and its permissions",
             Self::Changing => "it is read again once it is quiet",
             Self::TooLarge { .. } => "build it for release and stripped, or raise the limit",
-            Self::NotWasm(_) | Self::Compile(_) => "the file may be incomplete: copy it again, best under another name and then renamed",
+            Self::NotWasm(_) | Self::Compile(_) => {
+                "the file may be incomplete: copy it again, best under another name and then renamed"
+            }
             Self::CoreModule => {
                 "make a component of it: `aetheel backend componentize MODULE -o FILE`, or, in Rust, build for wasm32-wasip2"
             }
             Self::CompileTime(_) => "touch the file to try again, or raise the limit",
-            Self::ForbiddenImport(_) => "build it without that import; wit/README.md lists what is there",
-            Self::NoContract | Self::ContractVersion(_) | Self::ContractTypes(_) | Self::Link(_) => {
-                "build it against the wit/ folder of this host's version"
+            Self::ForbiddenImport(_) => {
+                "build it without that import; wit/README.md lists what is there"
             }
+            Self::NoContract
+            | Self::ContractVersion(_)
+            | Self::ContractTypes(_)
+            | Self::Link(_) => "build it against the wit/ folder of this host's version",
             Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
                 "fix the backend; `aetheel backend check` shows this without serving it"
             }
-            Self::Case(_) => "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs",
+            Self::Case(_) => {
+                "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs"
+            }
             Self::Untrusted(distrust) => distrust.hint(),
-            Self::Unaccepted(_) => "`aetheel backend approve NAME` shows all of it and asks; until then nothing of it is started",
-            Self::NameTaken { .. } => "remove one of the two files, or have both say which agent versions they understand",
+            Self::Unaccepted(_) => {
+                "`aetheel backend approve NAME` shows all of it and asks; until then nothing of it is started"
+            }
+            Self::NameTaken { .. } => {
+                "remove one of the two files, or have both say which agent versions they understand"
+            }
         }
     }
 }
@@ -172,19 +184,27 @@ impl Engine {
     }
 
     /// Compiles, links and tries out a component that was read from this file.
-    pub(super) async fn admit(&self, bytes: Vec<u8>, path: &Path) -> Result<Admitted, AdmissionError> {
+    pub(super) async fn admit(
+        &self,
+        bytes: Vec<u8>,
+        path: &Path,
+    ) -> Result<Admitted, AdmissionError> {
         check_magic(&bytes)?;
         let component = self.compile(bytes).await?;
         let imports = self.check_imports(&component)?;
         let (contract, is_older) = self.check_contract(&component)?;
         let mut linker = self.linker().clone();
-        sandbox::stub_unused(&mut linker, &component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
-        let ready = linker.instantiate_pre(&component).map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
+        sandbox::stub_unused(&mut linker, &component)
+            .map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
+        let ready = linker
+            .instantiate_pre(&component)
+            .map_err(|error| AdmissionError::Link(format!("{error:#}")))?;
         let limits = self.limits();
         let blueprint = Blueprint::new(ready, is_older, limits.guest_memory, limits.guest_call)
             .map_err(|error| AdmissionError::ContractTypes(format!("{error:#}")))?;
         let descriptor = try_out(&blueprint).await?;
-        let (descriptor, blueprint) = trial::own_recordings(path, descriptor, Arc::new(blueprint)).await?;
+        let (descriptor, blueprint) =
+            trial::own_recordings(path, descriptor, Arc::new(blueprint)).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
     }
 
@@ -205,13 +225,19 @@ impl Engine {
         let mut names = Vec::new();
         for (name, import) in component.component_type().imports(self.wasm()) {
             let types_only = |instance: &wasmtime::component::types::ComponentInstance| {
-                instance.exports(self.wasm()).all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
+                instance
+                    .exports(self.wasm())
+                    .all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
             };
             let allowed = match (name.split_once('@'), &import.ty) {
-                (Some((TYPES, _)), ComponentItem::ComponentInstance(instance)) => types_only(instance),
+                (Some((TYPES, _)), ComponentItem::ComponentInstance(instance)) => {
+                    types_only(instance)
+                }
                 (Some((interface, version)), ComponentItem::ComponentInstance(_)) => {
-                    let package = interface.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
-                    (version.starts_with("0.2.") || sandbox::is_newer(name)) && package.is_some_and(|(package, _)| WASI.contains(&package))
+                    let package =
+                        interface.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
+                    (version.starts_with("0.2.") || sandbox::is_newer(name))
+                        && package.is_some_and(|(package, _)| WASI.contains(&package))
                 }
                 _ => false,
             };
@@ -224,33 +250,43 @@ impl Engine {
         Ok(names)
     }
 
-    /// Returns the contract's name and version as the component has it, and whether it is not the newest one that this host speaks.
+    /// Returns the contract's name and version as the component has it, and whether it is not the
+    /// newest one that this host speaks.
     fn check_contract(&self, component: &Component) -> Result<(String, bool), AdmissionError> {
         let exported = component.component_type();
         let versions: Vec<&str> = exported
             .exports(self.wasm())
-            .filter_map(|(name, _)| name.split_once('@').filter(|(interface, _)| *interface == CONTRACT).map(|(_, version)| version))
+            .filter_map(|(name, _)| {
+                name.split_once('@')
+                    .filter(|(interface, _)| *interface == CONTRACT)
+                    .map(|(_, version)| version)
+            })
             .collect();
         for supported in SUPPORTED {
-            let fits =
-                |version: &&&str| version.strip_prefix(supported).is_some_and(|patch| patch.starts_with('.')) && !version.contains('-');
+            let fits = |version: &&&str| {
+                version.strip_prefix(supported).is_some_and(|patch| patch.starts_with('.'))
+                    && !version.contains('-')
+            };
             if let Some(version) = versions.iter().find(fits) {
                 return Ok((format!("aetheel:backend@{version}"), supported != SUPPORTED[0]));
             }
         }
-        Err(versions.last().map_or(AdmissionError::NoContract, |version| AdmissionError::ContractVersion((*version).to_owned())))
+        Err(versions.last().map_or(AdmissionError::NoContract, |version| {
+            AdmissionError::ContractVersion((*version).to_owned())
+        }))
     }
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
-    // https://webassembly.github.io/spec/core/binary/modules.html: magic, then version 1 and layer 0 for modules; the
-    // component model has layer 1.
+    // https://webassembly.github.io/spec/core/binary/modules.html: magic, then version 1 and layer
+    // 0 for modules; the component model has layer 1.
     match bytes {
         [] => Err(AdmissionError::NotWasm("it is empty")),
-        // What `wasmtime compile` writes is an ELF file. It would be trusted code: we compile for ourselves.
-        [0x7f, b'E', b'L', b'F', ..] => {
-            Err(AdmissionError::NotWasm("it is compiled code, which is never loaded; give the component itself"))
-        }
+        // What `wasmtime compile` writes is an ELF file. It would be trusted code: we compile for
+        // ourselves.
+        [0x7f, b'E', b'L', b'F', ..] => Err(AdmissionError::NotWasm(
+            "it is compiled code, which is never loaded; give the component itself",
+        )),
         [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(AdmissionError::CoreModule),
         [b'\0', b'a', b's', b'm', ..] => Ok(()),
         bytes if std::str::from_utf8(bytes).is_ok() => Err(AdmissionError::NotWasm("it is text")),
@@ -274,16 +310,23 @@ async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
     }
     // Links are never described: another guest.
     let mut guest = start(blueprint).await?;
-    if !guest.handle(Vec::new()).await.map_err(failed("its first `handle`, which tells it nothing yet"))?.is_empty() {
+    if !guest
+        .handle(Vec::new())
+        .await
+        .map_err(failed("its first `handle`, which tells it nothing yet"))?
+        .is_empty()
+    {
         return Err(AdmissionError::SelfTest("`handle` answered nothing with actions"));
     }
     guest.handle(vec![first_prompt()]).await.map_err(failed("its `handle` of a first prompt"))?;
     Ok(read_by_people(descriptor))
 }
 
-/// The descriptor with nothing in its words that moves a cursor, hides, or reorders what people read.
+/// The descriptor with nothing in its words that moves a cursor, hides, or reorders what people
+/// read.
 fn read_by_people(mut descriptor: Descriptor) -> Descriptor {
-    let choices = descriptor.models.iter_mut().chain(&mut descriptor.efforts).map(|choice| &mut choice.label);
+    let choices =
+        descriptor.models.iter_mut().chain(&mut descriptor.efforts).map(|choice| &mut choice.label);
     for words in [&mut descriptor.label, &mut descriptor.version].into_iter().chain(choices) {
         *words = one_line(words);
     }
@@ -303,7 +346,10 @@ fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
 
 /// The most ordinary input there is.
 fn first_prompt() -> TimedInput {
-    TimedInput { at_ms: 0.0, input: Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))) }
+    TimedInput {
+        at_ms: 0.0,
+        input: Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What becomes of a component that was read: judged, admitted, and let in beside those of its name.
+//! What becomes of a component that was read: judged, admitted, and let in beside those of its
+//! name.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,21 @@ use crate::turn::Backend as _;
 
 impl Loader {
     /// Lets in what was read from a file, and has the right component of its name serve.
-    pub(super) async fn load(&mut self, path: &Path, source: Source, begun: Instant) -> Result<LoadReport, AdmissionError> {
-        let known = self.lineups.of_file(path).filter(|known| known.digest == source.digest).map(|known| known.descriptor.name.clone());
-        let serving = known.as_ref().and_then(|name| self.lineups.serving(name)).filter(|serving| serving.chosen.path == path);
+    pub(super) async fn load(
+        &mut self,
+        path: &Path,
+        source: Source,
+        begun: Instant,
+    ) -> Result<LoadReport, AdmissionError> {
+        let known = self
+            .lineups
+            .of_file(path)
+            .filter(|known| known.digest == source.digest)
+            .map(|known| known.descriptor.name.clone());
+        let serving = known
+            .as_ref()
+            .and_then(|name| self.lineups.serving(name))
+            .filter(|serving| serving.chosen.path == path);
         if let (Some(name), Some(serving)) = (known, serving)
             && serving.backend.generation().digest == source.digest
         {
@@ -26,7 +39,11 @@ impl Loader {
         let name = candidate.descriptor.name.clone();
         self.make_room(&candidate)?;
         let (path, digest) = (path.to_owned(), candidate.digest.clone());
-        let before = self.lineups.insert(candidate).map(|before| before.descriptor.name).filter(|before| *before != name);
+        let before = self
+            .lineups
+            .insert(candidate)
+            .map(|before| before.descriptor.name)
+            .filter(|before| *before != name);
         if let Some(before) = before {
             // It held another backend, which others may have too.
             self.settle(&before).await;
@@ -34,17 +51,23 @@ impl Loader {
         match self.lineups.settle(&name) {
             Some(generation) if generation.digest == digest => {
                 let took = begun.elapsed();
-                let standing = self.lineups.of_file(&path).and_then(|candidate| candidate.standing.says());
+                let standing =
+                    self.lineups.of_file(&path).and_then(|candidate| candidate.standing.says());
                 tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
                 Ok(LoadReport::Loaded { name, generation, path, took })
             }
             // What its file held before was better than what it holds now, or than others.
             Some(generation) => {
-                let path = self.lineups.serving(&name).map_or(path, |serving| serving.chosen.path.clone());
+                let path =
+                    self.lineups.serving(&name).map_or(path, |serving| serving.chosen.path.clone());
                 tracing::info!(backend = %name, %generation, path = %path.display(), "backend serves from another file");
                 Ok(LoadReport::Loaded { name, generation, path, took: begun.elapsed() })
             }
-            None if self.lineups.serving(&name).is_some_and(|serving| serving.chosen.path != path) => {
+            None if self
+                .lineups
+                .serving(&name)
+                .is_some_and(|serving| serving.chosen.path != path) =>
+            {
                 tracing::info!(backend = %name, path = %path.display(), "backend file stands by: another one of its name serves");
                 Ok(LoadReport::StandsBy { name, path })
             }
@@ -57,18 +80,23 @@ impl Loader {
     async fn admit(&self, path: &Path, source: Source) -> Result<Candidate, AdmissionError> {
         let standing = self.gate.judge(path, &source).await?;
         let Source { bytes, digest, stamp } = source;
-        let candidate = self.engine.candidate(path, bytes, digest, stamp.written(), standing).await?;
+        let candidate =
+            self.engine.candidate(path, bytes, digest, stamp.written(), standing).await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         Ok(candidate)
     }
 
-    /// Makes sure that a candidate may stand beside the others of its name: all must say which agents they are made for.
-    /// Those whose files are gone or refused by now make room.
+    /// Makes sure that a candidate may stand beside the others of its name: all must say which
+    /// agents they are made for. Those whose files are gone or refused by now make room.
     fn make_room(&mut self, candidate: &Candidate) -> Result<(), AdmissionError> {
         let name = &candidate.descriptor.name;
         let declares = |of: &Candidate| !of.descriptor.understands.is_empty();
-        let rivals: Vec<(PathBuf, bool)> =
-            self.lineups.of(name).filter(|rival| rival.path != candidate.path).map(|rival| (rival.path.clone(), declares(rival))).collect();
+        let rivals: Vec<(PathBuf, bool)> = self
+            .lineups
+            .of(name)
+            .filter(|rival| rival.path != candidate.path)
+            .map(|rival| (rival.path.clone(), declares(rival)))
+            .collect();
         for (rival, declared) in rivals {
             if Stamp::of(&rival).is_none() {
                 self.lineups.remove(&rival);

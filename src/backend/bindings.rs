@@ -1,4 +1,5 @@
-//! What wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert` and `instance` look in here.
+//! What wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert`
+//! and `instance` look in here.
 #![allow(missing_docs, clippy::all)] // generated
 
 wasmtime::component::bindgen!({

@@ -28,7 +28,9 @@ impl Breaker {
     /// Returns how long the breaker stays open; None: it is closed.
     pub(super) fn open_for(&self, now: Instant) -> Option<Duration> {
         let oldest = *self.failures.front()?;
-        (self.failures.len() == FAILURES).then(|| WINDOW.checked_sub(now.duration_since(oldest)))?.filter(|left| !left.is_zero())
+        (self.failures.len() == FAILURES)
+            .then(|| WINDOW.checked_sub(now.duration_since(oldest)))?
+            .filter(|left| !left.is_zero())
     }
 }
 
@@ -45,7 +47,10 @@ mod tests {
         }
         assert_eq!(breaker.open_for(start + Duration::from_secs(4)), None);
         assert!(breaker.fail(start + Duration::from_secs(10)), "the fifth opens it");
-        assert_eq!(breaker.open_for(start + Duration::from_secs(10)), Some(Duration::from_secs(50)));
+        assert_eq!(
+            breaker.open_for(start + Duration::from_secs(10)),
+            Some(Duration::from_secs(50))
+        );
         assert_eq!(breaker.open_for(start + Duration::from_secs(60)), None);
         assert!(breaker.fail(start + Duration::from_secs(60)), "the next failure opens it again");
     }

@@ -1,4 +1,5 @@
-//! Which of several components of one backend serves: the one made for the agent that is installed. Pure.
+//! Which of several components of one backend serves: the one made for the agent that is installed.
+//! Pure.
 
 use std::cmp::Reverse;
 
@@ -24,17 +25,21 @@ pub(super) struct Choice {
     pub(super) doubtful: bool,
 }
 
-/// Chooses: of those made for the installed version the highest, of equals the newest file. Where none is, or nobody knows
-/// the version, of all. None: there is none.
+/// Chooses: of those made for the installed version the highest, of equals the newest file. Where
+/// none is, or nobody knows the version, of all. None: there is none.
 pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Option<Choice> {
     let highest = |of: &dyn Fn(&Contender<'_>) -> bool| {
         let ranked = contenders.iter().enumerate().filter(|(_, contender)| of(contender));
         // Of full equals the first.
         ranked
-            .max_by_key(|(index, contender)| (rank(&contender.descriptor.version), contender.written, Reverse(*index)))
+            .max_by_key(|(index, contender)| {
+                (rank(&contender.descriptor.version), contender.written, Reverse(*index))
+            })
             .map(|(index, _)| index)
     };
-    let fits = |contender: &Contender<'_>| agent.is_some_and(|agent| contender.descriptor.fits(agent) == Some(true));
+    let fits = |contender: &Contender<'_>| {
+        agent.is_some_and(|agent| contender.descriptor.fits(agent) == Some(true))
+    };
     let fitting = contenders.iter().filter(|contender| fits(contender)).count();
     let index = highest(&fits).or_else(|| highest(&|_| true))?;
     if contenders.len() == 1 {
@@ -44,9 +49,13 @@ pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Optio
     let why = match (agent, fitting) {
         (None, _) => "nobody knows the agent's version: it is the highest".to_owned(),
         (Some(agent), 0) => format!("none is made for agent {agent}: it is the highest"),
-        (Some(agent), 1) => format!("it is made for agent versions {made_for}, installed is {agent}"),
+        (Some(agent), 1) => {
+            format!("it is made for agent versions {made_for}, installed is {agent}")
+        }
         (Some(agent), several) => {
-            format!("it is the highest of {several} made for the installed agent {agent} (versions {made_for})")
+            format!(
+                "it is the highest of {several} made for the installed agent {agent} (versions {made_for})"
+            )
         }
     };
     Some(Choice { index, why: Some(why), doubtful: fitting == 0 })
@@ -69,9 +78,15 @@ mod tests {
 
     /// The version chosen among (version, understands, written), and why.
     fn chosen(all: &[(&str, &str, i64)], agent: Option<&str>) -> (usize, Option<String>, bool) {
-        let descriptors: Vec<Descriptor> = all.iter().map(|(version, understands, _)| descriptor(version, &[understands])).collect();
-        let contenders: Vec<_> =
-            descriptors.iter().zip(all).map(|(descriptor, (_, _, written))| Contender { descriptor, written: (*written, 0) }).collect();
+        let descriptors: Vec<Descriptor> = all
+            .iter()
+            .map(|(version, understands, _)| descriptor(version, &[understands]))
+            .collect();
+        let contenders: Vec<_> = descriptors
+            .iter()
+            .zip(all)
+            .map(|(descriptor, (_, _, written))| Contender { descriptor, written: (*written, 0) })
+            .collect();
         let choice = choose(&contenders, agent).expect("there are some");
         (choice.index, choice.why, choice.doubtful)
     }
@@ -88,12 +103,23 @@ mod tests {
 
     #[test]
     fn of_several_that_fit_the_higher_version_then_the_newer_file_serves() {
-        assert_eq!(chosen(&[("0.9.0", "^2", 5), ("0.10.0", "^2", 1)], Some("2.0.0")).0, 1, "not as text");
+        assert_eq!(
+            chosen(&[("0.9.0", "^2", 5), ("0.10.0", "^2", 1)], Some("2.0.0")).0,
+            1,
+            "not as text"
+        );
         assert_eq!(chosen(&[("0.9.0", "^2", 5), ("0.9.0", ">=2", 6)], Some("2.0.0")).0, 1);
         assert_eq!(chosen(&[("0.9.0", "^2", 6), ("0.9.0", ">=2", 5)], Some("2.0.0")).0, 0);
-        assert_eq!(chosen(&[("odd", "^2", 9), ("0.0.1", "^2", 1)], Some("2.0.0")).0, 1, "what is no version is the lowest");
+        assert_eq!(
+            chosen(&[("odd", "^2", 9), ("0.0.1", "^2", 1)], Some("2.0.0")).0,
+            1,
+            "what is no version is the lowest"
+        );
         let (_, why, _) = chosen(&[("1.0.0", "^2", 1), ("2.0.0", "^2", 1)], Some("2.0.0"));
-        assert_eq!(why.as_deref(), Some("it is the highest of 2 made for the installed agent 2.0.0 (versions ^2)"));
+        assert_eq!(
+            why.as_deref(),
+            Some("it is the highest of 2 made for the installed agent 2.0.0 (versions ^2)")
+        );
     }
 
     #[test]

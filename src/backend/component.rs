@@ -33,16 +33,34 @@ enum Duty {
 }
 
 impl ComponentBackend {
-    pub(super) fn new(descriptor: Descriptor, generation: Generation, blueprint: Arc<Blueprint>) -> Self {
+    pub(super) fn new(
+        descriptor: Descriptor,
+        generation: Generation,
+        blueprint: Arc<Blueprint>,
+    ) -> Self {
         Self::with(descriptor, generation, blueprint, Duty::Serving(Arc::default()))
     }
 
     /// One that does not serve.
-    pub(super) fn on_trial(descriptor: Descriptor, digest: String, blueprint: Arc<Blueprint>) -> Self {
-        Self::with(descriptor, Generation { number: 1, digest }, blueprint, Duty::OnTrial(Arc::default()))
+    pub(super) fn on_trial(
+        descriptor: Descriptor,
+        digest: String,
+        blueprint: Arc<Blueprint>,
+    ) -> Self {
+        Self::with(
+            descriptor,
+            Generation { number: 1, digest },
+            blueprint,
+            Duty::OnTrial(Arc::default()),
+        )
     }
 
-    fn with(descriptor: Descriptor, generation: Generation, blueprint: Arc<Blueprint>, duty: Duty) -> Self {
+    fn with(
+        descriptor: Descriptor,
+        generation: Generation,
+        blueprint: Arc<Blueprint>,
+        duty: Duty,
+    ) -> Self {
         let name = descriptor.name.as_str().into();
         let label = generation.to_string().into();
         Self { descriptor, generation, blueprint, name, label, duty }
@@ -64,10 +82,13 @@ impl ComponentBackend {
     /// Opens a link; [`Backend::open`] with the concrete type.
     ///
     /// # Errors
-    /// [`GuestFailure`] when the guest cannot be instantiated, or five failures within a minute opened the breaker.
+    /// [`GuestFailure`] when the guest cannot be instantiated, or five failures within a minute
+    /// opened the breaker.
     pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
         let blocked = match &self.duty {
-            Duty::Serving(breaker) => breaker.lock().unwrap_or_else(PoisonError::into_inner).open_for(Instant::now()),
+            Duty::Serving(breaker) => {
+                breaker.lock().unwrap_or_else(PoisonError::into_inner).open_for(Instant::now())
+            }
             Duty::OnTrial(_) => None,
         };
         if let Some(left) = blocked {
@@ -79,7 +100,11 @@ impl ComponentBackend {
             )));
         }
         let calls = Calls::of(&self.name);
-        let log = FailureLog { name: self.name.clone(), label: self.label.clone(), duty: self.duty.clone() };
+        let log = FailureLog {
+            name: self.name.clone(),
+            label: self.label.clone(),
+            duty: self.duty.clone(),
+        };
         let began = Instant::now();
         match self.blueprint.start(self.name.clone(), self.label.clone()).await {
             Ok(instance) => {
@@ -123,7 +148,8 @@ pub struct ComponentGuest {
 
 enum GuestState {
     Live(Box<Instance>),
-    /// A call is running; still so afterwards when its future was dropped, and the instance with it.
+    /// A call is running; still so afterwards when its future was dropped, and the instance with
+    /// it.
     Lent,
     Dead(GuestFailure),
 }
@@ -133,7 +159,9 @@ impl ComponentGuest {
     fn borrow(&mut self) -> Result<Box<Instance>, GuestFailure> {
         match std::mem::replace(&mut self.state, GuestState::Lent) {
             GuestState::Live(instance) => Ok(instance),
-            GuestState::Lent => Err(GuestFailure::CutOff("an earlier call was abandoned".to_owned())),
+            GuestState::Lent => {
+                Err(GuestFailure::CutOff("an earlier call was abandoned".to_owned()))
+            }
             GuestState::Dead(failure) => {
                 self.state = GuestState::Dead(failure.clone());
                 Err(failure)
@@ -141,7 +169,11 @@ impl ComponentGuest {
         }
     }
 
-    fn give_back<T>(&mut self, instance: Box<Instance>, outcome: Result<T, GuestFailure>) -> Result<T, GuestFailure> {
+    fn give_back<T>(
+        &mut self,
+        instance: Box<Instance>,
+        outcome: Result<T, GuestFailure>,
+    ) -> Result<T, GuestFailure> {
         match outcome {
             Ok(value) => {
                 self.state = GuestState::Live(instance);

@@ -18,9 +18,10 @@ pub(super) enum OutOfTime {
 
 /// Drives a call until it is done or has used up `limit`.
 ///
-/// Only time in which the guest really runs counts, so that a busy machine does not fail good guests: a running guest
-/// comes back here at every epoch tick. Because a guest may also wait (WASI can sleep) or starve, half as much again
-/// by the clock ends the call as well. Dropping the future abandons the call.
+/// Only time in which the guest really runs counts, so that a busy machine does not fail good
+/// guests: a running guest comes back here at every epoch tick. Because a guest may also wait (WASI
+/// can sleep) or starve, half as much again by the clock ends the call as well. Dropping the future
+/// abandons the call.
 ///
 /// # Errors
 /// [`OutOfTime`]; the call has been abandoned.
@@ -36,7 +37,9 @@ pub(super) async fn limited<F: Future>(limit: Duration, call: F) -> Result<F::Ou
         match polled {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending if ran >= limit => Poll::Ready(Err(OutOfTime::Running(limit))),
-            Poll::Pending => clock.as_mut().poll(context).map(|()| Err(OutOfTime::Waiting(patience))),
+            Poll::Pending => {
+                clock.as_mut().poll(context).map(|()| Err(OutOfTime::Waiting(patience)))
+            }
         }
     })
     .await

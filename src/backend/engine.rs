@@ -20,7 +20,8 @@ use crate::vigil;
 /// How often a running guest gives its worker back.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Compiles and runs components. Cheap to clone; the tick thread ends with the last clone and the last backend.
+/// Compiles and runs components. Cheap to clone; the tick thread ends with the last clone and the
+/// last backend.
 #[derive(Clone)]
 pub struct Engine {
     wasm: wasmtime::Engine,
@@ -52,8 +53,8 @@ pub enum EngineError {
 }
 
 impl Engine {
-    /// Makes an engine. `cache` is a folder for compiled components, made private (mode 0700); None compiles anew
-    /// each time.
+    /// Makes an engine. `cache` is a folder for compiled components, made private (mode 0700); None
+    /// compiles anew each time.
     ///
     /// # Errors
     /// [`EngineError`] when the cache folder is not usable or the machine is not supported.
@@ -67,7 +68,8 @@ impl Engine {
         // Not used by any guest toolchain, and a heap more to bound.
         config.gc_support(false);
         config.concurrency_support(false);
-        // Nobody reads where in a stripped component something happened, and nobody but wasmtime walks its frames.
+        // Nobody reads where in a stripped component something happened, and nobody but wasmtime
+        // walks its frames.
         config.generate_address_map(false);
         config.native_unwind_info(false);
         if let Some(path) = cache {
@@ -98,8 +100,8 @@ impl Engine {
 
     /// Compiles a component on a thread of its own, or takes it from the cache.
     ///
-    /// The thread is not one of the runtime's: a compilation cannot be stopped, and one that ran out of time must not
-    /// hold up the end of the program.
+    /// The thread is not one of the runtime's: a compilation cannot be stopped, and one that ran
+    /// out of time must not hold up the end of the program.
     pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<Component, AdmissionError> {
         let (done, compiled) = oneshot::channel();
         let wasm = self.wasm.clone();
@@ -122,7 +124,8 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Ticks from a thread of its own: a timer of the runtime could be starved by the very guests it has to stop.
+/// Ticks from a thread of its own: a timer of the runtime could be starved by the very guests it
+/// has to stop.
 #[expect(clippy::disallowed_methods, reason = "a thread of its own, which has nothing else to do")]
 fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     let wasm = wasm.weak();
@@ -136,8 +139,9 @@ fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     Ok(())
 }
 
-/// What is wrong with a folder for compiled code. What lies there runs unchecked, and wasmtime looks at neither owner nor
-/// permissions: it must be a folder of ours in which nobody else writes. None: nothing, or it is not there yet.
+/// What is wrong with a folder for compiled code. What lies there runs unchecked, and wasmtime
+/// looks at neither owner nor permissions: it must be a folder of ours in which nobody else writes.
+/// None: nothing, or it is not there yet.
 #[must_use]
 pub fn cache_fault(path: &Path) -> Option<String> {
     // A slash at the end would have a link followed.
@@ -151,7 +155,9 @@ pub fn cache_fault(path: &Path) -> Option<String> {
         Some(format!("{shown} belongs to another user: choose another one (CACHE_DIR)"))
     } else if metadata.mode() & 0o022 != 0 {
         let mode = metadata.mode() & 0o777;
-        Some(format!("{shown} can be written to by others (mode {mode:03o}): remove it, it is made anew"))
+        Some(format!(
+            "{shown} can be written to by others (mode {mode:03o}): remove it, it is made anew"
+        ))
     } else {
         None
     }
@@ -201,7 +207,11 @@ mod tests {
         for open in [0o770, 0o720, 0o702, 0o777] {
             fs::set_permissions(&cache, fs::Permissions::from_mode(open)).expect("changed");
             let error = engine(&cache).expect_err("others could write").to_string();
-            assert!(error.contains("can be written to by others") && error.contains(&format!("{open:03o}")), "{error}");
+            assert!(
+                error.contains("can be written to by others")
+                    && error.contains(&format!("{open:03o}")),
+                "{error}"
+            );
             assert_eq!(mode(&cache), open, "it is left as it is");
         }
     }
@@ -209,7 +219,8 @@ mod tests {
     #[test]
     fn a_link_a_file_and_a_folder_of_somebody_else_are_no_cache() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (ours, link, file) = (folder.path().join("ours"), folder.path().join("link"), folder.path().join("file"));
+        let (ours, link, file) =
+            (folder.path().join("ours"), folder.path().join("link"), folder.path().join("file"));
         fs::create_dir(&ours).expect("made");
         symlink(&ours, &link).expect("linked");
         fs::write(&file, "").expect("written");
@@ -219,7 +230,9 @@ mod tests {
         }
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&ours, Some(1), None).expect("given away");
-            assert!(engine(&ours).expect_err("refused").to_string().contains("belongs to another user"));
+            assert!(
+                engine(&ours).expect_err("refused").to_string().contains("belongs to another user")
+            );
         }
     }
 }

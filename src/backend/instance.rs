@@ -60,7 +60,12 @@ impl Blueprint {
     ///
     /// # Errors
     /// The name of a missing export.
-    pub(super) fn new(ready: InstancePre<State>, is_older: bool, memory: usize, call: Duration) -> wasmtime::Result<Self> {
+    pub(super) fn new(
+        ready: InstancePre<State>,
+        is_older: bool,
+        memory: usize,
+        call: Duration,
+    ) -> wasmtime::Result<Self> {
         let exports = match is_older {
             true => Found::Older(older::AgentBackendIndices::new(&ready)?),
             false => Found::Newest(AgentBackendIndices::new(&ready)?),
@@ -68,11 +73,16 @@ impl Blueprint {
         Ok(Self { engine: ready.engine().clone(), ready, exports, memory, call })
     }
 
-    /// Makes a guest; its start code runs under the limits of a call. Dropping the future leaves nothing behind.
+    /// Makes a guest; its start code runs under the limits of a call. Dropping the future leaves
+    /// nothing behind.
     ///
     /// # Errors
     /// [`StartFailure`].
-    pub(super) async fn start(&self, backend: Arc<str>, generation: Arc<str>) -> Result<Instance, StartFailure> {
+    pub(super) async fn start(
+        &self,
+        backend: Arc<str>,
+        generation: Arc<str>,
+    ) -> Result<Instance, StartFailure> {
         let mut store = sandbox::store(&self.engine, self.memory, backend, generation);
         let started = limited(self.call, self.ready.instantiate_async(&mut store)).await;
         let instance = match started {
@@ -118,7 +128,10 @@ impl Instance {
         convert::text(text).map_err(too_much)
     }
 
-    pub(super) async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+    pub(super) async fn handle(
+        &mut self,
+        inputs: Vec<TimedInput>,
+    ) -> Result<Vec<Action>, GuestFailure> {
         let actions = match &self.exports {
             Exports::Newest(exports) => {
                 let inputs = convert::inputs(inputs);
@@ -126,7 +139,9 @@ impl Instance {
             }
             Exports::Older(exports) => {
                 let inputs = convert::older::inputs(inputs);
-                convert::older::actions(call!(self, exports.call_handle(&inputs))?.map_err(refused)?)
+                convert::older::actions(
+                    call!(self, exports.call_handle(&inputs))?.map_err(refused)?,
+                )
             }
         };
         actions.map_err(too_much)
@@ -170,5 +185,9 @@ fn failure(store: &Store<State>, error: &wasmtime::Error) -> GuestFailure {
         None => cause,
     };
     let words = store.data().log.last_words();
-    GuestFailure::Trapped(if words.is_empty() { cause } else { format!("{cause}; it printed: {words}") })
+    GuestFailure::Trapped(if words.is_empty() {
+        cause
+    } else {
+        format!("{cause}; it printed: {words}")
+    })
 }

@@ -88,7 +88,10 @@ impl Lineups {
     /// The backend that serves from this file.
     pub(super) fn serving_from(&self, path: &Path) -> Option<(String, Serving)> {
         let current = self.current.load();
-        current.iter().find(|(_, serving)| serving.chosen.path == path).map(|(name, serving)| (name.clone(), serving.clone()))
+        current
+            .iter()
+            .find(|(_, serving)| serving.chosen.path == path)
+            .map(|(name, serving)| (name.clone(), serving.clone()))
     }
 
     pub(super) fn of_file(&self, path: &Path) -> Option<&Candidate> {
@@ -111,7 +114,8 @@ impl Lineups {
 
     /// Which candidate of a name would serve, if this one came.
     pub(super) fn would_serve(&self, newcomer: &Candidate) -> (Candidate, Option<String>) {
-        let others = self.of(&newcomer.descriptor.name).filter(|candidate| candidate.path != newcomer.path);
+        let others =
+            self.of(&newcomer.descriptor.name).filter(|candidate| candidate.path != newcomer.path);
         let all: Vec<&Candidate> = others.chain([newcomer]).collect();
         match self.choose(&newcomer.descriptor.name, &all) {
             Some(choice) => (all[choice.index].clone(), choice.why),
@@ -119,8 +123,8 @@ impl Lineups {
         }
     }
 
-    /// Has the right candidate of a name serve; returns the generation if it is a new one. Without a candidate what
-    /// served goes on.
+    /// Has the right candidate of a name serve; returns the generation if it is a new one. Without
+    /// a candidate what served goes on.
     pub(super) fn settle(&self, name: &str) -> Option<Generation> {
         let all: Vec<&Candidate> = self.of(name).collect();
         let choice = self.choose(name, &all)?;
@@ -142,9 +146,12 @@ impl Lineups {
                 })
                 .collect(),
         });
-        if let (Some(why), true) = (&chosen.why, previous.is_none_or(|previous| previous.chosen.why != chosen.why)) {
+        if let (Some(why), true) =
+            (&chosen.why, previous.is_none_or(|previous| previous.chosen.why != chosen.why))
+        {
             let (path, version) = (candidate.path.display(), &candidate.descriptor.version);
-            let asked = self.agents.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name);
+            let asked =
+                self.agents.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name);
             if !asked {
                 tracing::debug!(backend = name, %path, version, "of several files this one serves until the agent's version is known");
             } else if chosen.doubtful {
@@ -153,13 +160,19 @@ impl Lineups {
                 tracing::info!(backend = name, %path, version, "of several files this one serves: {why}");
             }
         }
-        let same = previous.filter(|previous| previous.backend.generation().digest == candidate.digest);
+        let same =
+            previous.filter(|previous| previous.backend.generation().digest == candidate.digest);
         let (backend, new) = match same {
             Some(previous) => (previous.backend.clone(), None),
             None => {
-                let number = previous.map_or(1, |previous| previous.backend.generation().number + 1);
+                let number =
+                    previous.map_or(1, |previous| previous.backend.generation().number + 1);
                 let generation = Generation { number, digest: candidate.digest.clone() };
-                let backend = ComponentBackend::new(candidate.descriptor.clone(), generation.clone(), candidate.blueprint.clone());
+                let backend = ComponentBackend::new(
+                    candidate.descriptor.clone(),
+                    generation.clone(),
+                    candidate.blueprint.clone(),
+                );
                 (Arc::new(backend), Some(generation))
             }
         };
@@ -171,8 +184,13 @@ impl Lineups {
 
     fn choose(&self, name: &str, all: &[&Candidate]) -> Option<Choice> {
         let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        let contenders: Vec<Contender<'_>> =
-            all.iter().map(|candidate| Contender { descriptor: &candidate.descriptor, written: candidate.written }).collect();
+        let contenders: Vec<Contender<'_>> = all
+            .iter()
+            .map(|candidate| Contender {
+                descriptor: &candidate.descriptor,
+                written: candidate.written,
+            })
+            .collect();
         choose(&contenders, agents.get(name).map(String::as_str))
     }
 }

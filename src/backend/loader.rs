@@ -14,10 +14,10 @@ use super::lineup::Lineups;
 use super::order;
 use super::registry::{LoadReport, RegistryOptions};
 use super::source;
-use crate::disk::Stamp;
 use super::trust::{Gate, read_signature, signature_of};
 use super::wants::Wants;
 use super::watch::{Hint, Settling, Watch, is_component};
+use crate::disk::Stamp;
 use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::{Backend as _, Generation};
@@ -55,9 +55,11 @@ pub(super) enum Request {
     Rescan,
     /// From now on, keep what serves.
     Keep,
-    /// The agent of a backend has another version; answered with whether another component serves for it.
+    /// The agent of a backend has another version; answered with whether another component serves
+    /// for it.
     Choose(String, oneshot::Sender<bool>),
-    /// What served before the generation with this digest is to serve again; without one, what served last.
+    /// What served before the generation with this digest is to serve again; without one, what
+    /// served last.
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
 }
 
@@ -181,8 +183,12 @@ impl Loader {
         let mut come = Vec::new();
         for (path, seen) in &self.files {
             let there = match (&seen.wanting, &seen.digest) {
-                (Some(Wanting::Trust(pinned_for)), Some(digest)) => self.gate.pinned_for(digest).await != *pinned_for,
-                (Some(Wanting::Acceptance(wants)), _) => self.gate.wants(&wants.descriptor).await.is_none(),
+                (Some(Wanting::Trust(pinned_for)), Some(digest)) => {
+                    self.gate.pinned_for(digest).await != *pinned_for
+                }
+                (Some(Wanting::Acceptance(wants)), _) => {
+                    self.gate.wants(&wants.descriptor).await.is_none()
+                }
                 _ => false,
             };
             come.extend(there.then(|| path.clone()));
@@ -205,7 +211,8 @@ impl Loader {
             }
         }
         let found = found.unwrap_or_default();
-        let gone: Vec<_> = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
+        let gone: Vec<_> =
+            self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         for path in gone {
             self.look_at(&path, Cause::Rescan).await;
         }
@@ -218,7 +225,11 @@ impl Loader {
         }
         for (path, stamp) in found {
             let signature = self.gate.stamp(&path);
-            if self.files.get(&path).is_none_or(|seen| seen.stamp != Some(stamp) || seen.signature != signature) {
+            if self
+                .files
+                .get(&path)
+                .is_none_or(|seen| seen.stamp != Some(stamp) || seen.signature != signature)
+            {
                 self.look_at(&path, Cause::Rescan).await;
             }
         }
@@ -230,34 +241,40 @@ impl Loader {
         // Before it is read and judged: what comes later is another look's.
         let signature = self.gate.stamp(path);
         let mut pinned_for = BTreeSet::new();
-        let (stamp, digest, outcome) = match source::read(path.to_owned(), self.engine.limits().component).await {
-            Ok(source) => {
-                // A file that was still young is read once more later: its stamp alone proves nothing.
-                let stamp = Some(source.stamp).filter(source::rested);
-                if let Some(seen) = self.files.get_mut(path)
-                    && cause == Cause::Rescan
-                    && seen.digest.as_ref() == Some(&source.digest)
-                    && seen.signature == signature
+        let (stamp, digest, outcome) =
+            match source::read(path.to_owned(), self.engine.limits().component).await {
+                Ok(source) => {
+                    // A file that was still young is read once more later: its stamp alone proves
+                    // nothing.
+                    let stamp = Some(source.stamp).filter(source::rested);
+                    if let Some(seen) = self.files.get_mut(path)
+                        && cause == Cause::Rescan
+                        && seen.digest.as_ref() == Some(&source.digest)
+                        && seen.signature == signature
+                    {
+                        seen.stamp = stamp;
+                        return;
+                    }
+                    pinned_for = self.gate.pinned_for(&source.digest).await;
+                    (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
+                }
+                Err(AdmissionError::Read(error))
+                    if error.kind() == std::io::ErrorKind::NotFound
+                        && Stamp::of(path).is_none() =>
                 {
-                    seen.stamp = stamp;
+                    return self.vanished(path).await;
+                }
+                Err(error @ AdmissionError::Changing) => {
+                    self.settling.touch(path.to_owned(), false, Instant::now());
+                    tracing::debug!(path = %path.display(), "backend file {error}");
                     return;
                 }
-                pinned_for = self.gate.pinned_for(&source.digest).await;
-                (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
-            }
-            Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound && Stamp::of(path).is_none() => {
-                return self.vanished(path).await;
-            }
-            Err(error @ AdmissionError::Changing) => {
-                self.settling.touch(path.to_owned(), false, Instant::now());
-                tracing::debug!(path = %path.display(), "backend file {error}");
-                return;
-            }
-            // It may be mended without a trace in its stamp (permissions of a folder above it).
-            Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
-            Err(error) => (Stamp::of(path), None, Err(error)),
-        };
-        let unreadable_before = self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
+                // It may be mended without a trace in its stamp (permissions of a folder above it).
+                Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
+                Err(error) => (Stamp::of(path), None, Err(error)),
+            };
+        let unreadable_before =
+            self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
         let wanting = match &outcome {
             Err(AdmissionError::Untrusted(_)) => Some(Wanting::Trust(pinned_for)),
@@ -268,7 +285,8 @@ impl Loader {
         self.note_waiting();
         match outcome {
             Ok(report) => {
-                let loaded = matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
+                let loaded =
+                    matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
                 self.tell(report);
                 if let Some(name) = loaded {
                     self.keep(&name).await;
@@ -276,7 +294,10 @@ impl Loader {
             }
             Err(AdmissionError::Read(_)) if unreadable_before && cause == Cause::Rescan => {}
             Err(reason) => {
-                let serving = self.lineups.serving_from(path).map(|(_, serving)| format!("{:?}", serving.backend));
+                let serving = self
+                    .lineups
+                    .serving_from(path)
+                    .map(|(_, serving)| format!("{:?}", serving.backend));
                 tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", with_causes(&reason), reason.hint());
                 self.tell(LoadReport::Refused { path: path.to_owned(), reason: Arc::new(reason) });
             }
@@ -296,7 +317,9 @@ impl Loader {
         let Some(seen) = self.files.remove(path) else { return };
         self.note_waiting();
         let gone = self.lineups.remove(path);
-        let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else { return };
+        let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
+            return;
+        };
         let served = self.lineups.serving(&name).filter(|serving| serving.chosen.path == path);
         let left = self.lineups.of(&name).count();
         match served.map(|serving| format!("{:?}", serving.backend)) {
@@ -306,31 +329,50 @@ impl Loader {
             Some(serving) => {
                 tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another one of its name takes over; hint: put it back if it is the one you want");
             }
-            None => tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves"),
+            None => {
+                tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves")
+            }
         }
         // A file that was refused because of this one may be its successor.
-        for (path, _) in self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.wanting.is_none()) {
+        for (path, _) in
+            self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.wanting.is_none())
+        {
             self.settling.touch(path.clone(), true, Instant::now());
         }
         self.tell(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
         self.settle(&name).await;
     }
 
-    /// Has the right candidate serve, and tells if it is another one than before; returns whether it is.
+    /// Has the right candidate serve, and tells if it is another one than before; returns whether
+    /// it is.
     pub(super) async fn settle(&mut self, name: &str) -> bool {
         let begun = Instant::now();
         let Some(generation) = self.lineups.settle(name) else { return false };
-        let Some(path) = self.lineups.serving(name).map(|serving| serving.chosen.path.clone()) else { return false };
+        let Some(path) = self.lineups.serving(name).map(|serving| serving.chosen.path.clone())
+        else {
+            return false;
+        };
         tracing::info!(backend = name, %generation, path = %path.display(), "backend serves from another file");
-        self.tell(LoadReport::Loaded { name: name.to_owned(), generation, path, took: begun.elapsed() });
+        self.tell(LoadReport::Loaded {
+            name: name.to_owned(),
+            generation,
+            path,
+            took: begun.elapsed(),
+        });
         self.keep(name).await;
         true
     }
 
-    /// Keeps what serves under a name, where that is wanted. It is read again, and kept only if it is still what serves.
+    /// Keeps what serves under a name, where that is wanted. It is read again, and kept only if it
+    /// is still what serves.
     async fn keep(&self, name: &str) {
-        let (Some(components), true, Some(serving)) = (self.components.clone(), self.keeping, self.lineups.serving(name)) else { return };
-        let (path, digest) = (serving.chosen.path.clone(), serving.backend.generation().digest.clone());
+        let (Some(components), true, Some(serving)) =
+            (self.components.clone(), self.keeping, self.lineups.serving(name))
+        else {
+            return;
+        };
+        let (path, digest) =
+            (serving.chosen.path.clone(), serving.backend.generation().digest.clone());
         let read = source::read(path.clone(), self.engine.limits().component).await;
         let bytes = read.ok().filter(|source| source.digest == digest).map(|source| source.bytes);
         let Some(bytes) = bytes else {
@@ -370,7 +412,10 @@ impl Loader {
 impl LoadReport {
     fn name(&self) -> &str {
         match self {
-            Self::Loaded { name, .. } | Self::Unchanged { name, .. } | Self::Vanished { name, .. } | Self::StandsBy { name, .. } => name,
+            Self::Loaded { name, .. }
+            | Self::Unchanged { name, .. }
+            | Self::Vanished { name, .. }
+            | Self::StandsBy { name, .. } => name,
             Self::Refused { .. } => "",
         }
     }
@@ -379,6 +424,7 @@ impl LoadReport {
 /// Returns the components of a directory; None: it cannot be read.
 fn list(directory: &Path) -> Option<BTreeMap<PathBuf, Stamp>> {
     let entries = std::fs::read_dir(directory).ok()?;
-    let paths = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| is_component(path));
+    let paths =
+        entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| is_component(path));
     Some(paths.filter_map(|path| Stamp::of(&path).map(|stamp| (path, stamp))).collect())
 }

@@ -40,8 +40,14 @@ pub(super) enum Printed {
 
 impl GuestLog {
     pub(super) fn new(backend: Arc<str>, generation: Arc<str>) -> Self {
-        let lines =
-            Lines { backend, generation, stdout: Vec::new(), stderr: Vec::new(), left: LOG_MAX, last: VecDeque::with_capacity(LAST_WORDS) };
+        let lines = Lines {
+            backend,
+            generation,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            left: LOG_MAX,
+            last: VecDeque::with_capacity(LAST_WORDS),
+        };
         Self(Arc::new(Mutex::new(lines)))
     }
 
@@ -50,7 +56,8 @@ impl GuestLog {
         LogStream { log: self.clone(), printed }
     }
 
-    /// Returns the end of stderr as one line, empty when there was none. It is often the only text of a crash.
+    /// Returns the end of stderr as one line, empty when there was none. It is often the only text
+    /// of a crash.
     pub(super) fn last_words(&self) -> String {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.end();
@@ -67,7 +74,8 @@ impl Lines {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             let mut rest = line;
             while !rest.is_empty() {
-                let buffer = if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
+                let buffer =
+                    if printed == Printed::Stdout { &mut self.stdout } else { &mut self.stderr };
                 let (piece, after) = rest.split_at(rest.len().min(LINE_MAX - buffer.len()));
                 buffer.extend_from_slice(piece);
                 if buffer.len() == LINE_MAX || (after.is_empty() && line.ends_with(b"\n")) {
@@ -128,7 +136,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// One of the two streams. Never full and never an error: wasmtime's own in-memory pipe traps when full.
+/// One of the two streams. Never full and never an error: wasmtime's own in-memory pipe traps when
+/// full.
 #[derive(Clone, Debug)]
 pub(super) struct LogStream {
     log: GuestLog,
@@ -173,7 +182,11 @@ impl OutputStream for LogStream {
 }
 
 impl tokio::io::AsyncWrite for LogStream {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.log.write(self.printed, bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -225,6 +238,9 @@ mod tests {
 
     #[test]
     fn what_could_forge_a_line_or_a_colour_is_escaped() {
-        assert_eq!(escaped("a\x1b[31m\rb\u{202e}c\td\u{7f}"), "a\\u{1b}[31m\\u{d}b\\u{202e}c\td\\u{7f}");
+        assert_eq!(
+            escaped("a\x1b[31m\rb\u{202e}c\td\u{7f}"),
+            "a\\u{1b}[31m\\u{d}b\\u{202e}c\td\\u{7f}"
+        );
     }
 }

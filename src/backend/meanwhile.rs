@@ -1,4 +1,5 @@
-//! What serves while a backend's only file waits for the operator's word: what was accepted, and served, before.
+//! What serves while a backend's only file waits for the operator's word: what was accepted, and
+//! served, before.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use super::wants::Wants;
 use crate::plain::with_causes;
 
 impl Loader {
-    /// Has the newest kept component that is within what is accepted serve in the place of each of these files whose backend
-    /// nothing serves. It is judged and admitted like any other; the file stays as it is.
+    /// Has the newest kept component that is within what is accepted serve in the place of each of
+    /// these files whose backend nothing serves. It is judged and admitted like any other; the file
+    /// stays as it is.
     pub(super) async fn serve_meanwhile(&mut self, waiting: Vec<(PathBuf, Arc<Wants>)>) {
         let Some(components) = self.components.clone() else { return };
         for (path, wants) in waiting {
@@ -21,7 +23,9 @@ impl Loader {
                 continue;
             }
             let (store, backend) = (components.clone(), name.clone());
-            let kept = tokio::task::spawn_blocking(move || store.before(&backend, None)).await.unwrap_or_default();
+            let kept = tokio::task::spawn_blocking(move || store.before(&backend, None))
+                .await
+                .unwrap_or_default();
             for served in kept {
                 match self.readmit(&path, &name, &served).await {
                     Ok(candidate) => {
@@ -29,7 +33,12 @@ impl Loader {
                         self.lineups.insert(candidate);
                         if let Some(generation) = self.lineups.settle(&name) {
                             tracing::warn!(backend = %name, %generation, version, path = %path.display(), "its file waits to be accepted; what served before serves meanwhile; hint: `aetheel backend approve {name}`");
-                            self.tell(LoadReport::Loaded { name, generation, path, took: begun.elapsed() });
+                            self.tell(LoadReport::Loaded {
+                                name,
+                                generation,
+                                path,
+                                took: begun.elapsed(),
+                            });
                         }
                         break;
                     }

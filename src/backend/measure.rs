@@ -1,4 +1,5 @@
-//! How much of their limits guests use, for those who ask about a component rather than serve with it.
+//! How much of their limits guests use, for those who ask about a component rather than serve with
+//! it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +24,10 @@ impl Gauge {
     /// A call that began then has ended, and left the guest with so many bytes.
     pub(super) fn called(&self, began: Instant, memory: usize) {
         self.memory.fetch_max(memory, Ordering::Relaxed);
-        self.nanoseconds.fetch_max(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.nanoseconds.fetch_max(
+            u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 
     pub(super) fn read(&self) -> Used {

@@ -1,11 +1,12 @@
-//! Backends as WASM components: the sandbox they run in, their admission, and their replacement while the gateway runs.
+//! Backends as WASM components: the sandbox they run in, their admission, and their replacement
+//! while the gateway runs.
 //!
-//! Owns everything that touches `wasmtime`: compiling, limits, what a guest may import, the words crossing the border,
-//! and which generation of a backend is current. It never starts a process, opens a connection or believes a guest:
-//! what a guest asks for is judged in [`crate::turn`].
+//! Owns everything that touches `wasmtime`: compiling, limits, what a guest may import, the words
+//! crossing the border, and which generation of a backend is current. It never starts a process,
+//! opens a connection or believes a guest: what a guest asks for is judged in [`crate::turn`].
 //!
-//! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and `tests/reload` (files replaced in
-//! every way).
+//! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
+//! `tests/reload` (files replaced in every way).
 
 mod admission;
 mod arrival;

@@ -1,4 +1,5 @@
-//! A component on its way into the backends folder: examined as loading does, then put in its place at one stroke.
+//! A component on its way into the backends folder: examined as loading does, then put in its place
+//! at one stroke.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,25 +27,42 @@ pub struct Parcel {
 }
 
 impl Engine {
-    /// Reads, judges and admits a file. With `pin` the operator vouches for it: it need not be pinned yet.
+    /// Reads, judges and admits a file. With `pin` the operator vouches for it: it need not be
+    /// pinned yet.
     ///
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
-    pub async fn unpack(&self, path: &Path, gate: &Gate, pin: bool) -> Result<Parcel, AdmissionError> {
+    pub async fn unpack(
+        &self,
+        path: &Path,
+        gate: &Gate,
+        pin: bool,
+    ) -> Result<Parcel, AdmissionError> {
         let source = source::read(path.to_owned(), self.limits().component).await?;
         let beside = signature_of(path);
-        let signature = tokio::task::spawn_blocking(move || read_signature(&beside)).await.unwrap_or_default();
+        let signature =
+            tokio::task::spawn_blocking(move || read_signature(&beside)).await.unwrap_or_default();
         let vouched = pin && gate.level() == Trust::Pinned;
         let standing = match vouched {
             true => Standing::Pinned,
-            false => gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await?,
+            false => {
+                gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await?
+            }
         };
-        let Admitted { descriptor, blueprint, contract, imports } = self.admit(source.bytes.clone(), path).await?;
+        let Admitted { descriptor, blueprint, contract, imports } =
+            self.admit(source.bytes.clone(), path).await?;
         if !vouched {
             gate.judge_name(&source.digest, &descriptor.name).await?;
         }
-        let backend = ComponentBackend::on_trial(descriptor.clone(), source.digest.clone(), blueprint);
-        let inspection = Inspection { descriptor, contract, imports, size: source.bytes.len() as u64, digest: source.digest };
+        let backend =
+            ComponentBackend::on_trial(descriptor.clone(), source.digest.clone(), blueprint);
+        let inspection = Inspection {
+            descriptor,
+            contract,
+            imports,
+            size: source.bytes.len() as u64,
+            digest: source.digest,
+        };
         Ok(Parcel { inspection, standing, backend, bytes: source.bytes, signature })
     }
 }
@@ -53,7 +71,11 @@ impl Parcel {
     /// What it would be in the store of components that served.
     #[must_use]
     pub fn served(&self) -> Served {
-        Served { digest: self.inspection.digest.clone(), bytes: self.bytes.clone(), signature: self.signature.clone() }
+        Served {
+            digest: self.inspection.digest.clone(),
+            bytes: self.bytes.clone(),
+            signature: self.signature.clone(),
+        }
     }
 
     /// Tries it with the recordings that lie beside its place: loading it there will.
@@ -63,7 +85,10 @@ impl Parcel {
     pub async fn try_in_place(&self, target: &Path) -> Result<(), AdmissionError> {
         let folder = kit::selftest::folder_of(target);
         let cases = tokio::task::spawn_blocking(move || kit::selftest::read(&folder));
-        let cases = cases.await.map_err(|error| AdmissionError::Read(io::Error::other(error)))?.map_err(AdmissionError::Case)?;
+        let cases = cases
+            .await
+            .map_err(|error| AdmissionError::Read(io::Error::other(error)))?
+            .map_err(AdmissionError::Case)?;
         kit::selftest::run(&self.backend, &cases).await.map_err(AdmissionError::Case)
     }
 
@@ -75,8 +100,11 @@ impl Parcel {
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        let (target, bytes, signature): (PathBuf, _, _) = (target.to_owned(), self.bytes.clone(), self.signature.clone());
-        let ready = tokio::task::spawn_blocking(move || place::prepare(&target, &bytes, signature.as_deref()));
+        let (target, bytes, signature): (PathBuf, _, _) =
+            (target.to_owned(), self.bytes.clone(), self.signature.clone());
+        let ready = tokio::task::spawn_blocking(move || {
+            place::prepare(&target, &bytes, signature.as_deref())
+        });
         Ok(Placing(ready.await.map_err(io::Error::other)??))
     }
 }
@@ -90,6 +118,8 @@ impl Placing {
     /// # Errors
     /// What the system said; the old component is still there then.
     pub async fn finish(self, aside: Option<PathBuf>) -> io::Result<()> {
-        tokio::task::spawn_blocking(move || self.0.place(aside.as_deref())).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(move || self.0.place(aside.as_deref()))
+            .await
+            .map_err(io::Error::other)?
     }
 }

@@ -23,19 +23,26 @@ pub(super) struct Ready {
 pub(super) fn prepare(target: &Path, bytes: &[u8], signature: Option<&[u8]>) -> io::Result<Ready> {
     let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
     // As the one before, or readable for everybody: a component holds no secret.
-    let permissions = fs::metadata(target).map_or_else(|_| Permissions::from_mode(0o644), |metadata| metadata.permissions());
+    let permissions = fs::metadata(target)
+        .map_or_else(|_| Permissions::from_mode(0o644), |metadata| metadata.permissions());
     let write = |content: &[u8]| -> io::Result<TempPath> {
-        let mut file: NamedTempFile = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        let mut file: NamedTempFile =
+            tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
         file.write_all(content)?;
         file.as_file().set_permissions(permissions.clone())?;
         file.as_file().sync_all()?;
         Ok(file.into_temp_path())
     };
-    Ok(Ready { target: target.to_owned(), component: write(bytes)?, signature: signature.map(write).transpose()? })
+    Ok(Ready {
+        target: target.to_owned(),
+        component: write(bytes)?,
+        signature: signature.map(write).transpose()?,
+    })
 }
 
 impl Ready {
-    /// Puts it in its place, its signature first. With a name to put it aside under, the file it replaces is kept so.
+    /// Puts it in its place, its signature first. With a name to put it aside under, the file it
+    /// replaces is kept so.
     ///
     /// # Errors
     /// What the system said; the old component is still in its place.
@@ -53,7 +60,8 @@ impl Ready {
             },
         }
         self.component.persist(&self.target).map_err(|error| error.error)?;
-        // The change is done; a file system that cannot promise that it lasts is no reason to say otherwise.
+        // The change is done; a file system that cannot promise that it lasts is no reason to say
+        // otherwise.
         if let Some(folder) = self.target.parent() {
             let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
         }
@@ -61,7 +69,8 @@ impl Ready {
     }
 }
 
-/// Gives a file a second name; a copy where the file system has no links. The first name is never without its file.
+/// Gives a file a second name; a copy where the file system has no links. The first name is never
+/// without its file.
 fn keep(path: &Path, aside: &Path) -> io::Result<()> {
     match fs::remove_file(aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

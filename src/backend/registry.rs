@@ -25,7 +25,8 @@ use crate::workspace::Components;
 pub struct RegistryOptions {
     /// The folder of `*.wasm` files. It may be missing and appear later.
     pub directory: PathBuf,
-    /// How long a file must not change before it is loaded; a quarter of it when its writer closed or renamed it.
+    /// How long a file must not change before it is loaded; a quarter of it when its writer closed
+    /// or renamed it.
     pub quiet: Duration,
     /// How often everything is looked at, whatever the watch says.
     pub rescan: Duration,
@@ -104,7 +105,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Loads all components of the folder, one after the other by name, and from then on follows its changes.
+    /// Loads all components of the folder, one after the other by name, and from then on follows
+    /// its changes.
     ///
     /// Returns what became of each file. A missing folder is no error: it is logged and waited for.
     pub async fn start(engine: Engine, options: RegistryOptions) -> (Self, Vec<LoadReport>) {
@@ -146,9 +148,14 @@ impl Registry {
         self.ask(Request::Keep);
     }
 
-    /// Says which version a backend's agent has now. Returns, once it serves, whether that made another component serve.
+    /// Says which version a backend's agent has now. Returns, once it serves, whether that made
+    /// another component serve.
     pub async fn agent_is(&self, name: &str, version: &str) -> bool {
-        let before = self.agents.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), version.to_owned());
+        let before = self
+            .agents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), version.to_owned());
         let a_choice = self.chosen(name).is_some_and(|chosen| !chosen.others.is_empty());
         if !a_choice || before.as_deref() == Some(version) {
             return false;
@@ -164,8 +171,8 @@ impl Registry {
         self.current.load().get(name).map(|serving| serving.chosen.clone())
     }
 
-    /// Has the component serve again that served before the generation with this digest, or without one what served last,
-    /// and returns what then serves.
+    /// Has the component serve again that served before the generation with this digest, or without
+    /// one what served last, and returns what then serves.
     ///
     /// # Errors
     /// Why it stays as it is, and what to do.
@@ -209,7 +216,9 @@ impl Drop for Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.current.load().values().map(|serving| &serving.backend)).finish()
+        f.debug_list()
+            .entries(self.current.load().values().map(|serving| &serving.backend))
+            .finish()
     }
 }
 

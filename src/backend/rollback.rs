@@ -1,8 +1,9 @@
 //! Putting back the component that served before.
 //!
-//! The loader does it, so that nothing is loaded meanwhile. What comes back is judged and admitted like any other
-//! component before a file is touched; what it replaces stays in the folder under another name, and is forgotten by the
-//! store, so that rolling back twice goes back twice. Pinned by `tests/backend/rollback.rs`.
+//! The loader does it, so that nothing is loaded meanwhile. What comes back is judged and admitted
+//! like any other component before a file is touched; what it replaces stays in the folder under
+//! another name, and is forgotten by the store, so that rolling back twice goes back twice. Pinned
+//! by `tests/backend/rollback.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +20,16 @@ use crate::workspace::{Components, Served};
 use tokio::time::Instant;
 
 impl Loader {
-    /// Has the component serve again that served before the generation with this digest; without one, of a backend that
-    /// does not serve, what served last.
+    /// Has the component serve again that served before the generation with this digest; without
+    /// one, of a backend that does not serve, what served last.
     ///
     /// # Errors
     /// Why it stays as it is, and what to do.
-    pub(super) async fn roll_back(&mut self, name: &str, from: Option<String>) -> Result<Generation, String> {
+    pub(super) async fn roll_back(
+        &mut self,
+        name: &str,
+        from: Option<String>,
+    ) -> Result<Generation, String> {
         let begun = Instant::now();
         let serving = self.lineups.serving(name);
         let serves = serving.as_ref().map(|serving| serving.backend.generation().clone());
@@ -33,7 +38,10 @@ impl Loader {
             return Err(format!("{now} serves `{name}` by now; nothing was changed"));
         }
         let from = serves.map(|serves| serves.digest);
-        let target = serving.map_or_else(|| self.directory.join(format!("{name}.wasm")), |serving| serving.chosen.path.clone());
+        let target = serving.map_or_else(
+            || self.directory.join(format!("{name}.wasm")),
+            |serving| serving.chosen.path.clone(),
+        );
         let replaced = self.replaced(&target, from.as_deref()).await?;
         let Some(components) = self.components.clone() else {
             return Err(format!("no component that served `{name}` before is kept"));
@@ -42,67 +50,127 @@ impl Loader {
         let digest = earlier.digest.clone();
         let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
             let short = short(&digest);
-            format!("the component before ({short}) may not serve: it {}; hint: {}", with_causes(&error), error.hint())
+            format!(
+                "the component before ({short}) may not serve: it {}; hint: {}",
+                with_causes(&error),
+                error.hint()
+            )
         })?;
         let (winner, why) = self.lineups.would_serve(&candidate);
         if winner.digest != candidate.digest {
             let (version, path) = (&candidate.descriptor.version, winner.path.display());
             let why = why.unwrap_or_default();
-            return Err(format!("the component before (version {version}) would not serve, but {path}: {why}; move that file away first"));
+            return Err(format!(
+                "the component before (version {version}) would not serve, but {path}: {why}; move that file away first"
+            ));
         }
         let aside = replaced.as_ref().map(|digest| aside(&target, digest));
         let (to, kept_as) = (target.clone(), aside.clone());
         let placed = tokio::task::spawn_blocking(move || {
-            place::prepare(&to, &earlier.bytes, earlier.signature.as_deref())?.place(kept_as.as_deref())
+            place::prepare(&to, &earlier.bytes, earlier.signature.as_deref())?
+                .place(kept_as.as_deref())
         });
         match placed.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(format!("cannot write {}: {error}; check the permissions of BACKENDS_DIR", target.display())),
+            Ok(Err(error)) => {
+                return Err(format!(
+                    "cannot write {}: {error}; check the permissions of BACKENDS_DIR",
+                    target.display()
+                ));
+            }
             Err(_) => return Err("the gateway is going away".to_owned()),
         }
         self.lineups.insert(candidate);
         // Its stamp is looked at with the next look at everything.
-        let seen =
-            Seen { stamp: None, signature: self.gate.stamp(&target), digest: Some(digest), name: Some(name.to_owned()), wanting: None };
+        let seen = Seen {
+            stamp: None,
+            signature: self.gate.stamp(&target),
+            digest: Some(digest),
+            name: Some(name.to_owned()),
+            wanting: None,
+        };
         self.files.insert(target.clone(), seen);
-        let Some(generation) = self.lineups.settle(name) else { return Err(format!("`{name}` has served that already")) };
+        let Some(generation) = self.lineups.settle(name) else {
+            return Err(format!("`{name}` has served that already"));
+        };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
         tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the component before");
-        self.tell(LoadReport::Loaded { name: name.to_owned(), generation: generation.clone(), path: target, took: begun.elapsed() });
+        self.tell(LoadReport::Loaded {
+            name: name.to_owned(),
+            generation: generation.clone(),
+            path: target,
+            took: begun.elapsed(),
+        });
         let (backend, gone) = (name.to_owned(), from);
-        let forgotten = tokio::task::spawn_blocking(move || gone.map_or(Ok(()), |gone| components.forget(&backend, &gone)));
+        let forgotten = tokio::task::spawn_blocking(move || {
+            gone.map_or(Ok(()), |gone| components.forget(&backend, &gone))
+        });
         if let Ok(Err(error)) = forgotten.await {
-            tracing::warn!(backend = name, "{}; a next rollback may bring it back", with_causes(&error));
+            tracing::warn!(
+                backend = name,
+                "{}; a next rollback may bring it back",
+                with_causes(&error)
+            );
         }
         Ok(generation)
     }
 
-    /// The digest of what is to be replaced; none: there is no file. It must be what serves, or be refused.
-    async fn replaced(&self, target: &Path, serves: Option<&str>) -> Result<Option<String>, String> {
+    /// The digest of what is to be replaced; none: there is no file. It must be what serves, or be
+    /// refused.
+    async fn replaced(
+        &self,
+        target: &Path,
+        serves: Option<&str>,
+    ) -> Result<Option<String>, String> {
         let shown = target.display();
         match source::read(target.to_owned(), self.engine.limits().component).await {
-            Ok(source) if serves.is_none_or(|serves| serves == source.digest) => Ok(Some(source.digest)),
-            Ok(_) => Err(format!("{shown} holds another component by now, which does not serve; move it away, or put in a sound one")),
-            Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Ok(source) if serves.is_none_or(|serves| serves == source.digest) => {
+                Ok(Some(source.digest))
+            }
+            Ok(_) => Err(format!(
+                "{shown} holds another component by now, which does not serve; move it away, or put in a sound one"
+            )),
+            Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(None)
+            }
             Err(error) => Err(format!("{shown} {}; {}", with_causes(&error), error.hint())),
         }
     }
 
     /// What served before, and is in no other file of the folder: that would serve by itself.
-    async fn earlier(&self, components: &Components, name: &str, from: Option<String>) -> Result<Served, String> {
+    async fn earlier(
+        &self,
+        components: &Components,
+        name: &str,
+        from: Option<String>,
+    ) -> Result<Served, String> {
         let (store, backend, before) = (components.clone(), name.to_owned(), from.clone());
-        let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref())).await.unwrap_or_default();
-        let beside: Vec<&str> = self.lineups.of(name).map(|candidate| candidate.digest.as_str()).collect();
+        let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref()))
+            .await
+            .unwrap_or_default();
+        let beside: Vec<&str> =
+            self.lineups.of(name).map(|candidate| candidate.digest.as_str()).collect();
         kept.into_iter()
             .find(|served| !beside.contains(&served.digest.as_str()))
             .ok_or_else(|| format!("`{name}` has no component before this one that was kept; put another file in its place"))
     }
 
     /// Judges and admits a component that was kept, for the place of a file.
-    pub(super) async fn readmit(&self, target: &Path, name: &str, served: &Served) -> Result<Candidate, AdmissionError> {
-        let standing = self.gate.judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref()).await?;
+    pub(super) async fn readmit(
+        &self,
+        target: &Path,
+        name: &str,
+        served: &Served,
+    ) -> Result<Candidate, AdmissionError> {
+        let standing = self
+            .gate
+            .judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref())
+            .await?;
         let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.modified());
-        let candidate = self.engine.candidate(target, served.bytes.clone(), served.digest.clone(), written, standing).await?;
+        let candidate = self
+            .engine
+            .candidate(target, served.bytes.clone(), served.digest.clone(), written, standing)
+            .await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         if candidate.descriptor.name != name {
             return Err(AdmissionError::SelfTest("it is another backend"));

@@ -1,7 +1,8 @@
 //! What a guest has of the world: nothing that differs between two machines, and bounded memory.
 //!
-//! Language runtimes import WASI whether they use it or not, so it is there, but empty: no arguments, no environment,
-//! no files, no sockets; clocks that stand still, and random numbers that are always the same.
+//! Language runtimes import WASI whether they use it or not, so it is there, but empty: no
+//! arguments, no environment, no files, no sockets; clocks that stand still, and random numbers
+//! that are always the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,9 @@ use wasmtime_wasi::cli::{WasiCli, WasiCliView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, random};
 use wasmtime_wasi::random::WasiRandom;
-use wasmtime_wasi::{Deterministic, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{
+    Deterministic, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView,
+};
 
 use super::log::{GuestLog, Printed};
 
@@ -28,7 +31,8 @@ const HANDLES: usize = 1024;
 /// Bytes of "random" a guest may ask for at once.
 const RANDOM_MAX: u64 = 64 << 10;
 
-/// The WASI packages a component may import; sockets are there to link and trap when used (Python imports them always).
+/// The WASI packages a component may import; sockets are there to link and trap when used (Python
+/// imports them always).
 pub(super) const WASI: &[&str] = &["cli", "io", "clocks", "random", "filesystem", "sockets"];
 
 /// A guest wanted more than it may have.
@@ -58,7 +62,12 @@ impl WasiView for State {
 }
 
 /// Makes the store of one guest. Its code gives the worker back at every epoch tick.
-pub(super) fn store(engine: &Engine, memory: usize, backend: Arc<str>, generation: Arc<str>) -> Store<State> {
+pub(super) fn store(
+    engine: &Engine,
+    memory: usize,
+    backend: Arc<str>,
+    generation: Arc<str>,
+) -> Store<State> {
     let log = GuestLog::new(backend, generation);
     let mut handles = ResourceTable::new();
     handles.set_max_capacity(HANDLES);
@@ -67,9 +76,12 @@ pub(super) fn store(engine: &Engine, memory: usize, backend: Arc<str>, generatio
     store.limiter(|state| &mut state.bounds);
     store.set_hostcall_fuel(HOSTCALL_FUEL);
     store.set_epoch_deadline(1);
-    // tokio's own yield lets the worker look after timers and sockets in between; wasmtime's wakes itself at once, and
-    // a worker with nothing else to do would come back here up to 61 ticks long.
-    store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))));
+    // tokio's own yield lets the worker look after timers and sockets in between; wasmtime's wakes
+    // itself at once, and a worker with nothing else to do would come back here up to 61 ticks
+    // long.
+    store.epoch_deadline_callback(|_| {
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+    });
     store
 }
 
@@ -109,15 +121,19 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)
 }
 
-/// Puts what a component imports and no guest may use into a linker: there to link, trapping when used. That is sockets, and all of
-/// WASI 0.3, which toolchains begin to import beside what they use.
+/// Puts what a component imports and no guest may use into a linker: there to link, trapping when
+/// used. That is sockets, and all of WASI 0.3, which toolchains begin to import beside what they
+/// use.
 ///
-/// Wasmtime's own stubs for everything unknown are made for the version a component names, and hide what is there for a
-/// compatible one: all of WASI, for a component that imports 0.2.9 of it.
+/// Wasmtime's own stubs for everything unknown are made for the version a component names, and hide
+/// what is there for a compatible one: all of WASI, for a component that imports 0.2.9 of it.
 ///
 /// # Errors
 /// Only when something of that name is there already.
-pub(super) fn stub_unused(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<()> {
+pub(super) fn stub_unused(
+    linker: &mut Linker<State>,
+    component: &Component,
+) -> wasmtime::Result<()> {
     let engine = component.engine().clone();
     for (name, import) in component.component_type().imports(&engine) {
         let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
@@ -129,11 +145,17 @@ pub(super) fn stub_unused(linker: &mut Linker<State>, component: &Component) -> 
             match export.ty {
                 ComponentItem::ComponentFunc(_) => {
                     let function = format!("{name}#{item}");
-                    instance.func_new(item, move |_, _, _, _| Err(wasmtime::Error::msg(format!("unknown import: `{function}`"))))?;
+                    instance.func_new(item, move |_, _, _, _| {
+                        Err(wasmtime::Error::msg(format!("unknown import: `{function}`")))
+                    })?;
                 }
                 // Those of wasi:io are what they are there.
-                ComponentItem::Resource(_) if !is_newer(name) && matches!(item, "pollable" | "input-stream" | "output-stream") => {}
-                ComponentItem::Resource(_) => instance.resource(item, ResourceType::host::<Socket>(), |_, _| Ok(()))?,
+                ComponentItem::Resource(_)
+                    if !is_newer(name)
+                        && matches!(item, "pollable" | "input-stream" | "output-stream") => {}
+                ComponentItem::Resource(_) => {
+                    instance.resource(item, ResourceType::host::<Socket>(), |_, _| Ok(()))?
+                }
                 _ => {}
             }
         }
@@ -143,13 +165,15 @@ pub(super) fn stub_unused(linker: &mut Linker<State>, component: &Component) -> 
 
 /// Whether an import is of WASI 0.3.
 pub(super) fn is_newer(import: &str) -> bool {
-    import.starts_with("wasi:") && import.split_once('@').is_some_and(|(_, version)| version.starts_with("0.3."))
+    import.starts_with("wasi:")
+        && import.split_once('@').is_some_and(|(_, version)| version.starts_with("0.3."))
 }
 
 /// What no guest ever holds.
 struct Socket;
 
-/// The clock every guest sees: it stands still, at the beginning of the year 2000. Times come with the inputs.
+/// The clock every guest sees: it stands still, at the beginning of the year 2000. Times come with
+/// the inputs.
 struct Stopped;
 
 impl HostWallClock for Stopped {
@@ -172,12 +196,15 @@ impl HostMonotonicClock for Stopped {
     }
 }
 
-/// Bytes that look random and are the same in every guest. Their number is odd, so that reads of any size differ.
+/// Bytes that look random and are the same in every guest. Their number is odd, so that reads of
+/// any size differ.
 fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..251)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             state.to_be_bytes()[0]
         })
         .collect()
@@ -198,21 +225,33 @@ struct Bounds {
 }
 
 impl ResourceLimiter for Bounds {
-    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false); // the guest's own limit: an ordinary failure to it
         }
         let more = desired.saturating_sub(current);
-        // An error rather than a failed `memory.grow`: what a guest makes of that is anything from an abort to a loop.
+        // An error rather than a failed `memory.grow`: what a guest makes of that is anything from
+        // an abort to a loop.
         self.memory_left = self.memory_left.checked_sub(more).ok_or(Bound::Memory(self.memory))?;
         Ok(true)
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        self.table_left = self.table_left.checked_sub(desired.saturating_sub(current)).ok_or(Bound::Table)?;
+        self.table_left =
+            self.table_left.checked_sub(desired.saturating_sub(current)).ok_or(Bound::Table)?;
         Ok(true)
     }
 

@@ -32,7 +32,9 @@ pub(super) fn rested(stamp: &Stamp) -> bool {
 /// # Errors
 /// [`AdmissionError`] when it is missing, no file, too large or was written to meanwhile.
 pub(super) async fn read(path: PathBuf, limit: u64) -> Result<Source, AdmissionError> {
-    tokio::task::spawn_blocking(move || read_now(&path, limit)).await.map_err(|error| AdmissionError::Read(io::Error::other(error)))?
+    tokio::task::spawn_blocking(move || read_now(&path, limit))
+        .await
+        .map_err(|error| AdmissionError::Read(io::Error::other(error)))?
 }
 
 /// [`read`], where it is called.
@@ -49,7 +51,8 @@ pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError
     let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or_default());
     file.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(AdmissionError::Read)?;
     let after = Stamp::from(&file.metadata().map_err(AdmissionError::Read)?);
-    // The number of links is part of `changed`: a rename over this very file counts as a change too, and is one.
+    // The number of links is part of `changed`: a rename over this very file counts as a change
+    // too, and is one.
     if after != Stamp::from(&before) || bytes.len() as u64 != after.size() {
         return Err(AdmissionError::Changing);
     }

@@ -1,5 +1,5 @@
-//! Components that are tried rather than served: no breaker, nothing in the log, their use of limits measured; and the
-//! recordings a component brings along to be tried with.
+//! Components that are tried rather than served: no breaker, nothing in the log, their use of
+//! limits measured; and the recordings a component brings along to be tried with.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
-    pub async fn open(&self, path: &Path) -> Result<(Inspection, ComponentBackend), AdmissionError> {
+    pub async fn open(
+        &self,
+        path: &Path,
+    ) -> Result<(Inspection, ComponentBackend), AdmissionError> {
         let source = source::read(path.to_owned(), self.limits().component).await?;
         let size = source.bytes.len() as u64;
         let admitted = self.admit(source.bytes, path).await?;
@@ -28,11 +31,15 @@ impl Engine {
             size,
             digest: source.digest.clone(),
         };
-        Ok((inspection, ComponentBackend::on_trial(admitted.descriptor, source.digest, admitted.blueprint)))
+        Ok((
+            inspection,
+            ComponentBackend::on_trial(admitted.descriptor, source.digest, admitted.blueprint),
+        ))
     }
 }
 
-/// Replays the recordings beside a component (`X.cases` beside `X.wasm`) and gives back what was lent.
+/// Replays the recordings beside a component (`X.cases` beside `X.wasm`) and gives back what was
+/// lent.
 ///
 /// # Errors
 /// [`AdmissionError::Case`] names the file, the line and the reason.
@@ -43,7 +50,10 @@ pub(super) async fn own_recordings(
 ) -> Result<(Descriptor, Arc<Blueprint>), AdmissionError> {
     let folder = kit::selftest::folder_of(path);
     let cases = tokio::task::spawn_blocking(move || kit::selftest::read(&folder));
-    let cases = cases.await.map_err(|error| AdmissionError::Read(std::io::Error::other(error)))?.map_err(AdmissionError::Case)?;
+    let cases = cases
+        .await
+        .map_err(|error| AdmissionError::Read(std::io::Error::other(error)))?
+        .map_err(AdmissionError::Case)?;
     if cases.is_empty() {
         return Ok((descriptor, blueprint));
     }

@@ -1,8 +1,8 @@
-//! Whether a component may serve here: its SHA-256 is pinned, or somebody the operator named signed it; and what it may do
-//! was accepted.
+//! Whether a component may serve here: its SHA-256 is pinned, or somebody the operator named signed
+//! it; and what it may do was accepted.
 //!
-//! Judged are the bytes that are compiled afterwards, never a file that could be another one by then. Pinned by
-//! `tests/backend/trust.rs`.
+//! Judged are the bytes that are compiled afterwards, never a file that could be another one by
+//! then. Pinned by `tests/backend/trust.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +14,10 @@ use minisign_verify::{PublicKey, Signature};
 
 use super::admission::AdmissionError;
 use super::source::Source;
-use crate::disk::Stamp;
 use super::wants::Wants;
 use crate::agent::Descriptor;
 use crate::config::{Config, Trust};
+use crate::disk::Stamp;
 use crate::plain::clean_text;
 use crate::workspace::{BackendFile, BackendNotes};
 
@@ -82,9 +82,15 @@ impl Distrust {
             Self::NotPinned(_) => {
                 "trust it with `aetheel backend install FILE --pin`, or add `- sha256: …` to its section of backends.md; it is then loaded"
             }
-            Self::PinnedAs { .. } => "add its SHA-256 to the section of that name in backends.md, if it is the one you mean",
-            Self::NotSigned(_) | Self::NoSignature(_) => "put the signature beside it; it is then loaded",
-            Self::NotOurs => "get the component and its signature again, or add the signer's public key",
+            Self::PinnedAs { .. } => {
+                "add its SHA-256 to the section of that name in backends.md, if it is the one you mean"
+            }
+            Self::NotSigned(_) | Self::NoSignature(_) => {
+                "put the signature beside it; it is then loaded"
+            }
+            Self::NotOurs => {
+                "get the component and its signature again, or add the signer's public key"
+            }
         }
     }
 }
@@ -122,10 +128,16 @@ impl Gate {
     }
 
     /// Judges what was read from a file, with the signature beside it.
-    pub(super) async fn judge(&self, path: &Path, source: &Source) -> Result<Standing, AdmissionError> {
+    pub(super) async fn judge(
+        &self,
+        path: &Path,
+        source: &Source,
+    ) -> Result<Standing, AdmissionError> {
         let (gate, beside) = (self.clone(), signature_of(path));
         let signature = match self.level {
-            Trust::Signed => tokio::task::spawn_blocking(move || read_signature(&beside)).await.unwrap_or_default(),
+            Trust::Signed => tokio::task::spawn_blocking(move || read_signature(&beside))
+                .await
+                .unwrap_or_default(),
             Trust::Any | Trust::Pinned => None,
         };
         gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await
@@ -146,20 +158,35 @@ impl Gate {
             Trust::Pinned => distrust(Distrust::NotPinned(digest.to_owned())),
             Trust::Signed => {
                 let beside = signature_of(path);
-                let Some(signature) = signature else { return distrust(Distrust::NotSigned(beside)) };
+                let Some(signature) = signature else {
+                    return distrust(Distrust::NotSigned(beside));
+                };
                 let text = std::str::from_utf8(signature).unwrap_or_default();
-                let Ok(signature) = Signature::decode(text) else { return distrust(Distrust::NoSignature(beside)) };
+                let Ok(signature) = Signature::decode(text) else {
+                    return distrust(Distrust::NoSignature(beside));
+                };
                 // Both ways of minisign to sign: of the file, and of its hash.
-                match self.signers.iter().position(|key| key.verify(bytes, &signature, true).is_ok()) {
-                    Some(at) => Ok(Standing::Signed { key: at + 1, comment: comment_of(&signature) }),
+                match self
+                    .signers
+                    .iter()
+                    .position(|key| key.verify(bytes, &signature, true).is_ok())
+                {
+                    Some(at) => {
+                        Ok(Standing::Signed { key: at + 1, comment: comment_of(&signature) })
+                    }
                     None => distrust(Distrust::NotOurs),
                 }
             }
         }
     }
 
-    /// Whether a component may be what it says of itself: pinned under this name, where pins count, and within what is accepted.
-    pub(super) async fn judge_descriptor(&self, digest: &str, descriptor: &Descriptor) -> Result<(), AdmissionError> {
+    /// Whether a component may be what it says of itself: pinned under this name, where pins count,
+    /// and within what is accepted.
+    pub(super) async fn judge_descriptor(
+        &self,
+        digest: &str,
+        descriptor: &Descriptor,
+    ) -> Result<(), AdmissionError> {
         self.judge_name(digest, &descriptor.name).await?;
         match self.wants(descriptor).await {
             Some(wants) => Err(AdmissionError::Unaccepted(Arc::new(wants))),

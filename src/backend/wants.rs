@@ -25,19 +25,22 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// What a component wants beyond what was accepted of its name, by the operator or because it is shipped; none: nothing.
+    /// What a component wants beyond what was accepted of its name, by the operator or because it
+    /// is shipped; none: nothing.
     #[must_use]
     pub fn of(descriptor: &Descriptor, accepted: Option<&Capabilities>) -> Option<Self> {
         let shipped = shipped(&descriptor.name);
         let unknown = shipped.is_none() && accepted.is_none();
-        let known: Capabilities = shipped.into_iter().flatten().chain(accepted.into_iter().flatten().cloned()).collect();
+        let known: Capabilities =
+            shipped.into_iter().flatten().chain(accepted.into_iter().flatten().cloned()).collect();
         let more = beyond(&known, &Capability::of(descriptor));
         (!more.is_empty()).then(|| Self { descriptor: descriptor.clone(), more, unknown })
     }
 }
 
 impl Wants {
-    /// Twenty hexadecimal digits that are the same for this name and these wishes, and for no others.
+    /// Twenty hexadecimal digits that are the same for this name and these wishes, and for no
+    /// others.
     #[must_use]
     pub fn id(&self) -> String {
         let mut hasher = Sha256::new();
@@ -48,12 +51,14 @@ impl Wants {
         hasher.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether its words here say all of it, with nothing in them that could hide or end a quotation: who agrees to them
-    /// knows what to.
+    /// Whether its words here say all of it, with nothing in them that could hide or end a
+    /// quotation: who agrees to them knows what to.
     #[must_use]
     pub fn is_told_whole(&self) -> bool {
         let sentences = say(&self.more);
-        let plain = |line: &String| line.bytes().all(|byte| (b' '..=b'~').contains(&byte) && !b"`|".contains(&byte));
+        let plain = |line: &String| {
+            line.bytes().all(|byte| (b' '..=b'~').contains(&byte) && !b"`|".contains(&byte))
+        };
         sentences.len() <= SHOWN
             && sentences.iter().all(|sentence| sentence.chars().count() <= SENTENCE)
             && lines(&self.more).iter().all(plain)
@@ -64,7 +69,10 @@ impl fmt::Display for Wants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.descriptor.name;
         // A component's words can be of any length; `approve` shows them whole.
-        let sentences: Vec<String> = say(&self.more).iter().map(|sentence| sentence.chars().take(SENTENCE).collect()).collect();
+        let sentences: Vec<String> = say(&self.more)
+            .iter()
+            .map(|sentence| sentence.chars().take(SENTENCE).collect())
+            .collect();
         match self.unknown {
             true => write!(f, "is of a backend that was never accepted, `{name}`: it wants to ")?,
             false => write!(f, "wants to do more than is accepted of `{name}`: ")?,

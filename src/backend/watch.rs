@@ -1,8 +1,8 @@
 //! Watching a folder for changed components.
 //!
-//! Always the directory, never files: a watch on a file dies with the first rename over it. Events are hints; what is
-//! true is on the disk, and the loader's rescan finds what no event told (a replaced directory, the target of a
-//! symbolic link, lost events).
+//! Always the directory, never files: a watch on a file dies with the first rename over it. Events
+//! are hints; what is true is on the disk, and the loader's rescan finds what no event told (a
+//! replaced directory, the target of a symbolic link, lost events).
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -39,9 +39,14 @@ impl Watch {
         (Self { directory, hints, watcher: None }, receiver)
     }
 
-    /// Makes sure that the directory now at the path is the one watched; true when that took a new watch.
+    /// Makes sure that the directory now at the path is the one watched; true when that took a new
+    /// watch.
     pub(super) fn renew(&mut self) -> bool {
-        let Some(now) = std::fs::metadata(&self.directory).ok().filter(std::fs::Metadata::is_dir).map(|m| (m.dev(), m.ino())) else {
+        let Some(now) = std::fs::metadata(&self.directory)
+            .ok()
+            .filter(std::fs::Metadata::is_dir)
+            .map(|m| (m.dev(), m.ino()))
+        else {
             self.watcher = None;
             return false;
         };
@@ -65,22 +70,24 @@ impl Watch {
     fn begin(&self) -> notify::Result<RecommendedWatcher> {
         let hints = self.hints.clone();
         let directory = self.directory.clone();
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| match event {
-            Ok(event) => {
-                for hint in hints_of(&event, &directory) {
-                    let _ = hints.send(hint); // nobody listens any more at shutdown
+        let mut watcher =
+            notify::recommended_watcher(move |event: notify::Result<Event>| match event {
+                Ok(event) => {
+                    for hint in hints_of(&event, &directory) {
+                        let _ = hints.send(hint); // nobody listens any more at shutdown
+                    }
                 }
-            }
-            Err(_) => {
-                let _ = hints.send(Hint::Everything);
-            }
-        })?;
+                Err(_) => {
+                    let _ = hints.send(Hint::Everything);
+                }
+            })?;
         watcher.watch(&self.directory, RecursiveMode::NonRecursive)?;
         Ok(watcher)
     }
 }
 
-/// Whether a name is that of a component: `*.wasm`, not hidden (writers use hidden names for unfinished files).
+/// Whether a name is that of a component: `*.wasm`, not hidden (writers use hidden names for
+/// unfinished files).
 pub(super) fn is_component(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
         && path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
@@ -88,7 +95,11 @@ pub(super) fn is_component(path: &Path) -> bool {
 
 /// The component that a changed file is, or belongs to as its signature.
 fn component_of(path: &Path) -> Option<PathBuf> {
-    let signed = path.file_name()?.to_str().and_then(|name| name.strip_suffix(".minisig")).map(|name| path.with_file_name(name));
+    let signed = path
+        .file_name()?
+        .to_str()
+        .and_then(|name| name.strip_suffix(".minisig"))
+        .map(|name| path.with_file_name(name));
     Some(signed.unwrap_or_else(|| path.to_owned())).filter(|path| is_component(path))
 }
 
@@ -97,13 +108,19 @@ fn hints_of(event: &Event, directory: &Path) -> Vec<Hint> {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         // Our own reading of the file is an access too.
         EventKind::Access(_) => return Vec::new(),
-        EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) | EventKind::Remove(_) => true,
+        EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both))
+        | EventKind::Remove(_) => true,
         _ => false,
     };
     if event.need_rescan() || event.paths.iter().any(|path| path == directory) {
         return vec![Hint::Everything];
     }
-    event.paths.iter().filter_map(|path| component_of(path)).map(|path| Hint::File { path, complete }).collect()
+    event
+        .paths
+        .iter()
+        .filter_map(|path| component_of(path))
+        .map(|path| Hint::File { path, complete })
+        .collect()
 }
 
 /// Files that changed and are not quiet yet.
@@ -118,7 +135,8 @@ impl Settling {
         Self { quiet, due: BTreeMap::new() }
     }
 
-    /// Notes a change. A file whose writer is done needs less quiet: only some writers close it between two pieces.
+    /// Notes a change. A file whose writer is done needs less quiet: only some writers close it
+    /// between two pieces.
     pub(super) fn touch(&mut self, path: PathBuf, complete: bool, now: Instant) {
         self.due.insert(path, now + if complete { self.quiet / 8 } else { self.quiet });
     }
@@ -130,7 +148,8 @@ impl Settling {
 
     /// Takes the files that have been quiet for long enough.
     pub(super) fn take(&mut self, now: Instant) -> Vec<PathBuf> {
-        let due: Vec<_> = self.due.iter().filter(|(_, due)| **due <= now).map(|(path, _)| path.clone()).collect();
+        let due: Vec<_> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(path, _)| path.clone()).collect();
         for path in &due {
             self.due.remove(path);
         }
@@ -167,9 +186,15 @@ mod tests {
         let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
         assert!(hints_of(&event(written, "/b/.a.wasm"), folder).is_empty());
         assert!(hints_of(&event(written, "/b/a.wasm.tmp"), folder).is_empty());
-        assert!(matches!(&hints_of(&event(written, "/b/a.wasm"), folder)[..], [Hint::File { complete: true, .. }]));
+        assert!(matches!(
+            &hints_of(&event(written, "/b/a.wasm"), folder)[..],
+            [Hint::File { complete: true, .. }]
+        ));
         let signed = hints_of(&event(written, "/b/a.wasm.minisig"), folder);
-        assert!(matches!(&signed[..], [Hint::File { path, complete: true }] if path == Path::new("/b/a.wasm")), "{signed:?}");
+        assert!(
+            matches!(&signed[..], [Hint::File { path, complete: true }] if path == Path::new("/b/a.wasm")),
+            "{signed:?}"
+        );
         let moved = EventKind::Modify(ModifyKind::Name(RenameMode::From));
         assert!(matches!(&hints_of(&event(moved, "/b"), folder)[..], [Hint::Everything]));
     }

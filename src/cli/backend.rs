@@ -43,17 +43,20 @@ pub enum BackendCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Prove that a component can serve: admission, hostile input, determinism, and any batching of its recordings
+    /// Prove that a component can serve: admission, hostile input, determinism, and any batching of
+    /// its recordings
     Check {
         /// The component
         component: PathBuf,
-        /// Recordings, or folders of them; without any, those in `cases` beside the component or in this folder
+        /// Recordings, or folders of them; without any, those in `cases` beside the component or in
+        /// this folder
         recordings: Vec<PathBuf>,
         /// As JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Compare what a component makes of recordings with what stands beside them (`NAME.actions.jsonl`)
+    /// Compare what a component makes of recordings with what stands beside them
+    /// (`NAME.actions.jsonl`)
     Test {
         /// The component
         component: PathBuf,
@@ -84,10 +87,12 @@ pub enum BackendCommand {
         /// What the recording says the turns are for: build or plan
         #[arg(long, default_value = "build", value_name = "MODE", value_parser = word::<Mode>)]
         mode: Mode,
-        /// The process serves many turns: a typed line `/turn PROMPT` is not handed on, but begins the next one
+        /// The process serves many turns: a typed line `/turn PROMPT` is not handed on, but begins
+        /// the next one
         #[arg(long)]
         live: bool,
-        /// What a line of the agent contains when a turn is over; the next turn, and the end of what is typed, wait for it
+        /// What a line of the agent contains when a turn is over; the next turn, and the end of
+        /// what is typed, wait for it
         #[arg(long, value_name = "TEXT", requires = "live")]
         until: Option<String>,
         /// The agent's command; what it prints is shown, what is typed it gets
@@ -162,7 +167,8 @@ pub enum BackendCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Show what a component may do that was not accepted yet, and accept it; a running gateway then takes it up
+    /// Show what a component may do that was not accepted yet, and accept it; a running gateway
+    /// then takes it up
     Approve {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -213,6 +219,7 @@ pub enum Kind {
     OneShot,
     /// A process for many turns.
     Live,
-    /// Either, as the operator chooses; with permission asks and a file for the agent. In rust and python.
+    /// Either, as the operator chooses; with permission asks and a file for the agent. In rust and
+    /// python.
     Both,
 }

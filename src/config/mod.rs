@@ -1,6 +1,7 @@
 //! The operator's configuration: environment variables, read once, all faults told at once.
 //!
-//! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is checked against it.
+//! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is
+//! checked against it.
 
 mod nearness;
 mod reader;
@@ -170,14 +171,15 @@ impl Config {
     /// Reads the configuration from variables; an empty value counts as unset.
     ///
     /// # Errors
-    /// Every fault found, each naming the variable, its value and what is expected. Secrets are not repeated.
+    /// Every fault found, each naming the variable, its value and what is expected. Secrets are not
+    /// repeated.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
         let (config, faults) = Self::read_all(variable);
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     }
 
-    /// Reads the configuration as [`Config::read`] does; with the faults comes what can be looked at nevertheless, in which the
-    /// default stands for a value that cannot be meant.
+    /// Reads the configuration as [`Config::read`] does; with the faults comes what can be looked
+    /// at nevertheless, in which the default stands for a value that cannot be meant.
     pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut read = Reader { variable: &variable, faults: Vec::new() };
         let defaults = Limits::default();
@@ -192,13 +194,17 @@ impl Config {
         );
         let agent_backend = read.text("AGENT_BACKEND");
         let config = Self {
-            discord_bot_token: read.optional("DISCORD_BOT_TOKEN").map(|token| token.trim().to_owned().into()),
+            discord_bot_token: read
+                .optional("DISCORD_BOT_TOKEN")
+                .map(|token| token.trim().to_owned().into()),
             command_alias: read.optional("COMMAND_ALIAS").or_else(|| alias_of(&agent_backend)),
             agent_backend,
             allowed_backends: read.list("ALLOWED_BACKENDS"),
             agent_backend_by: "AGENT_BACKEND",
             backend_run: read.runs("BACKEND_RUN"),
-            backend_cli_path: read.optional("BACKEND_CLI_PATH").map(|text| read.expanded(text.trim())),
+            backend_cli_path: read
+                .optional("BACKEND_CLI_PATH")
+                .map(|text| read.expanded(text.trim())),
             backend_model: read.plain_word("BACKEND_MODEL"),
             backend_effort: read.plain_word("BACKEND_EFFORT"),
             backend_max_turns: read.number("BACKEND_MAX_TURNS", 1, 10_000) as u32,
@@ -206,7 +212,9 @@ impl Config {
             safety,
             mode,
             query_timeout: read.milliseconds("QUERY_TIMEOUT_MS", 1_000),
-            idle_timeout: read.optional("IDLE_TIMEOUT_MS").map(|_| read.milliseconds("IDLE_TIMEOUT_MS", 1_000)),
+            idle_timeout: read
+                .optional("IDLE_TIMEOUT_MS")
+                .map(|_| read.milliseconds("IDLE_TIMEOUT_MS", 1_000)),
             ask_timeout: read.milliseconds("ASK_TIMEOUT_MS", 1_000),
             link_idle: read.milliseconds("LINK_IDLE_MS", 0),
             links_warm: read.number("LINKS_WARM", 0, 10_000) as usize,
@@ -218,7 +226,9 @@ impl Config {
             workspace_dir: read.path("WORKSPACE_DIR"),
             project_roots: read.paths("PROJECT_ROOTS", "WORKSPACE_DIR"),
             recordings_dir: read.path("RECORDINGS_DIR"),
-            recordings_max_age: Duration::from_secs(read.number("RECORDINGS_MAX_DAYS", 0, 36_500) * 86_400),
+            recordings_max_age: Duration::from_secs(
+                read.number("RECORDINGS_MAX_DAYS", 0, 36_500) * 86_400,
+            ),
             recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
             lost_max_age: Duration::from_secs(read.number("LOST_MAX_DAYS", 0, 36_500) * 86_400),
             lost_max_bytes: read.number("LOST_MAX_MIB", 0, 1 << 30) << 20,
@@ -228,11 +238,18 @@ impl Config {
             backend_rollback: read.one_of("BACKEND_ROLLBACK", &[("auto", true), ("never", false)]),
             max_concurrent_queries: read.number("MAX_CONCURRENT_QUERIES", 1, 1_000) as usize,
             max_queue_depth: read.number("MAX_QUEUE_DEPTH", 1, 1_000_000) as usize,
-            busy_policy: read.one_of("BUSY_POLICY", &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)]),
+            busy_policy: read.one_of(
+                "BUSY_POLICY",
+                &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)],
+            ),
             agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxWish::WORDS),
             agent_read: read.places("AGENT_READ"),
             agent_write: read.places("AGENT_WRITE"),
-            agent_wrapper: read.text("AGENT_WRAPPER").split_whitespace().map(str::to_owned).collect(),
+            agent_wrapper: read
+                .text("AGENT_WRAPPER")
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
             agent_env: read.list("AGENT_ENV"),
             allowed: AllowLists {
                 users: read.ids("ALLOWED_USERS"),
@@ -242,41 +259,63 @@ impl Config {
             },
             approvers: read.ids("APPROVERS"),
             owners: read.ids("OWNERS"),
-            user_prompts_per_minute: Some(read.number("USER_PROMPTS_PER_MINUTE", 0, 10_000) as u32).filter(|most| *most > 0),
+            user_prompts_per_minute: Some(read.number("USER_PROMPTS_PER_MINUTE", 0, 10_000) as u32)
+                .filter(|most| *most > 0),
             output_channel: read.id("OUTPUT_CHANNEL_ID"),
             attachments_max: read.number("ATTACHMENTS_MAX", 0, 10) as usize,
             attachment_limit: read.number("ATTACHMENT_LIMIT_BYTES", 0, 100 << 20),
-            long_answer: Some(read.number("LONG_ANSWER_CHARS", 0, 1 << 30) as usize).filter(|chars| *chars > 0),
+            long_answer: Some(read.number("LONG_ANSWER_CHARS", 0, 1 << 30) as usize)
+                .filter(|chars| *chars > 0),
             footer: read.some_of("FOOTER", &FooterPart::WORDS),
             time_zone: read.time_zone("TIME_ZONE"),
             webhooks_address: read.socket("WEBHOOKS_ADDRESS"),
             status_address: read.socket("STATUS_ADDRESS"),
             discord_api_base: read.address("DISCORD_API_BASE"),
-            discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000) as usize,
-            log_format: read.one_of("LOG_FORMAT", &[("auto", LogFormat::Auto), ("human", LogFormat::Human), ("json", LogFormat::Json)]),
+            discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
+                as usize,
+            log_format: read.one_of(
+                "LOG_FORMAT",
+                &[
+                    ("auto", LogFormat::Auto),
+                    ("human", LogFormat::Human),
+                    ("json", LogFormat::Json),
+                ],
+            ),
             log_level: read.text("LOG_LEVEL"),
             limits: Limits {
                 line: read.number("LINE_LIMIT_BYTES", defaults.line as u64, 1 << 30) as usize,
                 output: read.number("OUTPUT_LIMIT_BYTES", defaults.output, 1 << 40),
                 prompt: read.number("PROMPT_LIMIT_BYTES", defaults.prompt as u64, 1 << 30) as usize,
-                guest_memory: read.number("GUEST_MEMORY_BYTES", defaults.guest_memory as u64, 4 << 30) as usize,
+                guest_memory: read.number(
+                    "GUEST_MEMORY_BYTES",
+                    defaults.guest_memory as u64,
+                    4 << 30,
+                ) as usize,
                 guest_call: read.milliseconds("GUEST_CALL_MS", 1_000),
                 component: read.number("COMPONENT_LIMIT_BYTES", defaults.component, 1 << 30),
                 compile: read.milliseconds("COMPILE_TIMEOUT_MS", 120_000),
             },
         };
         if config.agent_env.iter().any(|name| name == "DISCORD_BOT_TOKEN") {
-            read.faults.push("AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned());
+            read.faults.push(
+                "AGENT_ENV must not name `DISCORD_BOT_TOKEN`: agents never get it".to_owned(),
+            );
         }
-        if config.backend_trust == Trust::Signed && variable("BACKEND_SIGNERS").is_none_or(|keys| keys.trim().is_empty()) {
+        if config.backend_trust == Trust::Signed
+            && variable("BACKEND_SIGNERS").is_none_or(|keys| keys.trim().is_empty())
+        {
             read.faults.push("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures count".to_owned());
         }
         if let Some(alias) = &config.command_alias
             && !(alias.len() <= 26
                 && !alias.is_empty()
-                && alias.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_'))
+                && alias.bytes().all(|b| {
+                    b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_'
+                }))
         {
-            read.faults.push(format!("COMMAND_ALIAS {alias:?} must be 1 to 26 lower-case letters, digits, `-` or `_`"));
+            read.faults.push(format!(
+                "COMMAND_ALIAS {alias:?} must be 1 to 26 lower-case letters, digits, `-` or `_`"
+            ));
         }
         (config, read.faults)
     }
@@ -297,10 +336,18 @@ mod tests {
     fn the_defaults_are_those_of_the_requirements() {
         let config = read(&[]).expect("defaults are valid");
         assert_eq!(config.agent_backend, "claude");
-        assert_eq!(config.allowed_tools, AllowedTools::Only(["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).into()));
+        assert_eq!(
+            config.allowed_tools,
+            AllowedTools::Only(
+                ["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).into()
+            )
+        );
         assert_eq!((config.safety, config.mode), (Safety::Danger, Mode::Build));
         assert_eq!(config.query_timeout, Duration::from_secs(120));
-        assert_eq!((config.max_concurrent_queries, config.max_queue_depth, config.backend_max_turns), (5, 100, 25));
+        assert_eq!(
+            (config.max_concurrent_queries, config.max_queue_depth, config.backend_max_turns),
+            (5, 100, 25)
+        );
         assert_eq!(config.config_dir, PathBuf::from("./config"));
         assert_eq!(config.command_alias.as_deref(), Some("claude"));
         assert_eq!(config.limits, Limits::default());
@@ -326,13 +373,18 @@ mod tests {
         ])
         .expect_err("faults");
         assert_eq!(faults.len(), 14, "{faults:#?}");
-        assert!(faults.iter().any(|fault| fault.contains("`acceptEdits`")), "choices are listed: {faults:#?}");
+        assert!(
+            faults.iter().any(|fault| fault.contains("`acceptEdits`")),
+            "choices are listed: {faults:#?}"
+        );
     }
 
     #[test]
     fn signatures_need_signers_and_signers_are_keys() {
         let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
-        let config = read(&[("BACKEND_TRUST", "signed"), ("BACKEND_SIGNERS", &format!("{key}, {key}"))]).expect("valid");
+        let config =
+            read(&[("BACKEND_TRUST", "signed"), ("BACKEND_SIGNERS", &format!("{key}, {key}"))])
+                .expect("valid");
         assert_eq!((config.backend_trust, config.backend_signers.len()), (Trust::Signed, 2));
         let faults = read(&[("BACKEND_TRUST", "signed")]).expect_err("no keys");
         assert!(faults[0].contains("BACKEND_SIGNERS"), "{faults:?}");
@@ -342,13 +394,22 @@ mod tests {
 
     #[test]
     fn an_empty_value_counts_as_unset() {
-        assert_eq!(read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout, Duration::from_secs(120));
+        assert_eq!(
+            read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout,
+            Duration::from_secs(120)
+        );
     }
 
     #[test]
     fn a_list_of_tools_without_a_name_never_means_all_tools() {
-        assert_eq!(read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools, AllowedTools::All);
-        assert_eq!(read(&[("ALLOWED_TOOLS", "none")]).expect("valid").allowed_tools, AllowedTools::Only(vec![]));
+        assert_eq!(
+            read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools,
+            AllowedTools::All
+        );
+        assert_eq!(
+            read(&[("ALLOWED_TOOLS", "none")]).expect("valid").allowed_tools,
+            AllowedTools::Only(vec![])
+        );
         for wrong in [",", "Read,", "Read Grep", "*,Read"] {
             let faults = read(&[("ALLOWED_TOOLS", wrong)]).expect_err("a fault");
             assert!(faults.iter().all(|fault| fault.starts_with("ALLOWED_TOOLS: ")), "{faults:?}");
@@ -357,26 +418,41 @@ mod tests {
 
     #[test]
     fn a_tilde_is_the_home_or_the_working_directory() {
-        assert_eq!(read(&[("HOME", "/home/x")]).expect("valid").cache_dir, PathBuf::from("/home/x/.cache/aetheel"));
+        assert_eq!(
+            read(&[("HOME", "/home/x")]).expect("valid").cache_dir,
+            PathBuf::from("/home/x/.cache/aetheel")
+        );
         assert_eq!(read(&[]).expect("valid").cache_dir, PathBuf::from("./.cache/aetheel"));
     }
 
     #[test]
     fn a_program_below_the_home_folder_is_found_there() {
-        let config = read(&[("HOME", "/home/x"), ("BACKEND_CLI_PATH", "~/bin/agent ")]).expect("valid");
+        let config =
+            read(&[("HOME", "/home/x"), ("BACKEND_CLI_PATH", "~/bin/agent ")]).expect("valid");
         assert_eq!(config.backend_cli_path, Some(PathBuf::from("/home/x/bin/agent")));
     }
 
     #[test]
     fn a_value_that_cannot_be_meant_does_not_hide_the_others() {
-        let map = HashMap::from([("QUERY_TIMEOUT_MS", "soon"), ("MAX_QUEUE_DEPTH", "7"), ("PERMISSION_MODE", "yolo")]);
-        let (config, faults) = Config::read_all(|name| map.get(name).map(|value| (*value).to_owned()));
-        assert_eq!((faults.len(), config.query_timeout, config.max_queue_depth), (2, Duration::from_secs(120), 7));
+        let map = HashMap::from([
+            ("QUERY_TIMEOUT_MS", "soon"),
+            ("MAX_QUEUE_DEPTH", "7"),
+            ("PERMISSION_MODE", "yolo"),
+        ]);
+        let (config, faults) =
+            Config::read_all(|name| map.get(name).map(|value| (*value).to_owned()));
+        assert_eq!(
+            (faults.len(), config.query_timeout, config.max_queue_depth),
+            (2, Duration::from_secs(120), 7)
+        );
     }
 
     #[test]
     fn projects_are_in_the_workspace_unless_folders_are_named() {
-        assert_eq!(read(&[("WORKSPACE_DIR", "/w")]).expect("valid").project_roots, [PathBuf::from("/w")]);
+        assert_eq!(
+            read(&[("WORKSPACE_DIR", "/w")]).expect("valid").project_roots,
+            [PathBuf::from("/w")]
+        );
         let config = read(&[("HOME", "/home/x"), ("PROJECT_ROOTS", "~/src, /srv")]).expect("valid");
         assert_eq!(config.project_roots, [PathBuf::from("/home/x/src"), PathBuf::from("/srv")]);
     }
@@ -386,7 +462,10 @@ mod tests {
         let mut config = read(&[("AGENT_BACKEND", AUTO)]).expect("valid");
         assert_eq!(config.command_alias, None);
         config.decide_backend("claude");
-        assert_eq!((config.agent_backend.as_str(), config.command_alias.as_deref()), ("claude", Some("claude")));
+        assert_eq!(
+            (config.agent_backend.as_str(), config.command_alias.as_deref()),
+            ("claude", Some("claude"))
+        );
     }
 
     #[test]

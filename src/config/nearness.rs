@@ -5,7 +5,8 @@
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_ascii_lowercase();
     let far = |name: &str| strsim::osa_distance(&written, &name.to_ascii_lowercase());
-    let (distance, name) = names.into_iter().map(|name| (far(name), name)).min_by_key(|(distance, _)| *distance)?;
+    let (distance, name) =
+        names.into_iter().map(|name| (far(name), name)).min_by_key(|(distance, _)| *distance)?;
     // One letter of three, and never all of them.
     (distance <= name.len().div_ceil(3) && distance < name.len().min(written.len())).then_some(name)
 }

@@ -10,7 +10,8 @@ use minisign_verify::PublicKey;
 use super::{Runs, VARIABLES};
 use crate::agent::AllowedTools;
 
-/// Reads values and collects what is wrong with them; a fault yields what stands in for it while the rest is looked at.
+/// Reads values and collects what is wrong with them; a fault yields what stands in for it while
+/// the rest is looked at.
 pub(super) struct Reader<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) faults: Vec<String>,
@@ -18,7 +19,10 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn optional(&self, name: &str) -> Option<String> {
-        debug_assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name} is missing in VARIABLES");
+        debug_assert!(
+            VARIABLES.iter().any(|variable| variable.name == name),
+            "{name} is missing in VARIABLES"
+        );
         (self.variable)(name).filter(|value| !value.trim().is_empty())
     }
 
@@ -27,7 +31,12 @@ impl Reader<'_> {
     }
 
     pub(super) fn list(&self, name: &str) -> Vec<String> {
-        self.text(name).split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        self.text(name)
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -44,14 +53,20 @@ impl Reader<'_> {
     pub(super) fn places(&mut self, name: &str) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
         let relative = named.iter().filter(|path| !path.is_absolute());
-        self.faults.extend(relative.map(|path| format!("{name} {path:?} must be an absolute path, or begin with `~/`")));
+        self.faults.extend(
+            relative.map(|path| {
+                format!("{name} {path:?} must be an absolute path, or begin with `~/`")
+            }),
+        );
         named
     }
 
     pub(super) fn expanded(&self, text: &str) -> PathBuf {
         match text.strip_prefix("~/") {
             // Who has no home is at home where it was started, rather than in a folder named `~`.
-            Some(rest) => PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest),
+            Some(rest) => {
+                PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest)
+            }
             None => PathBuf::from(text),
         }
     }
@@ -83,7 +98,9 @@ impl Reader<'_> {
     pub(super) fn plain_word(&mut self, name: &str) -> Option<String> {
         let value = self.optional(name)?.trim().to_owned();
         if value.starts_with('-') || value.contains(|c: char| c.is_control()) {
-            self.faults.push(format!("{name} {value:?} must not begin with a dash or hold control characters"));
+            self.faults.push(format!(
+                "{name} {value:?} must not begin with a dash or hold control characters"
+            ));
         }
         Some(value)
     }
@@ -93,7 +110,8 @@ impl Reader<'_> {
         match text.parse() {
             Ok(number) if (least..=most).contains(&number) => number,
             _ => {
-                self.faults.push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
+                self.faults
+                    .push(format!("{name} {text:?} must be a whole number from {least} to {most}"));
                 default_of(name).parse().unwrap_or(least)
             }
         }
@@ -110,7 +128,10 @@ impl Reader<'_> {
         }
         let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
         self.faults.push(format!("{name} {text:?} must be one of {}", names.join(", ")));
-        choices.iter().find(|(choice, _)| *choice == default_of(name)).map_or(choices[0].1, |(_, value)| *value)
+        choices
+            .iter()
+            .find(|(choice, _)| *choice == default_of(name))
+            .map_or(choices[0].1, |(_, value)| *value)
     }
 
     pub(super) fn ids(&mut self, name: &str) -> Vec<u64> {
@@ -142,7 +163,8 @@ impl Reader<'_> {
             if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == item) {
                 found.push(*value);
             } else {
-                let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
+                let names: Vec<String> =
+                    choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
                 self.faults.push(format!("{name}: {item:?} must be one of {}", names.join(", ")));
             }
         }
@@ -161,7 +183,9 @@ impl Reader<'_> {
         let text = self.optional(name)?;
         let address = text.trim().parse();
         if address.is_err() {
-            self.faults.push(format!("{name} {text:?} must be an address and a port, such as `127.0.0.1:8787`"));
+            self.faults.push(format!(
+                "{name} {text:?} must be an address and a port, such as `127.0.0.1:8787`"
+            ));
         }
         address.ok()
     }

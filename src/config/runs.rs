@@ -40,7 +40,9 @@ impl Runs {
     pub(super) fn parse(items: &[String]) -> (Self, Vec<String>) {
         let (mut runs, mut faults) = (Self::default(), Vec::new());
         for item in items {
-            let (name, run) = item.split_once('=').map_or((None, item.as_str()), |(name, run)| (Some(name.trim()), run.trim()));
+            let (name, run) = item
+                .split_once('=')
+                .map_or((None, item.as_str()), |(name, run)| (Some(name.trim()), run.trim()));
             match (name, Run::parse(run)) {
                 (None, Some(run)) => runs.all = Some(run),
                 (Some(name), Some(run)) if !name.is_empty() => drop(runs.named.insert(name.to_owned(), run)),
@@ -68,7 +70,10 @@ mod tests {
     #[test]
     fn a_named_backend_goes_its_own_way_whatever_holds_for_the_others() {
         let (runs, faults) = parse("codex = live,one-shot");
-        assert_eq!((runs.of("codex"), runs.of("claude"), faults), (Some(Run::Live), Some(Run::OneShot), vec![]));
+        assert_eq!(
+            (runs.of("codex"), runs.of("claude"), faults),
+            (Some(Run::Live), Some(Run::OneShot), vec![])
+        );
         assert_eq!(Runs::default().of("codex"), None);
     }
 

@@ -25,8 +25,12 @@ pub enum SandboxWish {
 }
 
 impl SandboxWish {
-    pub(super) const WORDS: [(&str, Self); 4] =
-        [("auto", Self::Auto), ("landlock", Self::Landlock), ("bwrap", Self::Bwrap), ("off", Self::Off)];
+    pub(super) const WORDS: [(&str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("landlock", Self::Landlock),
+        ("bwrap", Self::Bwrap),
+        ("off", Self::Off),
+    ];
 }
 
 /// A piece of the line below an answer.
@@ -45,8 +49,13 @@ pub enum FooterPart {
 }
 
 impl FooterPart {
-    pub(super) const WORDS: [(&str, Self); 5] =
-        [("backend", Self::Backend), ("model", Self::Model), ("time", Self::Time), ("tokens", Self::Tokens), ("cost", Self::Cost)];
+    pub(super) const WORDS: [(&str, Self); 5] = [
+        ("backend", Self::Backend),
+        ("model", Self::Model),
+        ("time", Self::Time),
+        ("tokens", Self::Tokens),
+        ("cost", Self::Cost),
+    ];
 }
 
 /// How logs are written.
@@ -118,7 +127,8 @@ pub enum Trust {
 }
 
 impl Trust {
-    pub(super) const WORDS: [(&str, Self); 3] = [("any", Self::Any), ("pinned", Self::Pinned), ("signed", Self::Signed)];
+    pub(super) const WORDS: [(&str, Self); 3] =
+        [("any", Self::Any), ("pinned", Self::Pinned), ("signed", Self::Signed)];
 
     /// As the operator writes it.
     #[must_use]

@@ -22,13 +22,18 @@ pub(super) enum Named {
     Folded,
 }
 
-/// What is being written at the end of this text, and where it begins. None: nothing that can be completed.
+/// What is being written at the end of this text, and where it begins. None: nothing that can be
+/// completed.
 pub(super) fn wanted(before: &str) -> Option<(usize, Wanted)> {
     let word = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     if before.starts_with('/') {
-        let Some((command, rest)) = before.split_once(char::is_whitespace) else { return Some((0, Wanted::Command)) };
+        let Some((command, rest)) = before.split_once(char::is_whitespace) else {
+            return Some((0, Wanted::Command));
+        };
         let named = match command {
-            "/file" | "/project" => return Some((before.len() - rest.trim_start().len(), Wanted::Path)),
+            "/file" | "/project" => {
+                return Some((before.len() - rest.trim_start().len(), Wanted::Path));
+            }
             "/backend" | "/ping" => Named::Backend,
             "/model" => Named::Model,
             "/thinking" => Named::Effort,
@@ -37,7 +42,10 @@ pub(super) fn wanted(before: &str) -> Option<(usize, Wanted)> {
             "/open" => Named::Folded,
             _ => return None,
         };
-        return rest[..rest.len() - (before.len() - word)].trim().is_empty().then_some((word, Wanted::Name(named)));
+        return rest[..rest.len() - (before.len() - word)]
+            .trim()
+            .is_empty()
+            .then_some((word, Wanted::Name(named)));
     }
     let quoted = before.rfind("@\"").filter(|at| !before[at + 2..].contains('"'));
     let begins = quoted.unwrap_or(word);

@@ -1,5 +1,5 @@
-//! The line that is being written: a thread on which rustyline reads keys, edits, searches what was written before and completes; what stands
-//! above and below the line is [`Shown`]'s.
+//! The line that is being written: a thread on which rustyline reads keys, edits, searches what was
+//! written before and completes; what stands above and below the line is [`Shown`]'s.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -16,8 +16,8 @@ use rustyline::hint::{Hint, Hinter};
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{
-    Cmd, ColorMode, CompletionType, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler, Helper, KeyCode,
-    KeyEvent, Modifiers, Movement, RepeatCount,
+    Cmd, ColorMode, CompletionType, ConditionalEventHandler, Config, Context, Editor, Event,
+    EventContext, EventHandler, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 use tokio::sync::mpsc;
 
@@ -45,11 +45,15 @@ pub(super) struct Editing {
 }
 
 impl Editing {
-    /// Makes an editor, and what prints beside its line. `history` is a file that is made when missing.
+    /// Makes an editor, and what prints beside its line. `history` is a file that is made when
+    /// missing.
     ///
     /// # Errors
     /// The terminal is none on which a line can be edited.
-    pub(super) fn new(history: PathBuf, colour: bool) -> rustyline::Result<(Self, impl rustyline::ExternalPrinter + Send + 'static)> {
+    pub(super) fn new(
+        history: PathBuf,
+        colour: bool,
+    ) -> rustyline::Result<(Self, impl rustyline::ExternalPrinter + Send + 'static)> {
         let config = Config::builder()
             .max_history_size(ENTRIES)?
             .completion_type(CompletionType::List)
@@ -60,9 +64,15 @@ impl Editing {
         let mut editor = Editor::with_history(config.clone(), FileHistory::with_config(&config))?;
         let printer = editor.create_external_printer()?;
         let (shown, names) = (Arc::new(Shown::new(colour)), Arc::default());
-        editor.set_helper(Some(Line { shown: Arc::clone(&shown), names: Arc::clone(&names), files: FilenameCompleter::new() }));
+        editor.set_helper(Some(Line {
+            shown: Arc::clone(&shown),
+            names: Arc::clone(&names),
+            files: FilenameCompleter::new(),
+        }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-        if let Err(error) = open(&history).map_err(ReadlineError::Io).and_then(|()| editor.load_history(&history)) {
+        if let Err(error) =
+            open(&history).map_err(ReadlineError::Io).and_then(|()| editor.load_history(&history))
+        {
             tracing::warn!(file = %history.display(), %error, "what was written before is not known");
         }
         Ok((Self { editor, history, shown, names }, printer))
@@ -73,11 +83,13 @@ impl Editing {
         Arc::clone(&self.names)
     }
 
-    /// Reads until nobody listens, or the terminal is given back or gone. `keeps` says whether a line is one for the history.
+    /// Reads until nobody listens, or the terminal is given back or gone. `keeps` says whether a
+    /// line is one for the history.
     pub(super) fn run(mut self, sender: &mpsc::Sender<Typed>, keeps: impl Fn() -> bool) {
         for (key, typed) in [('c', Typed::Interrupt), ('d', Typed::End)] {
             let handler = Empty { sender: sender.clone(), typed };
-            self.editor.bind_sequence(KeyEvent::ctrl(key), EventHandler::Conditional(Box::new(handler)));
+            self.editor
+                .bind_sequence(KeyEvent::ctrl(key), EventHandler::Conditional(Box::new(handler)));
         }
         while self.shown.begin() {
             let read = self.editor.readline(&format!("\n{MARK}"));
@@ -109,14 +121,18 @@ impl Editing {
             return;
         }
         // What cannot be kept is only missed the next time.
-        let kept = self.editor.add_history_entry(line).and_then(|_| self.editor.append_history(&self.history));
+        let kept = self
+            .editor
+            .add_history_entry(line)
+            .and_then(|_| self.editor.append_history(&self.history));
         if let Err(error) = kept {
             tracing::debug!(%error, "cannot keep what was written");
         }
     }
 }
 
-/// Makes the file of the history, for this user alone: the library would change the umask for it, and agents are started meanwhile.
+/// Makes the file of the history, for this user alone: the library would change the umask for it,
+/// and agents are started meanwhile.
 fn open(history: &Path) -> std::io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(history) {
         Ok(mut file) => file.write_all(b"#V2\n"),
@@ -171,7 +187,11 @@ impl Hinter for Line {
 }
 
 impl Highlighter for Line {
-    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, default: bool) -> Cow<'b, str> {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(
+        &'s self,
+        prompt: &'p str,
+        default: bool,
+    ) -> Cow<'b, str> {
         if default { Cow::Owned(self.shown.above()) } else { Cow::Borrowed(prompt) }
     }
 
@@ -183,7 +203,12 @@ impl Highlighter for Line {
 impl Completer for Line {
     type Candidate = Pair;
 
-    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let Some((begins, what)) = wanted(&line[..at]) else { return Ok((at, Vec::new())) };
         let named = match what {
             Wanted::Path => return self.paths(line, at),
@@ -207,8 +232,9 @@ impl Line {
         Ok((begins, self.agreed(paths, &line[begins..at])))
     }
 
-    /// What all candidates begin with, as the only one; they are listed where that is no more than what is written. The library's own list
-    /// would take away the rows it stands in, as the line has others above it.
+    /// What all candidates begin with, as the only one; they are listed where that is no more than
+    /// what is written. The library's own list would take away the rows it stands in, as the line
+    /// has others above it.
     fn agreed(&self, candidates: Vec<Pair>, written: &str) -> Vec<Pair> {
         if candidates.len() < 2 {
             return candidates;
@@ -217,7 +243,12 @@ impl Line {
         if agreed.len() > written.len() {
             return vec![Pair { display: String::new(), replacement: agreed.to_owned() }];
         }
-        let mut list = candidates.iter().take(LISTED).map(|candidate| one_line(&candidate.display)).collect::<Vec<_>>().join("  ");
+        let mut list = candidates
+            .iter()
+            .take(LISTED)
+            .map(|candidate| one_line(&candidate.display))
+            .collect::<Vec<_>>()
+            .join("  ");
         if candidates.len() > LISTED {
             list.push_str(&format!("  … {} more", candidates.len() - LISTED));
         }

@@ -1,18 +1,23 @@
-//! Files that go along with a prompt, by their paths: `@notes.md`, `@"two words.png"`, or the command `/file`.
+//! Files that go along with a prompt, by their paths: `@notes.md`, `@"two words.png"`, or the
+//! command `/file`.
 
 use std::path::{Path, PathBuf};
 
-use crate::event::Attached;
 use crate::disk::read_ordinary;
+use crate::event::Attached;
 
-/// Takes the files out of a prompt that it names behind `@`; what names none stays as it is. Returns the prompt without these signs.
+/// Takes the files out of a prompt that it names behind `@`; what names none stays as it is.
+/// Returns the prompt without these signs.
 pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>) {
     let (mut text, mut files, mut rest) = (String::with_capacity(prompt.len()), Vec::new(), prompt);
     while let Some(at) = rest.find('@') {
         let (before, behind) = (&rest[..at], &rest[at + 1..]);
         text.push_str(before);
         let begins = text.is_empty() || text.ends_with(char::is_whitespace);
-        match path(behind).filter(|_| begins).and_then(|(path, length)| Some((attached(path, home).ok()?, path, length))) {
+        match path(behind)
+            .filter(|_| begins)
+            .and_then(|(path, length)| Some((attached(path, home).ok()?, path, length)))
+        {
             Some((file, path, length)) => {
                 files.push(file);
                 text.push_str(path);
@@ -65,7 +70,8 @@ pub(super) fn attached(path: &str, home: Option<&Path>) -> Result<Attached, Stri
 pub(super) async fn read(file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
     let (source, name) = (PathBuf::from(&file.source), file.name.clone());
     let read = tokio::task::spawn_blocking(move || read_ordinary(&source, limit)).await;
-    read.map_err(|error| format!("{name:?} could not be read: {error}"))?.map_err(|error| format!("{name:?} could not be read: {error}"))
+    read.map_err(|error| format!("{name:?} could not be read: {error}"))?
+        .map_err(|error| format!("{name:?} could not be read: {error}"))
 }
 
 #[cfg(test)]
@@ -79,9 +85,16 @@ mod tests {
             std::fs::write(folder.path().join(name), "12345").expect("written");
         }
         let at = folder.path().display();
-        let prompt = format!("Compare @{at}/a.md, @\"{at}/two words.png\" and @~/a.md; write to me@{at}/a.md or @nobody @{at} @");
+        let prompt = format!(
+            "Compare @{at}/a.md, @\"{at}/two words.png\" and @~/a.md; write to me@{at}/a.md or @nobody @{at} @"
+        );
         let (text, files) = named(&prompt, Some(folder.path()));
-        assert_eq!(text, format!("Compare {at}/a.md, {at}/two words.png and ~/a.md; write to me@{at}/a.md or @nobody @{at} @"));
+        assert_eq!(
+            text,
+            format!(
+                "Compare {at}/a.md, {at}/two words.png and ~/a.md; write to me@{at}/a.md or @nobody @{at} @"
+            )
+        );
         let names: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.size)).collect();
         assert_eq!(names, [("a.md", 5), ("two words.png", 5), ("a.md", 5)]);
         assert!(attached("/nowhere/x", None).is_err_and(|why| why.contains("/nowhere/x")));

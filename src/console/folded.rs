@@ -1,4 +1,5 @@
-//! What an answer brought along and is shown in a line of its own: output and changes of tools, plan, thinking. `/open` shows the whole of it.
+//! What an answer brought along and is shown in a line of its own: output and changes of tools,
+//! plan, thinking. `/open` shows the whole of it.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ impl Folded {
     /// A tool ended; returns the lines that stand for what it did.
     pub(super) fn ended(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
         let streamed = self.running.remove(&end.id).unwrap_or_default();
-        let said = end.output.clone().filter(|output| !output.trim().is_empty()).unwrap_or(streamed);
+        let said =
+            end.output.clone().filter(|output| !output.trim().is_empty()).unwrap_or(streamed);
         let said = clean_text(said.trim_matches('\n')).into_owned();
         let changes = end.diffs.iter().map(|diff| changed(diff) + "\n" + &told(diff));
         let whole: Vec<String> = changes.chain((!said.is_empty()).then(|| said.clone())).collect();
@@ -49,9 +51,12 @@ impl Folded {
             format!(" (/open {})", self.tools.len())
         });
         let open = open.unwrap_or_default();
-        let mut lines: Vec<String> = end.diffs.iter().map(|diff| format!("± {}{open}", changed(diff))).collect();
+        let mut lines: Vec<String> =
+            end.diffs.iter().map(|diff| format!("± {}{open}", changed(diff))).collect();
         // What changed says more than that it did.
-        if let (Some(first), true) = (said.lines().find(|line| !line.trim().is_empty()), lines.is_empty()) {
+        if let (Some(first), true) =
+            (said.lines().find(|line| !line.trim().is_empty()), lines.is_empty())
+        {
             let more = said.lines().count() - 1;
             let cut = shortened(first);
             lines.push(match more {
@@ -84,7 +89,8 @@ impl Folded {
 
     /// What there is, by the names [`Folded::open`] takes.
     pub(super) fn names(&self) -> Vec<String> {
-        let mut there: Vec<String> = (1..=self.tools.len()).map(|number| number.to_string()).collect();
+        let mut there: Vec<String> =
+            (1..=self.tools.len()).map(|number| number.to_string()).collect();
         there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
         there.extend((!self.thinking.is_empty()).then(|| "thinking".to_owned()));
         there
@@ -95,18 +101,29 @@ impl Folded {
     /// # Errors
     /// There is no such thing.
     pub(super) fn open(&self, what: Option<&str>) -> Result<String, String> {
-        let mut there: Vec<String> = (1..).zip(&self.tools).map(|(number, (title, _))| format!("{number}: {title}")).collect();
+        let mut there: Vec<String> = (1..)
+            .zip(&self.tools)
+            .map(|(number, (title, _))| format!("{number}: {title}"))
+            .collect();
         there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
         there.extend((!self.thinking.is_empty()).then(|| "thinking".to_owned()));
         match what {
-            Some("plan") if !self.plan.is_empty() => Ok(self.plan.iter().map(step).collect::<Vec<_>>().join("\n")),
+            Some("plan") if !self.plan.is_empty() => {
+                Ok(self.plan.iter().map(step).collect::<Vec<_>>().join("\n"))
+            }
             Some("thinking") if !self.thinking.is_empty() => Ok(self.thinking.clone()),
-            Some(number) if number.parse::<usize>().is_ok_and(|number| (1..=self.tools.len()).contains(&number)) => {
+            Some(number)
+                if number
+                    .parse::<usize>()
+                    .is_ok_and(|number| (1..=self.tools.len()).contains(&number)) =>
+            {
                 let at = number.parse::<usize>().unwrap_or(1) - 1;
                 Ok(format!("{}\n{}", self.tools[at].0, self.tools[at].1))
             }
             _ if there.is_empty() => Err("the last answer has nothing to open".to_owned()),
-            Some(other) => Err(format!("the last answer has no {other:?}; it has:\n{}", there.join("\n"))),
+            Some(other) => {
+                Err(format!("the last answer has no {other:?}; it has:\n{}", there.join("\n")))
+            }
             None => Ok(there.join("\n")),
         }
     }
@@ -124,7 +141,12 @@ pub(super) fn task_line(task: &Task) -> String {
         TaskStatus::Done => "✓",
         TaskStatus::Failed | TaskStatus::Stopped => "✗",
     };
-    let summary = task.summary.as_ref().filter(|summary| **summary != task.title).map(|summary| format!(": {summary}")).unwrap_or_default();
+    let summary = task
+        .summary
+        .as_ref()
+        .filter(|summary| **summary != task.title)
+        .map(|summary| format!(": {summary}"))
+        .unwrap_or_default();
     format!("{sign} {}{summary}", task.title)
 }
 
@@ -150,7 +172,9 @@ pub(super) fn shortened(line: &str) -> String {
 /// A file, and how many lines of it came and went.
 fn changed(diff: &FileDiff) -> String {
     let told = told(diff);
-    let count = |sign: char, head: &str| told.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count();
+    let count = |sign: char, head: &str| {
+        told.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
+    };
     format!("{} +{} -{}", one_line(&diff.path), count('+', "+++ "), count('-', "--- "))
 }
 
@@ -158,7 +182,8 @@ fn told(diff: &FileDiff) -> String {
     let text = match (&diff.unified, &diff.old_text, &diff.new_text) {
         (Some(unified), ..) => unified.clone(),
         (None, old, new) => {
-            let (old, new) = (old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default());
+            let (old, new) =
+                (old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default());
             similar::TextDiff::from_lines(old, new).unified_diff().context_radius(3).to_string()
         }
     };
@@ -171,7 +196,13 @@ mod tests {
     use crate::agent::ToolStatus;
 
     fn end(output: Option<&str>, diffs: Vec<FileDiff>) -> ToolEnd {
-        ToolEnd { id: "t".to_owned(), status: ToolStatus::Ok, output: output.map(str::to_owned), exit_code: None, diffs }
+        ToolEnd {
+            id: "t".to_owned(),
+            status: ToolStatus::Ok,
+            output: output.map(str::to_owned),
+            exit_code: None,
+            diffs,
+        }
     }
 
     #[test]
@@ -179,13 +210,23 @@ mod tests {
         let mut folded = Folded::default();
         assert_eq!(folded.ended("a", &end(None, Vec::new())), Vec::<String>::new());
         assert_eq!(folded.ended("b", &end(Some("one\n"), Vec::new())), ["| one"]);
-        assert_eq!(folded.ended("c", &end(Some("one\n\x1b[2Jtwo\nthree"), Vec::new())), ["| one … 2 more lines (/open 2)"]);
+        assert_eq!(
+            folded.ended("c", &end(Some("one\n\x1b[2Jtwo\nthree"), Vec::new())),
+            ["| one … 2 more lines (/open 2)"]
+        );
         folded.output("t", "strea");
         folded.output("t", "med\nmore");
-        assert_eq!(folded.ended("d", &end(None, Vec::new())), ["| streamed … 1 more line (/open 3)"]);
+        assert_eq!(
+            folded.ended("d", &end(None, Vec::new())),
+            ["| streamed … 1 more line (/open 3)"]
+        );
         assert_eq!(folded.open(Some("2")).as_deref(), Ok("c\none\ntwo\nthree"));
         assert_eq!(folded.open(None).as_deref(), Ok("1: b\n2: c\n3: d"));
-        assert!(folded.open(Some("9")).is_err_and(|why| why.contains("no \"9\"") && why.contains("3: d")));
+        assert!(
+            folded
+                .open(Some("9"))
+                .is_err_and(|why| why.contains("no \"9\"") && why.contains("3: d"))
+        );
     }
 
     #[test]
@@ -198,16 +239,26 @@ mod tests {
             ..FileDiff::default()
         };
         let diffs = vec![diff("a.rs", Some("x\ny\n"), "x\nz\nw\n"), diff("b.rs", None, "new\n")];
-        assert_eq!(folded.ended("Edit", &end(Some("done"), diffs)), ["± a.rs +2 -1 (/open 1)", "± b.rs +1 -0 (/open 1)"]);
+        assert_eq!(
+            folded.ended("Edit", &end(Some("done"), diffs)),
+            ["± a.rs +2 -1 (/open 1)", "± b.rs +1 -0 (/open 1)"]
+        );
         let opened = folded.open(Some("1")).expect("it is there");
-        assert!(opened.contains("-y\n+z\n+w") && opened.contains("+new") && opened.ends_with("done"), "{opened}");
+        assert!(
+            opened.contains("-y\n+z\n+w") && opened.contains("+new") && opened.ends_with("done"),
+            "{opened}"
+        );
     }
 
     #[test]
     fn the_plan_is_told_when_it_changes() {
         let mut folded = Folded::default();
         let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
-        let plan = vec![entry("read", PlanStatus::Done), entry("write", PlanStatus::Active), entry("rest", PlanStatus::Pending)];
+        let plan = vec![
+            entry("read", PlanStatus::Done),
+            entry("write", PlanStatus::Active),
+            entry("rest", PlanStatus::Pending),
+        ];
         assert_eq!(folded.planned(&plan).as_deref(), Some("☑ 1 of 3: write (/open plan)"));
         assert_eq!(folded.planned(&plan), None);
         assert_eq!(folded.names(), ["plan"]);

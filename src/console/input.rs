@@ -1,4 +1,5 @@
-//! What comes from stdin, read on a thread of its own: a blocked read must not hold the program's end up.
+//! What comes from stdin, read on a thread of its own: a blocked read must not hold the program's
+//! end up.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -21,7 +22,9 @@ pub(super) enum Typed {
 /// Begins to read; the channel ends with the input.
 pub(super) fn read(shared: Arc<Shared>) -> mpsc::Receiver<Typed> {
     let (sender, receiver) = mpsc::channel(16);
-    let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || match shared.take_editing() {
+    let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || match shared
+        .take_editing()
+    {
         Some(editing) => editing.run(&sender, || shared.questions.borrow().is_empty()),
         // However it ends, there is no more.
         None => drop(lines(&sender)),

@@ -1,4 +1,5 @@
-//! The names that can be completed behind commands: what the dispatcher offers in this conversation.
+//! The names that can be completed behind commands: what the dispatcher offers in this
+//! conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +18,32 @@ const TELL: Duration = Duration::from_millis(1_100);
 
 /// Asks for names, from a thread outside the runtime.
 pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<Shared>) -> Arc<Names> {
-    let (runtime, dispatcher, shared) = (Handle::current(), dispatcher.clone(), Arc::downgrade(shared));
+    let (runtime, dispatcher, shared) =
+        (Handle::current(), dispatcher.clone(), Arc::downgrade(shared));
     Arc::new(move |named| {
         let lane = Lane::Console;
         let setting = match named {
             None => return session::commands().map(str::to_owned).collect(),
-            Some(Named::Folded) => return shared.upgrade().map(|shared| shared.folded().names()).unwrap_or_default(),
+            Some(Named::Folded) => {
+                return shared.upgrade().map(|shared| shared.folded().names()).unwrap_or_default();
+            }
             Some(Named::Backend) => return runtime.block_on(dispatcher.backend_names(&lane)),
             Some(Named::Model) => {
-                return runtime.block_on(dispatcher.models(&lane, TELL)).into_iter().map(|model| model.id).collect();
+                return runtime
+                    .block_on(dispatcher.models(&lane, TELL))
+                    .into_iter()
+                    .map(|model| model.id)
+                    .collect();
             }
             Some(Named::Effort) => Setting::Effort,
             Some(Named::Safety) => Setting::Safety,
             Some(Named::Mode) => Setting::Mode,
         };
         let knobs = runtime.block_on(dispatcher.view(&lane)).knobs.into_iter();
-        knobs.filter(|knob| knob.setting == setting).flat_map(|knob| knob.choices).map(|choice| choice.id).collect()
+        knobs
+            .filter(|knob| knob.setting == setting)
+            .flat_map(|knob| knob.choices)
+            .map(|choice| choice.id)
+            .collect()
     })
 }

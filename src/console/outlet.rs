@@ -58,15 +58,20 @@ impl Console {
         Self::of(live, colour, Screen::plain(out, colour))
     }
 
-    /// Makes one for stdin and stdout as they are: at a terminal with a line that can be edited, and with what was written there before
-    /// (`history`, a file that is made when missing). The terminal is given back by [`Console::leave`].
+    /// Makes one for stdin and stdout as they are: at a terminal with a line that can be edited,
+    /// and with what was written there before (`history`, a file that is made when missing). The
+    /// terminal is given back by [`Console::leave`].
     #[must_use]
     pub fn here(history: PathBuf) -> Self {
         let live = io::stdin().is_terminal() && io::stdout().is_terminal();
         let colour = std::env::var_os("NO_COLOR").is_none();
-        let Some(before) = live.then(Before::of_stdin).flatten() else { return Self::new(live, stdout()) };
+        let Some(before) = live.then(Before::of_stdin).flatten() else {
+            return Self::new(live, stdout());
+        };
         let made = Editing::new(history, colour).map_err(io::Error::other);
-        let made = made.and_then(|(line, printer)| Ok((Screen::with_line(stdout(), printer, Arc::clone(&line.shown))?, line)));
+        let made = made.and_then(|(line, printer)| {
+            Ok((Screen::with_line(stdout(), printer, Arc::clone(&line.shown))?, line))
+        });
         match made {
             Ok((screen, line)) => {
                 let names = Some(line.names());
@@ -96,7 +101,8 @@ impl Console {
         self.shared.live
     }
 
-    /// Where lines of the log go, if they would stand in the line that is being written: whole rows above it, whoever prints.
+    /// Where lines of the log go, if they would stand in the line that is being written: whole rows
+    /// above it, whoever prints.
     #[must_use]
     pub fn beside(&self) -> Option<Arc<Beside>> {
         let shared = (self.shared.editing && shows_stderr()).then(|| self.shared())?;
@@ -186,7 +192,8 @@ impl Outlet for Console {
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         // In place of the button; others have theirs in their words.
-        let how = if notice.text.ends_with("(recoverable)") { " /recover delivers it." } else { "" };
+        let how =
+            if notice.text.ends_with("(recoverable)") { " /recover delivers it." } else { "" };
         let text = format!("{}{how}", clean_text(&notice.text));
         if self.shared.live {
             self.shared.aside(&format!("· {text}"));

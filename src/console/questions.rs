@@ -1,5 +1,5 @@
-//! Questions of agents at the terminal: how they are printed, and what a typed line answers. The first open question is
-//! the one on the screen.
+//! Questions of agents at the terminal: how they are printed, and what a typed line answers. The
+//! first open question is the one on the screen.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -68,7 +68,12 @@ impl Waiting {
         let Subject::Questions(questions) = &pending.question.subject else {
             let decision = decision(&pending.question, line);
             return Some(decision.map_or_else(
-                || Typed::Unclear(format!("please answer with one of: {}", words(&pending.question))),
+                || {
+                    Typed::Unclear(format!(
+                        "please answer with one of: {}",
+                        words(&pending.question)
+                    ))
+                },
                 |decision| Typed::Decision(id, decision),
             ));
         };
@@ -109,15 +114,19 @@ fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
 /// What a line chooses of a question's options, or says in words of its own.
 fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
     let option = |word: &str| {
-        let numbered = word.parse::<usize>().ok().and_then(|number| asked.options.get(number.checked_sub(1)?));
-        let named = || asked.options.iter().find(|option| option.label.to_lowercase() == word.to_lowercase());
+        let numbered =
+            word.parse::<usize>().ok().and_then(|number| asked.options.get(number.checked_sub(1)?));
+        let named = || {
+            asked.options.iter().find(|option| option.label.to_lowercase() == word.to_lowercase())
+        };
         numbered.or_else(named).map(|option| option.id.clone())
     };
     if let Some(one) = option(line) {
         return Ok(vec![one]);
     }
     if asked.many {
-        let several: Option<Vec<String>> = line.split(',').map(|word| option(word.trim())).collect();
+        let several: Option<Vec<String>> =
+            line.split(',').map(|word| option(word.trim())).collect();
         if let Some(several) = several.filter(|several| !several.is_empty()) {
             return Ok(several);
         }
@@ -169,7 +178,8 @@ fn points(asked: &Question) -> String {
         let _ = writeln!(text, "  {said}");
     }
     for (number, option) in (1..).zip(&asked.options) {
-        let said = option.description.as_deref().map(|said| format!(" – {said}")).unwrap_or_default();
+        let said =
+            option.description.as_deref().map(|said| format!(" – {said}")).unwrap_or_default();
         let _ = writeln!(text, "  {number}) {}{said}", option.label);
     }
     let _ = writeln!(text, "  {}) Decline to answer", asked.options.len() + 1);
@@ -240,7 +250,10 @@ mod tests {
         assert_eq!(typed(&permission(None), "always"), None, "it is not offered");
         assert_eq!(typed(&permission(None), "2"), Some(Decision::Deny(None)));
         let sign_in = question(Subject::SignIn("https://example.com".to_owned()), None);
-        assert_eq!((typed(&sign_in, "done"), typed(&sign_in, "cancel")), (Some(Decision::AllowOnce), Some(Decision::Deny(None))));
+        assert_eq!(
+            (typed(&sign_in, "done"), typed(&sign_in, "cancel")),
+            (Some(Decision::AllowOnce), Some(Decision::Deny(None)))
+        );
     }
 
     #[test]
@@ -254,17 +267,35 @@ mod tests {
             ..Question::default()
         };
         let mut waiting = Waiting::default();
-        let list =
-            question(Subject::Questions(vec![asked("one", false, false), asked("some", true, false), asked("any", false, true)]), None);
+        let list = question(
+            Subject::Questions(vec![
+                asked("one", false, false),
+                asked("some", true, false),
+                asked("any", false, true),
+            ]),
+            None,
+        );
         assert!(waiting.ask(&list).expect("printed").contains("1) Red\n  2) Green\n  3) Decline"));
         assert!(waiting.ask(&permission(None)).is_none(), "one after the other");
         assert!(matches!(waiting.take("blue"), Some(Typed::Unclear(_))));
         assert!(matches!(waiting.take("green"), Some(Typed::More(text)) if text.contains("some?")));
         assert!(matches!(waiting.take("1, 2"), Some(Typed::More(_))));
-        let answers = [("one", vec!["Green"]), ("some", vec!["Red", "Green"]), ("any", vec!["a shade of grey"])];
-        let answers = answers.map(|(id, values)| (id.to_owned(), values.into_iter().map(str::to_owned).collect())).to_vec();
-        assert_eq!(waiting.take("a shade of grey"), Some(Typed::Decision("q".to_owned(), Decision::Answers(answers))));
+        let answers = [
+            ("one", vec!["Green"]),
+            ("some", vec!["Red", "Green"]),
+            ("any", vec!["a shade of grey"]),
+        ];
+        let answers = answers
+            .map(|(id, values)| (id.to_owned(), values.into_iter().map(str::to_owned).collect()))
+            .to_vec();
+        assert_eq!(
+            waiting.take("a shade of grey"),
+            Some(Typed::Decision("q".to_owned(), Decision::Answers(answers)))
+        );
         assert_eq!(waiting.take("3"), Some(Typed::Decision("q".to_owned(), Decision::Declined)));
-        assert!(waiting.settle("q", &Settlement::Expired).expect("printed").contains("May I?"), "the next one is printed");
+        assert!(
+            waiting.settle("q", &Settlement::Expired).expect("printed").contains("May I?"),
+            "the next one is printed"
+        );
     }
 }

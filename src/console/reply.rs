@@ -52,7 +52,10 @@ impl ConsoleReply {
         let shown = clean_text(&text.text).into_owned();
         let new_part = self.printed.last().is_none_or(|(part, _)| *part != text.part);
         if new_part {
-            let known = self.printed.iter().any(|(part, before)| *part == text.part && text.replace && *before == shown);
+            let known = self
+                .printed
+                .iter()
+                .any(|(part, before)| *part == text.part && text.replace && *before == shown);
             if known || shown.is_empty() {
                 return;
             }
@@ -128,7 +131,9 @@ impl ConsoleReply {
         if let Some(start) = start {
             self.announce(start);
         }
-        let (before, title) = start.map_or((String::new(), "tool".to_owned()), |start| (folded::indent(start), tool_line(start)));
+        let (before, title) = start.map_or((String::new(), "tool".to_owned()), |start| {
+            (folded::indent(start), tool_line(start))
+        });
         let lines = self.shared.folded().ended(&title, end);
         for line in lines {
             self.aside(&format!("{before}  {line}"));
@@ -136,13 +141,18 @@ impl ConsoleReply {
         if end.status != ToolStatus::Ok {
             let name = start.map_or("tool".to_owned(), |start| one_line(&start.native_name));
             let code = end.exit_code.map(|code| format!(" with code {code}")).unwrap_or_default();
-            self.aside(&format!("{before}✗ {name}: {}{code}", format!("{:?}", end.status).to_lowercase()));
+            self.aside(&format!(
+                "{before}✗ {name}: {}{code}",
+                format!("{:?}", end.status).to_lowercase()
+            ));
         }
     }
 
-    /// Whether all of an answer was printed as it came: as one of its parts, or as the last ones together.
+    /// Whether all of an answer was printed as it came: as one of its parts, or as the last ones
+    /// together.
     fn streamed(&self, text: &str) -> bool {
-        let bare = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+        let bare =
+            |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
         let wanted = bare(text);
         let all: String = self.printed.iter().map(|(_, printed)| bare(printed)).collect();
         all.ends_with(&wanted) || self.printed.iter().any(|(_, printed)| bare(printed) == wanted)
@@ -160,9 +170,13 @@ impl Reply for ConsoleReply {
             *self.shared.folded() = Folded::default();
         }
         match event {
-            EventKind::Text(Text { parent: Some(parent), text, .. }) => self.shared.folded().output(parent, text),
+            EventKind::Text(Text { parent: Some(parent), text, .. }) => {
+                self.shared.folded().output(parent, text)
+            }
             EventKind::Text(text) => self.text(text),
-            EventKind::Task(task) if task.background || task.status != TaskStatus::Running => self.aside(&folded::task_line(task)),
+            EventKind::Task(task) if task.background || task.status != TaskStatus::Running => {
+                self.aside(&folded::task_line(task))
+            }
             EventKind::Thinking(_) => {
                 self.shared.folded().keep_thinking(transcript);
                 if self.thinking {
@@ -174,19 +188,25 @@ impl Reply for ConsoleReply {
             EventKind::ToolStart(start) => {
                 self.thinking = false;
                 // A tool may be told twice, the second time with what it is about.
-                if start.target.is_some() || !(start.title.is_empty() || start.title == start.native_name) {
+                if start.target.is_some()
+                    || !(start.title.is_empty() || start.title == start.native_name)
+                {
                     self.announce(start);
                 }
             }
             EventKind::ToolOutput(output) => self.shared.folded().output(&output.id, &output.text),
-            EventKind::ToolEnd(end) => self.ended(end, transcript.tool(&end.id).map(|tool| &tool.start)),
+            EventKind::ToolEnd(end) => {
+                self.ended(end, transcript.tool(&end.id).map(|tool| &tool.start))
+            }
             EventKind::Plan(plan) => {
                 let line = self.shared.folded().planned(plan);
                 if let Some(line) = line {
                     self.aside(&line);
                 }
             }
-            EventKind::Retry(failure) => self.aside(&format!("↻ the agent is retrying: {}", one_line(&failure.message))),
+            EventKind::Retry(failure) => {
+                self.aside(&format!("↻ the agent is retrying: {}", one_line(&failure.message)))
+            }
             EventKind::Notice(notice) => self.notice(notice),
             _ => {}
         }
@@ -238,13 +258,19 @@ impl Reply for ConsoleReply {
             return Ok(());
         }
         let failed = u32::from(answer.failure.is_some());
-        self.shared.answers.send_modify(|answers| *answers = Answers { all: answers.all + 1, failed: answers.failed + failed });
+        self.shared.answers.send_modify(|answers| {
+            *answers = Answers { all: answers.all + 1, failed: answers.failed + failed }
+        });
         Ok(())
     }
 }
 
 fn tool_line(start: &ToolStart) -> String {
-    let about = if start.title.is_empty() { start.target.as_deref().unwrap_or_default() } else { &start.title };
+    let about = if start.title.is_empty() {
+        start.target.as_deref().unwrap_or_default()
+    } else {
+        &start.title
+    };
     let about = if about == start.native_name { "" } else { about };
     shortened(&format!("{} {about}", start.native_name))
 }
@@ -256,7 +282,11 @@ fn footer(answer: &Answer) -> String {
     }
     footer.push_str(&format!(" · {:.1} s", answer.took.as_secs_f64()));
     if let Some(usage) = &answer.usage {
-        footer.push_str(&format!(" · {} in, {} out", usage.input.saturating_add(usage.cached), usage.output));
+        footer.push_str(&format!(
+            " · {} in, {} out",
+            usage.input.saturating_add(usage.cached),
+            usage.output
+        ));
         if let Some(cost) = usage.cost_usd {
             footer.push_str(&format!(" · ${cost:.4}"));
         }
@@ -298,7 +328,9 @@ mod tests {
     async fn shown(events: &[EventKind], answer: Answer) -> (String, Console) {
         let paper = Paper::default();
         let console = Console::of(true, false, Screen::plain(Box::new(paper.clone()), false));
-        let event = NewEvent::new(Kind::Message, Lane::Console, Origin::Internal { channel: None }, "").accepted(1, 0);
+        let event =
+            NewEvent::new(Kind::Message, Lane::Console, Origin::Internal { channel: None }, "")
+                .accepted(1, 0);
         let (mut reply, mut transcript) = (console.open(&event), Transcript::default());
         for event in events {
             transcript.apply(event);
@@ -331,8 +363,17 @@ mod tests {
 
     fn tool(id: &str, parent: Option<&str>, title: &str, target: Option<&str>) -> EventKind {
         let (id, parent) = (id.to_owned(), parent.map(str::to_owned));
-        let (kind, native_name, title, input) = ("bash".to_owned(), "Bash".to_owned(), title.to_owned(), "{}".to_owned());
-        EventKind::ToolStart(ToolStart { id, parent, kind, native_name, title, target: target.map(str::to_owned), input })
+        let (kind, native_name, title, input) =
+            ("bash".to_owned(), "Bash".to_owned(), title.to_owned(), "{}".to_owned());
+        EventKind::ToolStart(ToolStart {
+            id,
+            parent,
+            kind,
+            native_name,
+            title,
+            target: target.map(str::to_owned),
+            input,
+        })
     }
 
     fn end(id: &str, status: ToolStatus, output: Option<&str>) -> EventKind {
@@ -352,7 +393,10 @@ mod tests {
             tool("3", Some("2"), "make", Some("make")),
         ];
         let (shown, console) = shown(&events, answer("")).await;
-        assert_eq!(shown, "⚙ Bash ls -l\n  | a … 1 more line (/open 1)\n⚙ Bash\n  | no\n✗ Bash: failed\n  ⚙ Bash make\n[Agent · 1.5 s]\n");
+        assert_eq!(
+            shown,
+            "⚙ Bash ls -l\n  | a … 1 more line (/open 1)\n⚙ Bash\n  | no\n✗ Bash: failed\n  ⚙ Bash make\n[Agent · 1.5 s]\n"
+        );
         assert_eq!(console.shared().folded().open(Some("1")).as_deref(), Ok("Bash ls -l\na\nb"));
     }
 
@@ -360,16 +404,24 @@ mod tests {
     async fn a_notice_is_told_once() {
         let notice = || "The limit is near.".to_owned();
         let notices = vec![notice(), "Another.".to_owned()];
-        let (shown, _) = shown(&[EventKind::Notice(notice())], Answer { notices, ..answer("") }).await;
+        let (shown, _) =
+            shown(&[EventKind::Notice(notice())], Answer { notices, ..answer("") }).await;
         assert_eq!(shown, "· The limit is near.\n· Another.\n[Agent · 1.5 s]\n");
     }
 
     #[tokio::test]
     async fn an_answer_that_went_on_in_another_message_is_not_told_again() {
-        let events =
-            [text(0, "Let me see."), tool("1", None, "ls", Some("ls")), text(1, "The first half of it"), text(2, ", and the second.")];
+        let events = [
+            text(0, "Let me see."),
+            tool("1", None, "ls", Some("ls")),
+            text(1, "The first half of it"),
+            text(2, ", and the second."),
+        ];
         let (shown, _) = shown(&events, answer("The first half of it, and the second.")).await;
-        assert_eq!(shown, "Let me see.\n⚙ Bash ls\nThe first half of it\n, and the second.\n[Agent · 1.5 s]\n");
+        assert_eq!(
+            shown,
+            "Let me see.\n⚙ Bash ls\nThe first half of it\n, and the second.\n[Agent · 1.5 s]\n"
+        );
         let (shown, _) = self::shown(&[text(0, "What came")], answer("What counts")).await;
         assert_eq!(shown, "What came\nWhat counts\n[Agent · 1.5 s]\n", "another one is");
     }
@@ -377,9 +429,23 @@ mod tests {
     #[tokio::test]
     async fn plan_thinking_and_what_is_left_are_told_in_a_line_each() {
         let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
-        let thought = |text: &str| EventKind::Thinking(Text { part: 0, text: text.to_owned(), replace: false, parent: None });
-        let plan = EventKind::Plan(vec![entry("look", PlanStatus::Done), entry("write", PlanStatus::Active)]);
-        let retry = EventKind::Retry(Failure { kind: FailureKind::Overloaded, message: "busy".to_owned(), retry_after_ms: None });
+        let thought = |text: &str| {
+            EventKind::Thinking(Text {
+                part: 0,
+                text: text.to_owned(),
+                replace: false,
+                parent: None,
+            })
+        };
+        let plan = EventKind::Plan(vec![
+            entry("look", PlanStatus::Done),
+            entry("write", PlanStatus::Active),
+        ]);
+        let retry = EventKind::Retry(Failure {
+            kind: FailureKind::Overloaded,
+            message: "busy".to_owned(),
+            retry_after_ms: None,
+        });
         let events = [thought("Hm"), thought(", well."), plan.clone(), plan, retry];
         let usage = Usage {
             input: 10,

@@ -1,4 +1,5 @@
-//! Text that comes in pieces, made into rows: only whole ones stand above the line that is being written. Pure.
+//! Text that comes in pieces, made into rows: only whole ones stand above the line that is being
+//! written. Pure.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -13,8 +14,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Takes text in; returns the rows that are whole. A line that does not end is cut at a blank once it is wider than so many
-    /// columns, except for code.
+    /// Takes text in; returns the rows that are whole. A line that does not end is cut at a blank
+    /// once it is wider than so many columns, except for code.
     pub(super) fn add(&mut self, text: &str, columns: usize) -> String {
         let mut whole = String::new();
         for piece in text.split_inclusive('\n') {
@@ -43,7 +44,8 @@ impl Rows {
         &self.begun
     }
 
-    /// This much of the row that is not whole stays where it is on the screen; what follows begins a new one.
+    /// This much of the row that is not whole stays where it is on the screen; what follows begins
+    /// a new one.
     pub(super) fn leave(&mut self, shown: &str) {
         if !shown.is_empty() && self.begun.starts_with(shown) {
             self.begun.drain(..shown.len());
@@ -67,7 +69,9 @@ fn blank_within(row: &str, columns: usize) -> Option<usize> {
         width += letter.width().unwrap_or(0);
         width < columns
     });
-    fits.filter(|(at, letter)| *letter == ' ' && !row[..*at].trim().is_empty()).map(|(at, _)| at).last()
+    fits.filter(|(at, letter)| *letter == ' ' && !row[..*at].trim().is_empty())
+        .map(|(at, _)| at)
+        .last()
 }
 
 /// A text in a row of so many columns: its beginning, or its end with `end`.
@@ -102,14 +106,23 @@ mod tests {
     #[test]
     fn a_long_line_goes_on_below_and_words_and_code_stay_whole() {
         let mut rows = Rows::default();
-        assert_eq!((rows.add("one two three four", 10).as_str(), rows.begun()), ("one two\nthree\n", "four"));
+        assert_eq!(
+            (rows.add("one two three four", 10).as_str(), rows.begun()),
+            ("one two\nthree\n", "four")
+        );
         let mut rows = Rows::default();
         assert_eq!((rows.add("漢漢 漢漢 x", 10).as_str(), rows.begun()), ("漢漢\n", "漢漢 x"));
         let mut rows = Rows::default();
-        assert_eq!((rows.add("averylongword and", 10).as_str(), rows.begun()), ("", "averylongword and"));
+        assert_eq!(
+            (rows.add("averylongword and", 10).as_str(), rows.begun()),
+            ("", "averylongword and")
+        );
         assert_eq!(rows.add(" more\n", 10), "averylongword and more\n");
         assert_eq!(rows.add("```\nlet a = 1; let b = 2;", 10), "```\n");
-        assert_eq!(rows.add(" done\n```\nand on and on", 10), "let a = 1; let b = 2; done\n```\nand on\n");
+        assert_eq!(
+            rows.add(" done\n```\nand on and on", 10),
+            "let a = 1; let b = 2; done\n```\nand on\n"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What stands on the terminal: text that was printed, and, where a line can be edited, below it the row that is not whole yet, the line
-//! that is being written, and the status. While it is being written everything goes through the line's editor, which keeps it whole; a
-//! thread hands it over, so that nobody waits for a terminal.
+//! What stands on the terminal: text that was printed, and, where a line can be edited, below it
+//! the row that is not whole yet, the line that is being written, and the status. While it is being
+//! written everything goes through the line's editor, which keeps it whole; a thread hands it over,
+//! so that nobody waits for a terminal.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -90,7 +91,8 @@ impl Screen {
         shown: Arc<Shown>,
     ) -> std::io::Result<Self> {
         let (sender, pieces) = mpsc::channel();
-        let (colour, kept, out) = (shown.colour, Arc::clone(&shown), Arc::new(Out(Mutex::new(out))));
+        let (colour, kept, out) =
+            (shown.colour, Arc::clone(&shown), Arc::new(Out(Mutex::new(out))));
         let below = Arc::clone(&out);
         // An editor is shown on one screen.
         let _ = kept.pieces.set(sender.clone());
@@ -147,10 +149,12 @@ impl Screen {
 
     fn give(&self, piece: Piece) {
         let piece = match &self.line {
-            Some((sender, shown)) if shown.state().reading != Reading::Left => match sender.send(piece) {
-                Ok(()) => return,
-                Err(mpsc::SendError(piece)) => piece,
-            },
+            Some((sender, shown)) if shown.state().reading != Reading::Left => {
+                match sender.send(piece) {
+                    Ok(()) => return,
+                    Err(mpsc::SendError(piece)) => piece,
+                }
+            }
             _ => piece,
         };
         if let Piece::Text(text) | Piece::Beside(text) = piece {
@@ -162,13 +166,19 @@ impl Screen {
 impl Out {
     fn write(&self, text: &str) {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closed stdout ends the session by its own means (SIGPIPE is ignored by Rust; the reader is gone anyway).
+        // A closed stdout ends the session by its own means (SIGPIPE is ignored by Rust; the reader
+        // is gone anyway).
         let _: std::io::Result<()> = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
 
 /// Hands over to the editor what is to be printed, when the line stands on the screen.
-fn hand_over(pieces: &mpsc::Receiver<Piece>, mut printer: impl ExternalPrinter, shown: &Shown, below: &Out) {
+fn hand_over(
+    pieces: &mpsc::Receiver<Piece>,
+    mut printer: impl ExternalPrinter,
+    shown: &Shown,
+    below: &Out,
+) {
     while let Ok(first) = pieces.recv() {
         let (mut whole, mut done) = (String::new(), Vec::new());
         let columns = size().0;
@@ -182,7 +192,9 @@ fn hand_over(pieces: &mpsc::Receiver<Piece>, mut printer: impl ExternalPrinter, 
                 Piece::Done(sender) => done.push(sender),
             }
         }
-        let waits = |state: &mut State| state.reading != Reading::Left && (state.reading != Reading::Drawn || state.high);
+        let waits = |state: &mut State| {
+            state.reading != Reading::Left && (state.reading != Reading::Drawn || state.high)
+        };
         state = shown.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
         let left = state.reading == Reading::Left;
         drop(state);
@@ -280,7 +292,11 @@ impl Shown {
 }
 
 fn mark(colour: bool) -> Cow<'static, str> {
-    if colour { Cow::Owned(format!("\x1b[1m{}\x1b[0m ", MARK.trim_end())) } else { Cow::Borrowed(MARK) }
+    if colour {
+        Cow::Owned(format!("\x1b[1m{}\x1b[0m ", MARK.trim_end()))
+    } else {
+        Cow::Borrowed(MARK)
+    }
 }
 
 #[cfg(test)]
@@ -313,7 +329,11 @@ mod tests {
         fn says(&self, wanted: &str) {
             let begun = Instant::now();
             while *self.0.lock().unwrap() != wanted {
-                assert!(begun.elapsed() < Duration::from_secs(10), "{:?} instead of {wanted:?}", self.0.lock().unwrap());
+                assert!(
+                    begun.elapsed() < Duration::from_secs(10),
+                    "{:?} instead of {wanted:?}",
+                    self.0.lock().unwrap()
+                );
                 std::thread::yield_now();
             }
         }
@@ -321,7 +341,8 @@ mod tests {
 
     fn screen() -> (Screen, Arc<Shown>, Paper) {
         let (paper, shown) = (Paper::default(), Arc::new(Shown::new(false)));
-        let screen = Screen::with_line(Box::new(paper.clone()), paper.clone(), Arc::clone(&shown)).unwrap();
+        let screen =
+            Screen::with_line(Box::new(paper.clone()), paper.clone(), Arc::clone(&shown)).unwrap();
         (screen, shown, paper)
     }
 
@@ -329,7 +350,11 @@ mod tests {
     fn draws(shown: &Shown, wanted: &str) {
         let begun = Instant::now();
         while shown.above() != wanted {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{:?} instead of {wanted:?}", shown.above());
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "{:?} instead of {wanted:?}",
+                shown.above()
+            );
             std::thread::yield_now();
         }
     }
@@ -346,7 +371,8 @@ mod tests {
         paper.says("a line of the log\nOnce upon a time\n");
         draws(&shown, "there    was\n> ");
         shown.end();
-        // What was drawn stays on the screen with what was sent; nothing is printed until the next line is drawn.
+        // What was drawn stays on the screen with what was sent; nothing is printed until the next
+        // line is drawn.
         screen.print(" a king\n");
         assert!(shown.begin());
         draws(&shown, "\n> ");

@@ -13,7 +13,8 @@ use super::questions::Typed as Reading;
 use super::status::Status;
 use crate::agent::Decision;
 use crate::dispatch::{
-    AnswerRefusal, Dispatcher, Person, Project, Refusal, Row, Setting, Settlement, Steered, queue_rows, session_rows, status_rows,
+    AnswerRefusal, Dispatcher, Person, Project, Refusal, Row, Setting, Settlement, Steered,
+    queue_rows, session_rows, status_rows,
 };
 use crate::event::{Attached, EventKind, Lane, NewEvent, Origin};
 use crate::plain::one_line;
@@ -66,7 +67,8 @@ const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 /// Between two attempts to stop what is about to begin.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher down.
+/// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher
+/// down.
 ///
 /// # Errors
 /// When signals cannot be listened to.
@@ -75,25 +77,36 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut session =
-        Session { dispatcher, shared: console.shared(), submitted: 0, failed: 0, steering: JoinSet::new(), files: Vec::new() };
+    let mut session = Session {
+        dispatcher,
+        shared: console.shared(),
+        submitted: 0,
+        failed: 0,
+        steering: JoinSet::new(),
+        files: Vec::new(),
+    };
     let mut answers = session.shared.answers.subscribe();
     let mut questions = session.shared.questions.subscribe();
     session.shared.complete_with(names(dispatcher, &session.shared));
     session.look();
     let mut lines = input::read(session.shared.clone());
     if session.shared.live {
-        session.shared.aside(&format!("aetheel console · {} · /help for commands", dispatcher.backend_of(&Lane::Console).await));
+        session.shared.aside(&format!(
+            "aetheel console · {} · /help for commands",
+            dispatcher.backend_of(&Lane::Console).await
+        ));
         session.shared.prompt();
     }
     let (mut open, mut leaving) = (true, false);
     // Scripted: the line that waits until the one before is answered.
     let mut held: Option<String> = None;
     while open || held.is_some() || session.waiting() {
-        // Scripted, a line is dealt with only when the one before is answered, so that a long script fills no queue, or when
-        // the agent asks. What stops the answer is not for later.
+        // Scripted, a line is dealt with only when the one before is answered, so that a long
+        // script fills no queue, or when the agent asks. What stops the answer is not for later.
         let free = session.shared.live || !session.waiting() || session.is_asked();
-        if let Some(line) = held.take_if(|line| free || (is_stop(line) && dispatcher.stop(&Lane::Console))) {
+        if let Some(line) =
+            held.take_if(|line| free || (is_stop(line) && dispatcher.stop(&Lane::Console)))
+        {
             if free && !session.take(&line).await {
                 open = false;
             }
@@ -130,7 +143,8 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(Steered::Dropped))),
             _ = interrupt.recv() => {
                 if !session.shared.live {
-                    // Nobody wants the rest of the script either; what runs ends first, and says so.
+                    // Nobody wants the rest of the script either; what runs ends first, and says
+                    // so.
                     session.failed += 1;
                     if !open || !dispatcher.stop(&Lane::Console) {
                         break;
@@ -165,7 +179,8 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Somebody at the terminal pressed Ctrl-C: stops the answer, or leaves at the second time; returns whether the session goes on.
+    /// Somebody at the terminal pressed Ctrl-C: stops the answer, or leaves at the second time;
+    /// returns whether the session goes on.
     fn interrupted(&self, leaving: &mut bool) -> bool {
         if self.dispatcher.stop(&Lane::Console) {
             *leaving = false;
@@ -184,7 +199,8 @@ impl Session<'_> {
 
     /// Has the status show how many prompts wait.
     fn count(&self) {
-        let waiting = self.submitted.saturating_sub(self.shared.answers.borrow().all).saturating_sub(1);
+        let waiting =
+            self.submitted.saturating_sub(self.shared.answers.borrow().all).saturating_sub(1);
         self.shared.screen.status(|status| status.wait(waiting));
     }
 
@@ -226,7 +242,9 @@ impl Session<'_> {
                     if refusal == AnswerRefusal::Gone {
                         // Its turn ended in this very moment: the next line is not for it.
                         self.shared.questions.send_modify(|waiting| {
-                            self.shared.print(&waiting.settle(&id, &Settlement::TurnEnded).unwrap_or_default());
+                            self.shared.print(
+                                &waiting.settle(&id, &Settlement::TurnEnded).unwrap_or_default(),
+                            );
                         });
                     }
                     refusal.to_string()
@@ -266,19 +284,31 @@ impl Session<'_> {
         let said = match command {
             Some("/quit" | "/exit") => return false,
             Some("/help") => Ok(HELP.to_owned()),
-            Some("/reset") => self.dispatcher.reset(&Lane::Console).await.map(|_| "the conversation is forgotten".to_owned()),
+            Some("/reset") => self
+                .dispatcher
+                .reset(&Lane::Console)
+                .await
+                .map(|_| "the conversation is forgotten".to_owned()),
             Some("/stop") if self.dispatcher.stop(&Lane::Console) => return true,
             Some("/stop") => Ok("nothing is running".to_owned()),
             Some("/steer") => match line.trim_start_matches("/steer").trim() {
                 "" => Err("write what the agent should know behind /steer".to_owned()),
                 text => {
                     let (dispatcher, event) = (self.dispatcher.clone(), event(text));
-                    self.steering.spawn(async move { Ok(dispatcher.steer(event).await?.outcome().await) });
+                    self.steering
+                        .spawn(async move { Ok(dispatcher.steer(event).await?.outcome().await) });
                     return true;
                 }
             },
-            Some("/status") => Ok(lines(&status_rows(&self.dispatcher.view(&Lane::Console).await, true, jiff::Timestamp::now()))),
-            Some("/queue") => Ok(lines(&queue_rows(&self.dispatcher.queue_of(&Lane::Console), jiff::Timestamp::now()))),
+            Some("/status") => Ok(lines(&status_rows(
+                &self.dispatcher.view(&Lane::Console).await,
+                true,
+                jiff::Timestamp::now(),
+            ))),
+            Some("/queue") => Ok(lines(&queue_rows(
+                &self.dispatcher.queue_of(&Lane::Console),
+                jiff::Timestamp::now(),
+            ))),
             Some("/sessions") => match words.next() {
                 None => {
                     let found = self.dispatcher.conversations(&Lane::Console, true, TELL).await;
@@ -287,15 +317,24 @@ impl Session<'_> {
                 Some(id) => self.dispatcher.resume(&Lane::Console, id, true, TELL).await,
             },
             Some("/open") => self.shared.folded().open(words.next()),
-            Some("/file") => self.add_file(line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim())),
+            Some("/file") => self.add_file(
+                line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
+            ),
             Some("/recover") => Ok(self.dispatcher.recover_lane(&Lane::Console).await),
             Some("/compact") => self.dispatcher.compact(&Lane::Console).await,
             Some("/backend") => match words.next() {
                 None => {
                     let current = self.dispatcher.backend_of(&Lane::Console).await;
-                    Ok(format!("{current} of {}", self.dispatcher.backend_names(&Lane::Console).await.join(", ")))
+                    Ok(format!(
+                        "{current} of {}",
+                        self.dispatcher.backend_names(&Lane::Console).await.join(", ")
+                    ))
                 }
-                Some(name) => self.dispatcher.choose_backend(&Lane::Console, name).await.map(|()| format!("{name} answers from now on")),
+                Some(name) => self
+                    .dispatcher
+                    .choose_backend(&Lane::Console, name)
+                    .await
+                    .map(|()| format!("{name} answers from now on")),
             },
             Some("/ping") => {
                 let current = self.dispatcher.backend_of(&Lane::Console).await;
@@ -306,19 +345,26 @@ impl Session<'_> {
             Some("/safety") => self.choose(Setting::Safety, words.next()).await,
             Some("/mode") => self.choose(Setting::Mode, words.next()).await,
             Some("/project") => {
-                let directory = line.trim().split_once(char::is_whitespace).map(|(_, rest)| rest.trim());
-                let directory = directory.map(|directory| (if directory == "unset" { "" } else { directory }).to_owned());
-                self.dispatcher.bind_project(&Lane::Console, None, &Project { directory, backend: None }).await
+                let directory =
+                    line.trim().split_once(char::is_whitespace).map(|(_, rest)| rest.trim());
+                let directory = directory.map(|directory| {
+                    (if directory == "unset" { "" } else { directory }).to_owned()
+                });
+                self.dispatcher
+                    .bind_project(&Lane::Console, None, &Project { directory, backend: None })
+                    .await
             }
-            Some(other) => Err(format!("{other} is no command; /help lists them, a leading blank makes it a prompt")),
+            Some(other) => Err(format!(
+                "{other} is no command; /help lists them, a leading blank makes it a prompt"
+            )),
             None if line.trim().is_empty() => Ok(String::new()),
             None if self.is_asked() => match self.answer(line) {
                 Ok(()) => return true,
                 Err(unclear) => Err(unclear),
             },
-            None if self.is_cut(line) => {
-                Err(format!("the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)"))
-            }
+            None if self.is_cut(line) => Err(format!(
+                "the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)"
+            )),
             None => match self.submit(line) {
                 // The `>` comes back with the answer.
                 Ok(()) => return true,
@@ -348,9 +394,15 @@ impl Session<'_> {
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
         // What is piped in stays as it is.
-        let (text, named) = if self.shared.live { files::named(line, home().as_deref()) } else { (line.to_owned(), Vec::new()) };
+        let (text, named) = if self.shared.live {
+            files::named(line, home().as_deref())
+        } else {
+            (line.to_owned(), Vec::new())
+        };
         let attached = self.files.iter().cloned().chain(named).collect();
-        self.dispatcher.submit(NewEvent { attached, ..event(&text) }).map_err(|reason| reason.to_string())?;
+        self.dispatcher
+            .submit(NewEvent { attached, ..event(&text) })
+            .map_err(|reason| reason.to_string())?;
         self.files.clear();
         self.submitted += 1;
         self.count();
@@ -359,7 +411,11 @@ impl Session<'_> {
 
     fn add_file(&mut self, path: &str) -> Result<String, String> {
         let file = files::attached(path.trim_matches('"'), home().as_deref())?;
-        let told = format!("{} ({} bytes) goes along with the next prompt", one_line(&file.name), file.size);
+        let told = format!(
+            "{} ({} bytes) goes along with the next prompt",
+            one_line(&file.name),
+            file.size
+        );
         self.files.push(file);
         Ok(told)
     }
@@ -372,7 +428,9 @@ impl Session<'_> {
 
 /// The commands, each with its `/`.
 pub(super) fn commands() -> impl Iterator<Item = &'static str> {
-    HELP.lines().filter(|line| line.starts_with('/')).filter_map(|line| line.split_whitespace().next())
+    HELP.lines()
+        .filter(|line| line.starts_with('/'))
+        .filter_map(|line| line.split_whitespace().next())
 }
 
 fn is_stop(line: &str) -> bool {
@@ -381,7 +439,9 @@ fn is_stop(line: &str) -> bool {
 
 /// Rows as lines.
 fn lines(rows: &[Row]) -> String {
-    let line = |row: &Row| if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) };
+    let line = |row: &Row| {
+        if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) }
+    };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,4 +1,5 @@
-//! The line below the one that is being written: who answers, what is going on, what is left and what it cost. Pure.
+//! The line below the one that is being written: who answers, what is going on, what is left and
+//! what it cost. Pure.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -44,15 +45,25 @@ impl Status {
             self.forget();
         }
         let knob = |setting| view.knobs.iter().find(move |knob| knob.setting == setting);
-        let model = knob(Setting::Model).filter(|knob| knob.current.is_some()).map(|knob| one_line(knob.shown()));
+        let model = knob(Setting::Model)
+            .filter(|knob| knob.current.is_some())
+            .map(|knob| one_line(knob.shown()));
         self.model = model.or(self.model.take());
-        let chosen = [Setting::Mode, Setting::Safety, Setting::Effort].into_iter().filter_map(knob).filter(|knob| knob.chosen);
-        self.chosen = chosen.map(|knob| format!("{} {}", knob.setting.title().to_lowercase(), one_line(knob.shown()))).collect();
+        let chosen = [Setting::Mode, Setting::Safety, Setting::Effort]
+            .into_iter()
+            .filter_map(knob)
+            .filter(|knob| knob.chosen);
+        self.chosen = chosen
+            .map(|knob| {
+                format!("{} {}", knob.setting.title().to_lowercase(), one_line(knob.shown()))
+            })
+            .collect();
     }
 
     /// A turn begins.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.turn = Some(Turn { since: now, doing: "working".to_owned(), sub_agents: 0, asks: false });
+        self.turn =
+            Some(Turn { since: now, doing: "working".to_owned(), sub_agents: 0, asks: false });
     }
 
     /// The agent did something.
@@ -66,13 +77,15 @@ impl Status {
             EventKind::Retry(_) => "trying again".to_owned(),
             EventKind::Thinking(_) => "thinking".to_owned(),
             EventKind::Text(_) => "answering".to_owned(),
-            EventKind::ToolStart(_) | EventKind::ToolEnd(_) => {
-                open().next_back().map_or_else(|| "working".to_owned(), |tool| one_line(&tool.start.native_name))
-            }
+            EventKind::ToolStart(_) | EventKind::ToolEnd(_) => open()
+                .next_back()
+                .map_or_else(|| "working".to_owned(), |tool| one_line(&tool.start.native_name)),
             _ => return,
         };
-        let spawned = open().filter(|tool| tool.start.kind == SUB_AGENT).map(|tool| tool.start.id.as_str());
-        let agents: HashSet<&str> = spawned.chain(open().filter_map(|tool| tool.start.parent.as_deref())).collect();
+        let spawned =
+            open().filter(|tool| tool.start.kind == SUB_AGENT).map(|tool| tool.start.id.as_str());
+        let agents: HashSet<&str> =
+            spawned.chain(open().filter_map(|tool| tool.start.parent.as_deref())).collect();
         turn.sub_agents = agents.len();
     }
 
@@ -110,7 +123,10 @@ impl Status {
         parts.extend(self.chosen.iter().cloned());
         if let Some(turn) = &self.turn {
             let doing = if turn.asks { "asks you" } else { &turn.doing };
-            parts.push(format!("{doing} {}", took(now.saturating_duration_since(turn.since).as_secs())));
+            parts.push(format!(
+                "{doing} {}",
+                took(now.saturating_duration_since(turn.since).as_secs())
+            ));
             match turn.sub_agents {
                 0 => {}
                 1 => parts.push("1 sub-agent".to_owned()),
@@ -125,13 +141,19 @@ impl Status {
 }
 
 fn took(seconds: u64) -> String {
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{seconds} s")
+    } else {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
 }
 
 /// How much of the context is left, in percents.
 pub(super) fn left(usage: &Usage) -> Option<u64> {
     match (usage.context_used, usage.context_size) {
-        (Some(used), Some(size @ 1..)) => Some(100_u64.saturating_sub(u64::from(used) * 100 / u64::from(size))),
+        (Some(used), Some(size @ 1..)) => {
+            Some(100_u64.saturating_sub(u64::from(used) * 100 / u64::from(size)))
+        }
         _ => None,
     }
 }
@@ -151,7 +173,8 @@ mod tests {
     }
 
     fn tool(id: &str, parent: Option<&str>, kind: &str) -> EventKind {
-        let (id, parent, native_name) = (id.to_owned(), parent.map(str::to_owned), format!("Do{id}"));
+        let (id, parent, native_name) =
+            (id.to_owned(), parent.map(str::to_owned), format!("Do{id}"));
         EventKind::ToolStart(ToolStart {
             id,
             parent,
@@ -165,10 +188,19 @@ mod tests {
 
     #[test]
     fn it_tells_who_answers_what_is_going_on_and_what_is_left() {
-        let (mut status, now, mut transcript) = (Status::default(), Instant::now(), Transcript::default());
-        let knobs =
-            vec![knob(Setting::Model, Some("opus"), false), knob(Setting::Mode, Some("plan"), true), knob(Setting::Safety, None, false)];
-        let view = View { backend: "claude".to_owned(), label: "Claude Code".to_owned(), knobs, ..View::default() };
+        let (mut status, now, mut transcript) =
+            (Status::default(), Instant::now(), Transcript::default());
+        let knobs = vec![
+            knob(Setting::Model, Some("opus"), false),
+            knob(Setting::Mode, Some("plan"), true),
+            knob(Setting::Safety, None, false),
+        ];
+        let view = View {
+            backend: "claude".to_owned(),
+            label: "Claude Code".to_owned(),
+            knobs,
+            ..View::default()
+        };
         status.look(&view);
         assert_eq!(status.line(now), "Claude Code · opus · mode Plan");
         status.begin(now);
@@ -179,29 +211,51 @@ mod tests {
             status.hear(&event, &transcript);
             status.line(now).split(" · ").skip(3).map(str::to_owned).collect::<Vec<_>>()
         };
-        let text = |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+        let text =
+            |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
         assert_eq!(told(&mut status, EventKind::Thinking(text("hm"))), ["thinking 0 s"]);
         assert_eq!(told(&mut status, tool("a", None, SUB_AGENT)), ["Doa 0 s", "1 sub-agent"]);
         assert_eq!(told(&mut status, tool("b", Some("a"), "bash")), ["Dob 0 s", "1 sub-agent"]);
         assert_eq!(told(&mut status, tool("c", Some("x"), "bash")), ["Doc 0 s", "2 sub-agents"]);
         status.ask(true);
-        assert_eq!(status.line(now), "Claude Code · opus · mode Plan · asks you 0 s · 2 sub-agents");
+        assert_eq!(
+            status.line(now),
+            "Claude Code · opus · mode Plan · asks you 0 s · 2 sub-agents"
+        );
         status.ask(false);
         status.wait(1);
         assert!(status.line(now).ends_with(" · 1 waiting"));
         status.wait(0);
         for id in ["a", "b", "c"] {
-            let end = ToolEnd { id: id.to_owned(), status: ToolStatus::Ok, output: None, exit_code: None, diffs: Vec::new() };
+            let end = ToolEnd {
+                id: id.to_owned(),
+                status: ToolStatus::Ok,
+                output: None,
+                exit_code: None,
+                diffs: Vec::new(),
+            };
             told(&mut status, EventKind::ToolEnd(end));
         }
         assert_eq!(told(&mut status, EventKind::Text(text("yes"))), ["answering 0 s"]);
-        let usage = Usage { cost_usd: Some(0.25), context_used: Some(50), context_size: Some(200), ..Usage::default() };
-        assert_eq!(told(&mut status, EventKind::Usage(usage.clone())), ["answering 0 s", "75% of the context left"]);
-        let answer = Answer { model: Some("opus-5".to_owned()), usage: Some(usage), ..Answer::default() };
+        let usage = Usage {
+            cost_usd: Some(0.25),
+            context_used: Some(50),
+            context_size: Some(200),
+            ..Usage::default()
+        };
+        assert_eq!(
+            told(&mut status, EventKind::Usage(usage.clone())),
+            ["answering 0 s", "75% of the context left"]
+        );
+        let answer =
+            Answer { model: Some("opus-5".to_owned()), usage: Some(usage), ..Answer::default() };
         status.end(&answer);
         status.begin(now);
         status.end(&answer);
-        assert_eq!(status.line(now), "Claude Code · opus-5 · mode Plan · 75% of the context left · $0.5000");
+        assert_eq!(
+            status.line(now),
+            "Claude Code · opus-5 · mode Plan · 75% of the context left · $0.5000"
+        );
         status.forget();
         status.look(&View { backend: "codex".to_owned(), ..View::default() });
         assert_eq!(status.line(now), "codex · $0.5000");

@@ -26,7 +26,9 @@ impl Before {
 /// Columns and rows.
 pub(super) fn size() -> (usize, usize) {
     match tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (usize::from(size.ws_col), usize::from(size.ws_row)),
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            (usize::from(size.ws_col), usize::from(size.ws_row))
+        }
         _ => (80, 24),
     }
 }

@@ -83,7 +83,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Asks for permission with answers of its own, which hold for different times, and takes another command.
+    /// Asks for permission with answers of its own, which hold for different times, and takes
+    /// another command.
     pub(super) fn choose(&mut self, command: &str) -> Result<(), Halt> {
         let option = |id: &str, label: &str, allows: bool, scope: &str| json!({"id": id, "label": label, "allows": allows, "scope": scope});
         let options = json!([
@@ -96,7 +97,9 @@ impl Agent<'_> {
         let question = json!({"title": title, "tool": "shell", "about": command, "input": input, "options": options, "changeable": true});
         match self.ask(question)? {
             Decision::Allow => self.pretend_to_run(command),
-            Decision::Chosen(option) if option == "never" => self.text("I will not ask for such commands again."),
+            Decision::Chosen(option) if option == "never" => {
+                self.text("I will not ask for such commands again.")
+            }
             Decision::Chosen(option) => {
                 self.pretend_to_run(command)?;
                 self.text(&format!("Done, as you chose: {option}."))
@@ -119,14 +122,18 @@ impl Agent<'_> {
             {"id": "word", "text": "What is the magic word?", "words": true, "secret": true},
         ]);
         match self.ask(json!({"title": "A few questions.", "questions": questions}))? {
-            Decision::Answers(answers) => self.text(&format!("You gave me {} answers.", answers.len())),
+            Decision::Answers(answers) => {
+                self.text(&format!("You gave me {} answers.", answers.len()))
+            }
             other => self.refused(other),
         }
     }
 
     /// Makes a picture.
     pub(super) fn draw(&mut self) -> Result<(), Halt> {
-        self.say(&json!({"type": "artifact", "name": "dot.png", "media": "image/png", "base64": DOT}))?;
+        self.say(
+            &json!({"type": "artifact", "name": "dot.png", "media": "image/png", "base64": DOT}),
+        )?;
         self.text("This is the smallest picture I can draw.")
     }
 
@@ -145,7 +152,8 @@ impl Agent<'_> {
 
     /// Asks for approval of a plan.
     pub(super) fn propose(&mut self) -> Result<(), Halt> {
-        let plan = "## The plan\n\n1. Look at everything\n2. Think\n3. Change as little as possible";
+        let plan =
+            "## The plan\n\n1. Look at everything\n2. Think\n3. Change as little as possible";
         match self.ask(json!({"title": "Shall I go on with this plan?", "plan": plan}))? {
             Decision::Allow => self.text("I go on with the plan."),
             other => self.refused(other),
@@ -159,7 +167,9 @@ impl Agent<'_> {
             {"id": "letters", "text": "Which letters?", "options": ["A", "B", "C", "D", "E"], "many": true, "words": false},
         ]);
         match self.ask(json!({"title": "I have two questions.", "questions": questions}))? {
-            Decision::Answers(answers) => self.text(&format!("You answered: {}.", answers.join("; "))),
+            Decision::Answers(answers) => {
+                self.text(&format!("You answered: {}.", answers.join("; ")))
+            }
             other => self.refused(other),
         }
     }
@@ -200,7 +210,9 @@ impl Agent<'_> {
         loop {
             let Some(lines) = &self.answers.lines else { return Ok(Decision::Dismissed) };
             match lines.recv_timeout(LOOK) {
-                Ok(line) if line["type"] == "answer" && line["ask"] == ask => return Ok(read(&line)),
+                Ok(line) if line["type"] == "answer" && line["ask"] == ask => {
+                    return Ok(read(&line));
+                }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => self.pause(Duration::ZERO)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(Decision::Dismissed),
@@ -217,13 +229,18 @@ fn read(line: &Value) -> Decision {
         Some("stop") => Decision::Stop,
         Some("declined") => Decision::Declined,
         Some("chosen") => Decision::Chosen(line["option"].as_str().unwrap_or_default().to_owned()),
-        Some("changed") => Decision::Changed(line["input"]["command"].as_str().unwrap_or_default().to_owned()),
+        Some("changed") => {
+            Decision::Changed(line["input"]["command"].as_str().unwrap_or_default().to_owned())
+        }
         Some("answers") => {
             let values = |pair: &Value| {
-                let values: Vec<&str> = pair[1].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                let values: Vec<&str> =
+                    pair[1].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 format!("{} {}", pair[0].as_str().unwrap_or_default(), values.join(" and "))
             };
-            Decision::Answers(line["answers"].as_array().into_iter().flatten().map(values).collect())
+            Decision::Answers(
+                line["answers"].as_array().into_iter().flatten().map(values).collect(),
+            )
         }
         _ => Decision::Dismissed,
     }

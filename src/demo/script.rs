@@ -32,7 +32,11 @@ impl Agent<'_> {
     pub(super) fn answer(&mut self, prompt: &str) -> Result<(), Halt> {
         let history = self.session(prompt)?;
         // A gateway may say first who is speaking.
-        let said = prompt.strip_prefix('[').and_then(|rest| rest.split_once("]:")).map_or(prompt, |(_, rest)| rest).trim();
+        let said = prompt
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("]:"))
+            .map_or(prompt, |(_, rest)| rest)
+            .trim();
         let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
         let rest = rest.trim();
         let number = |default: usize, most: usize| rest.parse().unwrap_or(default).min(most);
@@ -69,7 +73,9 @@ impl Agent<'_> {
                 }
                 self.text("There.")
             }
-            "history" if history.is_empty() => self.text("This is the beginning of our conversation."),
+            "history" if history.is_empty() => {
+                self.text("This is the beginning of our conversation.")
+            }
             "history" => self.text(&format!("You said before:\n\n- {}", history.join("\n- "))),
             "system" => {
                 let text = self.options.system_file.as_ref().map(fs::read_to_string).transpose()?;
@@ -84,7 +90,10 @@ impl Agent<'_> {
             "fail" => {
                 self.text("I begin, and then ")?;
                 let kind = if rest.is_empty() { "other" } else { rest };
-                Err(Halt::Failed { kind: kind.to_owned(), message: format!("failed on request: {kind}") })
+                Err(Halt::Failed {
+                    kind: kind.to_owned(),
+                    message: format!("failed on request: {kind}"),
+                })
             }
             "crash" => {
                 self.text("I begin, and then ")?;
@@ -103,7 +112,10 @@ impl Agent<'_> {
                 self.text("I will not stop.")?;
                 self.pause(Duration::from_secs(3600))
             }
-            _ => self.text(&format!("You said: {said}\n\nThis is message {} of our conversation.", history.len() + 1)),
+            _ => self.text(&format!(
+                "You said: {said}\n\nThis is message {} of our conversation.",
+                history.len() + 1
+            )),
         }
     }
 

@@ -24,11 +24,12 @@ impl Stop {
     /// Waits for signals, for as long as the program runs.
     fn listen(&self, ready: &mpsc::Sender<io::Result<()>>) {
         use tokio::signal::unix::{SignalKind, signal};
-        let listening = tokio::runtime::Builder::new_current_thread().enable_io().build().and_then(|runtime| {
-            let _entered = runtime.enter();
-            let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-            Ok((signals, runtime))
-        });
+        let listening =
+            tokio::runtime::Builder::new_current_thread().enable_io().build().and_then(|runtime| {
+                let _entered = runtime.enter();
+                let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+                Ok((signals, runtime))
+            });
         let ((mut interrupt, mut terminate), runtime) = match listening {
             Ok(listening) => listening,
             Err(error) => {
@@ -64,6 +65,11 @@ impl Stop {
     /// Waits, and returns whether the turn is to end.
     pub(super) fn within(&self, time: Duration) -> bool {
         let wanted = self.wanted.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.wanted.1.wait_timeout_while(wanted, time, |wanted| !*wanted).unwrap_or_else(PoisonError::into_inner).0
+        *self
+            .wanted
+            .1
+            .wait_timeout_while(wanted, time, |wanted| !*wanted)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }

@@ -1,11 +1,24 @@
 use super::*;
 
-fn lines(home: &Path, prompt: &str, change: impl FnOnce(&mut Options, &mut Stop)) -> (u8, Vec<Value>) {
-    let mut options = Options { resume: None, model: None, system_file: None, home: home.to_owned(), delay: Duration::ZERO, talk: false };
+fn lines(
+    home: &Path,
+    prompt: &str,
+    change: impl FnOnce(&mut Options, &mut Stop),
+) -> (u8, Vec<Value>) {
+    let mut options = Options {
+        resume: None,
+        model: None,
+        system_file: None,
+        home: home.to_owned(),
+        delay: Duration::ZERO,
+        talk: false,
+    };
     let mut stop = Stop::default();
     change(&mut options, &mut stop);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let code = Agent::new(options, stop, Answers::nobody(), &mut stdout, &mut stderr).turn(prompt).expect("a vector takes everything");
+    let code = Agent::new(options, stop, Answers::nobody(), &mut stdout, &mut stderr)
+        .turn(prompt)
+        .expect("a vector takes everything");
     let text = String::from_utf8(stdout).expect("JSON lines");
     (code, text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
@@ -17,16 +30,25 @@ fn kinds(lines: &[Value]) -> Vec<&str> {
 }
 
 fn answer(lines: &[Value]) -> String {
-    lines.iter().filter(|line| line["type"] == "text").filter_map(|line| line["text"].as_str()).collect()
+    lines
+        .iter()
+        .filter(|line| line["type"] == "text")
+        .filter_map(|line| line["text"].as_str())
+        .collect()
 }
 
 #[test]
 fn a_prompt_is_repeated_and_every_turn_ends_with_its_usage_and_one_last_line() {
     let home = tempfile::tempdir().expect("a folder");
-    let (code, lines) = lines(home.path(), "grüße, wie geht es dir an diesem schönen Tag?", |_, _| {});
+    let (code, lines) =
+        lines(home.path(), "grüße, wie geht es dir an diesem schönen Tag?", |_, _| {});
     assert_eq!(code, 0);
     assert_eq!(kinds(&lines), ["hello", "text", "usage", "done"]);
-    assert!(answer(&lines).starts_with("You said: grüße, wie geht es dir an diesem schönen Tag?\n"), "{}", answer(&lines));
+    assert!(
+        answer(&lines).starts_with("You said: grüße, wie geht es dir an diesem schönen Tag?\n"),
+        "{}",
+        answer(&lines)
+    );
 }
 
 #[test]
@@ -34,12 +56,18 @@ fn a_session_is_resumed_by_its_id_and_an_unknown_one_is_an_error() {
     let home = tempfile::tempdir().expect("a folder");
     let (_, first) = lines(home.path(), "my name is Ada", |_, _| {});
     let id = first[0]["session"].as_str().expect("an id").to_owned();
-    let (_, second) = lines(home.path(), "[ada]: history", |options, _| options.resume = Some(id.clone()));
+    let (_, second) =
+        lines(home.path(), "[ada]: history", |options, _| options.resume = Some(id.clone()));
     assert_eq!(second[0]["session"], id.as_str());
     assert_eq!(answer(&second), "You said before:\n\n- my name is Ada");
     for unknown in ["demo-0", "../x", ""] {
-        let (code, lines) = lines(home.path(), "hi", |options, _| options.resume = Some(unknown.to_owned()));
-        assert_eq!((code, lines.last().expect("a line")["kind"].as_str()), (1, Some("session-unknown")), "{unknown}");
+        let (code, lines) =
+            lines(home.path(), "hi", |options, _| options.resume = Some(unknown.to_owned()));
+        assert_eq!(
+            (code, lines.last().expect("a line")["kind"].as_str()),
+            (1, Some("session-unknown")),
+            "{unknown}"
+        );
     }
 }
 
@@ -49,7 +77,23 @@ fn every_word_does_what_the_help_says() {
     let text = &["hello", "text", "usage", "done"][..];
     for (prompt, code, expected) in [
         ("help", 0, text),
-        ("tool ls", 0, &["hello", "text", "tool", "tool-output", "tool-end", "tool", "tool-output", "tool-end", "text", "usage", "done"]),
+        (
+            "tool ls",
+            0,
+            &[
+                "hello",
+                "text",
+                "tool",
+                "tool-output",
+                "tool-end",
+                "tool",
+                "tool-output",
+                "tool-end",
+                "text",
+                "usage",
+                "done",
+            ],
+        ),
         ("think stars", 0, &["hello", "thinking", "text", "usage", "done"]),
         // Without `--talk` there is nobody to ask.
         ("ask ls", 0, text),
@@ -123,12 +167,23 @@ fn questions_are_asked_and_every_decision_is_heard() {
     let talk = |prompt: &str, decision: &str| {
         let said = format!("{decision}\n");
         let answers = Answers::read(io::Cursor::new(said.into_bytes()));
-        let options =
-            Options { resume: None, model: None, system_file: None, home: home.path().to_owned(), delay: Duration::ZERO, talk: true };
+        let options = Options {
+            resume: None,
+            model: None,
+            system_file: None,
+            home: home.path().to_owned(),
+            delay: Duration::ZERO,
+            talk: true,
+        };
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let code = Agent::new(options, Stop::default(), answers, &mut stdout, &mut stderr).turn(prompt).expect("a vector takes everything");
-        let lines: Vec<Value> =
-            String::from_utf8(stdout).expect("text").lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let code = Agent::new(options, Stop::default(), answers, &mut stdout, &mut stderr)
+            .turn(prompt)
+            .expect("a vector takes everything");
+        let lines: Vec<Value> = String::from_utf8(stdout)
+            .expect("text")
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
         assert!(lines.iter().any(|line| line["type"] == "ask" && line["ask"] == 1), "{lines:?}");
         (code, answer(&lines))
     };
@@ -139,10 +194,22 @@ fn questions_are_asked_and_every_decision_is_heard() {
         ("edit", json!({"decision": "deny", "words": "it is mine"}), "because: it is mine"),
         ("propose", json!({"decision": "allow"}), "with the plan."),
         ("choose ls", json!({"decision": "chosen", "option": "project"}), "as you chose: project."),
-        ("choose ls", json!({"decision": "chosen", "option": "never"}), "not ask for such commands again."),
-        ("choose ls", json!({"decision": "changed", "input": {"command": "pwd"}}), "as you changed it."),
+        (
+            "choose ls",
+            json!({"decision": "chosen", "option": "never"}),
+            "not ask for such commands again.",
+        ),
+        (
+            "choose ls",
+            json!({"decision": "changed", "input": {"command": "pwd"}}),
+            "as you changed it.",
+        ),
         ("survey", json!({"decision": "declined"}), "go on without an answer."),
-        ("survey", json!({"decision": "answers", "answers": [["many", ["3"]], ["sure", ["yes"]]]}), "me 2 answers."),
+        (
+            "survey",
+            json!({"decision": "answers", "answers": [["many", ["3"]], ["sure", ["yes"]]]}),
+            "me 2 answers.",
+        ),
         ("login", json!({"decision": "dismissed"}), "so I did not."),
         (
             "question",
@@ -157,5 +224,10 @@ fn questions_are_asked_and_every_decision_is_heard() {
         assert!(code == 0 && text.ends_with(ends), "{prompt}: {text}");
     }
     assert_eq!(talk("ask ls", r#"{"type":"answer","ask":1,"decision":"stop"}"#).0, 130);
-    assert!(talk("ask ls", r#"{"type":"answer","ask":7,"decision":"allow"}"#).1.ends_with("so I did not."), "the input ended");
+    assert!(
+        talk("ask ls", r#"{"type":"answer","ask":7,"decision":"allow"}"#)
+            .1
+            .ends_with("so I did not."),
+        "the input ended"
+    );
 }

@@ -1,9 +1,9 @@
 //! The requests we make of Discord, by meaning.
 //!
-//! Every message says that nobody is pinged, whatever its text holds, but for a question or a word that an answer is there,
-//! which call whoever is asked or asked; every new message carries a nonce that Discord
-//! enforces, so that repeating a request never posts twice. Pinned by the local Discord of the tests, which refuses
-//! anything else.
+//! Every message says that nobody is pinged, whatever its text holds, but for a question or a word
+//! that an answer is there, which call whoever is asked or asked; every new message carries a nonce
+//! that Discord enforces, so that repeating a request never posts twice. Pinned by the local
+//! Discord of the tests, which refuses anything else.
 
 mod reactions;
 
@@ -63,38 +63,81 @@ impl Api {
         self.get("/gateway/bot".to_owned(), ("GET gateway", 0), patience).await
     }
 
-    pub(super) async fn channel(&self, channel: u64, patience: Patience) -> Result<Channel, RestError> {
+    pub(super) async fn channel(
+        &self,
+        channel: u64,
+        patience: Patience,
+    ) -> Result<Channel, RestError> {
         self.get(format!("/channels/{channel}"), ("GET channel", channel), patience).await
     }
 
-    pub(super) async fn member(&self, guild: u64, user: u64, patience: Patience) -> Result<Member, RestError> {
+    pub(super) async fn member(
+        &self,
+        guild: u64,
+        user: u64,
+        patience: Patience,
+    ) -> Result<Member, RestError> {
         self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), patience).await
     }
 
-    pub(super) async fn roles(&self, guild: u64, patience: Patience) -> Result<Vec<Role>, RestError> {
+    pub(super) async fn roles(
+        &self,
+        guild: u64,
+        patience: Patience,
+    ) -> Result<Vec<Role>, RestError> {
         self.get(format!("/guilds/{guild}/roles"), ("GET roles", guild), patience).await
     }
 
-    pub(super) async fn message(&self, channel: u64, message: u64, patience: Patience) -> Result<Message, RestError> {
-        self.get(format!("/channels/{channel}/messages/{message}"), ("GET message", channel), patience).await
+    pub(super) async fn message(
+        &self,
+        channel: u64,
+        message: u64,
+        patience: Patience,
+    ) -> Result<Message, RestError> {
+        self.get(
+            format!("/channels/{channel}/messages/{message}"),
+            ("GET message", channel),
+            patience,
+        )
+        .await
     }
 
     /// Messages after one, at most 100, oldest first, and whether there may be more.
-    pub(super) async fn messages_after(&self, channel: u64, after: u64, patience: Patience) -> Result<(Vec<Message>, bool), RestError> {
+    pub(super) async fn messages_after(
+        &self,
+        channel: u64,
+        after: u64,
+        patience: Patience,
+    ) -> Result<(Vec<Message>, bool), RestError> {
         let path = format!("/channels/{channel}/messages?after={after}&limit=100");
         let found: Vec<Value> = self.get(path, ("GET messages", channel), patience).await?;
         let full = found.len() >= 100;
         // One message we cannot read must not hide the others.
-        let mut messages: Vec<Message> = found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
+        let mut messages: Vec<Message> =
+            found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
         messages.sort_by_key(|message| message.id);
         Ok((messages, full))
     }
 
-    pub(super) async fn commands(&self, application: u64, patience: Patience) -> Result<Value, RestError> {
-        self.get(format!("/applications/{application}/commands"), ("GET commands", application), patience).await
+    pub(super) async fn commands(
+        &self,
+        application: u64,
+        patience: Patience,
+    ) -> Result<Value, RestError> {
+        self.get(
+            format!("/applications/{application}/commands"),
+            ("GET commands", application),
+            patience,
+        )
+        .await
     }
 
-    pub(super) async fn put_commands(&self, application: u64, commands: Value, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn put_commands(
+        &self,
+        application: u64,
+        commands: Value,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let call = Call {
             method: Method::PUT,
             path: format!("/applications/{application}/commands"),
@@ -117,7 +160,13 @@ impl Api {
     }
 
     /// Opens a public thread on a message; its id is the message's. Returns whether there was none.
-    pub(super) async fn thread(&self, channel: u64, message: u64, name: &str, patience: Patience) -> Result<bool, RestError> {
+    pub(super) async fn thread(
+        &self,
+        channel: u64,
+        message: u64,
+        name: &str,
+        patience: Patience,
+    ) -> Result<bool, RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/channels/{channel}/messages/{message}/threads"),
@@ -133,18 +182,27 @@ impl Api {
     }
 
     /// Posts a file as a message of its own. The same nonce never posts twice.
-    pub(super) async fn post_file(&self, channel: u64, nonce: &str, file: &Upload, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn post_file(
+        &self,
+        channel: u64,
+        nonce: &str,
+        file: &Upload,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/channels/{channel}/messages"),
             bucket: Some(("POST message", channel)),
-            body: Some(json!({"allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true})),
+            body: Some(
+                json!({"allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true}),
+            ),
             by_interaction: false,
         };
         self.rest.send_file(&call, file, patience).await.map(drop)
     }
 
-    /// Posts a message, as a reply where `reply_to` still exists and may be read. The same nonce never posts twice.
+    /// Posts a message, as a reply where `reply_to` still exists and may be read. The same nonce
+    /// never posts twice.
     pub(super) async fn post(
         &self,
         channel: u64,
@@ -213,7 +271,8 @@ impl Api {
             body["components"] = components.clone();
         }
         if let Some(message) = reply_to {
-            body["message_reference"] = json!({"message_id": message.to_string(), "fail_if_not_exists": false});
+            body["message_reference"] =
+                json!({"message_id": message.to_string(), "fail_if_not_exists": false});
         }
         let call = Call {
             method: Method::POST,
@@ -249,7 +308,12 @@ impl Api {
     }
 
     /// Deletes a message; one that is gone already counts as deleted.
-    pub(super) async fn delete(&self, channel: u64, message: u64, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn delete(
+        &self,
+        channel: u64,
+        message: u64,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let call = Call {
             method: Method::DELETE,
             path: format!("/channels/{channel}/messages/{message}"),
@@ -264,24 +328,53 @@ impl Api {
     }
 
     /// Tells Discord within its three seconds that an answer will come (callback type 5).
-    pub(super) async fn defer(&self, interaction: u64, token: &str, patience: Patience) -> Result<(), RestError> {
-        self.callback(interaction, token, json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}}), patience).await
+    pub(super) async fn defer(
+        &self,
+        interaction: u64,
+        token: &str,
+        patience: Patience,
+    ) -> Result<(), RestError> {
+        self.callback(
+            interaction,
+            token,
+            json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}}),
+            patience,
+        )
+        .await
     }
 
     /// Answers at once, visible to the user alone (callback type 4, flag 64).
-    pub(super) async fn answer_privately(&self, interaction: u64, token: &str, text: &str, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn answer_privately(
+        &self,
+        interaction: u64,
+        token: &str,
+        text: &str,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}});
         self.callback(interaction, token, body, patience).await
     }
 
     /// Answers at once, visible to everybody (callback type 4).
-    pub(super) async fn answer_at_once(&self, interaction: u64, token: &str, text: &str, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn answer_at_once(
+        &self,
+        interaction: u64,
+        token: &str,
+        text: &str,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": {"content": text, "allowed_mentions": {"parse": []}}});
         self.callback(interaction, token, body, patience).await
     }
 
     /// Answers an interaction at once.
-    pub(super) async fn callback(&self, interaction: u64, token: &str, body: Value, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn callback(
+        &self,
+        interaction: u64,
+        token: &str,
+        body: Value,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/interactions/{interaction}/{token}/callback"),
@@ -305,7 +398,8 @@ impl Api {
         content: &str,
         patience: Patience,
     ) -> Result<Posted, RestError> {
-        self.edit_original_with(application, interaction, token, (content, &Value::Null), patience).await
+        self.edit_original_with(application, interaction, token, (content, &Value::Null), patience)
+            .await
     }
 
     /// Puts text, and menus and buttons unless `components` is null, into the answer.
@@ -331,7 +425,8 @@ impl Api {
         posted(&self.rest.send(&call, patience).await?)
     }
 
-    /// Sends a further message of an interaction. Takes no nonce: used only where the bot may not post by itself.
+    /// Sends a further message of an interaction. Takes no nonce: used only where the bot may not
+    /// post by itself.
     pub(super) async fn follow_up(
         &self,
         application: u64,
@@ -375,17 +470,30 @@ impl Api {
         bucket: (&'static str, u64),
         patience: Patience,
     ) -> Result<T, RestError> {
-        let call = Call { method: Method::GET, path, bucket: Some(bucket), body: None, by_interaction: false };
+        let call = Call {
+            method: Method::GET,
+            path,
+            bucket: Some(bucket),
+            body: None,
+            by_interaction: false,
+        };
         let value = self.rest.send(&call, patience).await?;
         serde_json::from_value(value).map_err(|error| unreadable(bucket.0, &error.to_string()))
     }
 }
 
 fn posted(value: &Value) -> Result<Posted, RestError> {
-    let id = value["id"].as_str().and_then(|id| id.parse().ok()).ok_or_else(|| unreadable("message", "no id"))?;
+    let id = value["id"]
+        .as_str()
+        .and_then(|id| id.parse().ok())
+        .ok_or_else(|| unreadable("message", "no id"))?;
     Ok(Posted { id, content: value["content"].as_str().unwrap_or_default().to_owned() })
 }
 
 fn unreadable(what: &str, why: &str) -> RestError {
-    RestError::Refused { status: 200, code: 0, message: format!("answer to {what} is not understood: {why}") }
+    RestError::Refused {
+        status: 200,
+        code: 0,
+        message: format!("answer to {what} is not understood: {why}"),
+    }
 }

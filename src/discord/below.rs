@@ -1,17 +1,19 @@
-//! What stands below an answer: what went wrong, what else is to know, and the footer. And answers too long to post. Pure.
+//! What stands below an answer: what went wrong, what else is to know, and the footer. And answers
+//! too long to post. Pure.
 
 use std::time::Duration;
 
-use crate::plain::short_line;
 use super::rest::RestError;
 use crate::agent::Usage;
 use crate::config::FooterPart;
 use crate::dispatch::Answer;
+use crate::plain::short_line;
 use crate::split::split;
 
 /// Discord's limit of a message, characters.
 pub(super) const MESSAGE: usize = 2_000;
-/// Bytes of a file that Discord takes from everybody (Discord's documentation of uploads, 2026-08: 10 MiB).
+/// Bytes of a file that Discord takes from everybody (Discord's documentation of uploads, 2026-08:
+/// 10 MiB).
 pub(super) const FILE: usize = 10 << 20;
 const EMPTY: &str = "-# The agent finished without an answer.";
 /// Characters kept free for what is said about the rest.
@@ -20,7 +22,8 @@ const NOTE: usize = 100;
 /// The lines below an answer, without secrets. `awaited` says that somebody waits for it.
 pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool) -> Vec<String> {
     let failure = answer.failure.as_deref();
-    let mut lines: Vec<String> = failure.map(|failure| format!("⚠️ {}", short_line(failure, 500))).into_iter().collect();
+    let mut lines: Vec<String> =
+        failure.map(|failure| format!("⚠️ {}", short_line(failure, 500))).into_iter().collect();
     let silent = answer.text.trim().is_empty();
     if silent && failure.is_none() && awaited {
         lines.push(EMPTY.to_owned());
@@ -30,13 +33,16 @@ pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool)
     lines
 }
 
-/// Who answered and what it took; nothing below a failure, and nothing about what the agent did not tell.
+/// Who answered and what it took; nothing below a failure, and nothing about what the agent did not
+/// tell.
 fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
     if answer.failure.is_some() {
         return None;
     }
-    let tokens =
-        |usage: &Usage| (usage.input > 0 || usage.output > 0).then(|| format!("{} in, {} out", count(usage.input), count(usage.output)));
+    let tokens = |usage: &Usage| {
+        (usage.input > 0 || usage.output > 0)
+            .then(|| format!("{} in, {} out", count(usage.input), count(usage.output)))
+    };
     let told: Vec<String> = parts
         .iter()
         .filter_map(|part| match part {
@@ -44,7 +50,12 @@ fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
             FooterPart::Model => answer.model.as_deref().map(|model| short_line(model, 60)),
             FooterPart::Time => (answer.took > Duration::ZERO).then(|| time(answer.took)),
             FooterPart::Tokens => answer.usage.as_ref().and_then(tokens),
-            FooterPart::Cost => answer.usage.as_ref().and_then(|usage| usage.cost_usd).filter(|cost| *cost > 0.0).map(money),
+            FooterPart::Cost => answer
+                .usage
+                .as_ref()
+                .and_then(|usage| usage.cost_usd)
+                .filter(|cost| *cost > 0.0)
+                .map(money),
         })
         .filter(|part| !part.is_empty())
         .collect();
@@ -88,8 +99,8 @@ pub(super) fn whole(text: &str, below: &[String]) -> Vec<String> {
     pieces
 }
 
-/// The first messages of a text, at most so many; where there are more, the last one is cut at a good place and has a word on
-/// the rest.
+/// The first messages of a text, at most so many; where there are more, the last one is cut at a
+/// good place and has a word on the rest.
 pub(super) fn opening(text: &str, most: usize, note: &str) -> Vec<String> {
     let mut pieces = split(text, MESSAGE);
     if pieces.len() > most {
@@ -111,7 +122,12 @@ pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
         rest = left;
     }
     let one = parts.len() == 1;
-    (1..).zip(parts).map(|(number, part)| (if one { "answer.md".to_owned() } else { format!("answer-{number}.md") }, part)).collect()
+    (1..)
+        .zip(parts)
+        .map(|(number, part)| {
+            (if one { "answer.md".to_owned() } else { format!("answer-{number}.md") }, part)
+        })
+        .collect()
 }
 
 /// What the operator may do where an answer cannot be sent.
@@ -119,7 +135,11 @@ pub(super) fn hint(error: &RestError) -> &'static str {
     if error.is_archived() {
         return "\nhint: the thread is archived or locked; unlock it, or give the bot Manage Threads";
     }
-    if error.is_forbidden() { "\nhint: the bot needs View Channel, Send Messages and Read Message History there" } else { "" }
+    if error.is_forbidden() {
+        "\nhint: the bot needs View Channel, Send Messages and Read Message History there"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]
@@ -155,7 +175,10 @@ mod tests {
         assert_eq!(shown(&Answer { failure: timeout, ..answer("") }), ["⚠️ Query timed out"]);
         assert_eq!(shown(&answer("")), [EMPTY]);
         assert_eq!(shown(&answer("Done")), ["Done"]);
-        assert!(lines(&answer(""), &[FooterPart::Backend], false).is_empty(), "nobody waits for it");
+        assert!(
+            lines(&answer(""), &[FooterPart::Backend], false).is_empty(),
+            "nobody waits for it"
+        );
     }
 
     #[test]
@@ -167,24 +190,55 @@ mod tests {
 
     #[test]
     fn the_footer_tells_what_is_known_and_is_never_empty() {
-        let all = [FooterPart::Backend, FooterPart::Model, FooterPart::Time, FooterPart::Tokens, FooterPart::Cost];
+        let all = [
+            FooterPart::Backend,
+            FooterPart::Model,
+            FooterPart::Time,
+            FooterPart::Tokens,
+            FooterPart::Cost,
+        ];
         let usage = Usage { input: 3_120, output: 800, cost_usd: Some(0.0234), ..Usage::default() };
-        let told = Answer { model: Some("opus".to_owned()), usage: Some(usage), took: Duration::from_secs(12), ..answer("Done") };
-        assert_eq!(footer(&told, &all).as_deref(), Some("-# claude · opus · 12 s · 3.1k in, 800 out · $0.02"));
-        assert_eq!(footer(&told, &[FooterPart::Cost, FooterPart::Backend]).as_deref(), Some("-# $0.02 · claude"));
+        let told = Answer {
+            model: Some("opus".to_owned()),
+            usage: Some(usage),
+            took: Duration::from_secs(12),
+            ..answer("Done")
+        };
+        assert_eq!(
+            footer(&told, &all).as_deref(),
+            Some("-# claude · opus · 12 s · 3.1k in, 800 out · $0.02")
+        );
+        assert_eq!(
+            footer(&told, &[FooterPart::Cost, FooterPart::Backend]).as_deref(),
+            Some("-# $0.02 · claude")
+        );
         assert_eq!(footer(&answer("Done"), &all).as_deref(), Some("-# claude"));
-        assert_eq!(footer(&answer("Done"), &[FooterPart::Model, FooterPart::Time, FooterPart::Tokens, FooterPart::Cost]), None);
+        assert_eq!(
+            footer(
+                &answer("Done"),
+                &[FooterPart::Model, FooterPart::Time, FooterPart::Tokens, FooterPart::Cost]
+            ),
+            None
+        );
         assert_eq!(footer(&told, &[]), None);
         assert_eq!(footer(&Answer { failure: Some("Stopped.".to_owned()), ..told }, &all), None);
-        assert_eq!((time(Duration::from_secs(75)), count(1_250_000), money(0.002)), ("1 min 15 s".into(), "1.2M".into(), "<$0.01".into()));
+        assert_eq!(
+            (time(Duration::from_secs(75)), count(1_250_000), money(0.002)),
+            ("1 min 15 s".into(), "1.2M".into(), "<$0.01".into())
+        );
     }
 
     #[test]
     fn a_long_text_begins_in_a_message_that_renders_and_goes_on_in_files_that_fit() {
         let text = format!("Intro\n```rust\n{}```\n", "let a = 1;\n".repeat(2_000));
         let begun = opening(&text, 2, "The whole answer is attached.");
-        let fits = |piece: &String| piece.chars().count() <= MESSAGE && piece.matches("```").count().is_multiple_of(2);
-        assert!(begun.len() == 2 && begun.iter().all(fits) && begun[0] == split(&text, MESSAGE)[0], "{begun:?}");
+        let fits = |piece: &String| {
+            piece.chars().count() <= MESSAGE && piece.matches("```").count().is_multiple_of(2)
+        };
+        assert!(
+            begun.len() == 2 && begun.iter().all(fits) && begun[0] == split(&text, MESSAGE)[0],
+            "{begun:?}"
+        );
         assert!(begun[1].ends_with("```\n-# The whole answer is attached."), "{begun:?}");
         assert_eq!(opening("short", 2, "more"), ["short"]);
         let parts = files(&"ä".repeat(FILE));

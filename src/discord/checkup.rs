@@ -140,9 +140,17 @@ impl Checkup {
     /// [`StartError`] when the token cannot be one.
     pub fn new(options: &Options) -> Result<Self, StartError> {
         check_shape(options.token.expose_secret())?;
-        let unreachable = |error: reqwest::Error| StartError::Unreachable { base: options.api_base.clone(), why: error.to_string() };
-        let rest = Rest::new(&options.api_base, options.token.clone(), options.requests_per_second, options.windows.clock())
-            .map_err(unreachable)?;
+        let unreachable = |error: reqwest::Error| StartError::Unreachable {
+            base: options.api_base.clone(),
+            why: error.to_string(),
+        };
+        let rest = Rest::new(
+            &options.api_base,
+            options.token.clone(),
+            options.requests_per_second,
+            options.windows.clock(),
+        )
+        .map_err(unreachable)?;
         Ok(Self { api: Api::new(rest), guilds: HashMap::new() })
     }
 
@@ -153,11 +161,15 @@ impl Checkup {
     pub async fn bot(&self, options: &Options) -> Result<Known, StartError> {
         let told = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
-            other => StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() },
+            other => {
+                StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() }
+            }
         };
         let me: Me = self.get("/users/@me".to_owned(), "GET me").await.map_err(told)?;
-        let application: Application = self.get("/applications/@me".to_owned(), "GET application").await.map_err(told)?;
-        let gateway: Gateway = self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(told)?;
+        let application: Application =
+            self.get("/applications/@me".to_owned(), "GET application").await.map_err(told)?;
+        let gateway: Gateway =
+            self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(told)?;
         let limit = gateway.session_start_limit;
         Ok(Known {
             name: me.username,
@@ -190,11 +202,17 @@ impl Checkup {
         // Announcement, public and private threads.
         let thread = matches!(channel.kind, 10..=12);
         let overwrites = match channel.parent_id.filter(|_| thread) {
-            Some(parent) => self.get::<Channel>(format!("/channels/{parent}"), "GET channel").await?.permission_overwrites,
+            Some(parent) => {
+                self.get::<Channel>(format!("/channels/{parent}"), "GET channel")
+                    .await?
+                    .permission_overwrites
+            }
             None => channel.permission_overwrites,
         };
-        let overwrites: Vec<Overwrite> =
-            overwrites.into_iter().map(|WireOverwrite { id, allow, deny }| Overwrite { id, allow, deny }).collect();
+        let overwrites: Vec<Overwrite> = overwrites
+            .into_iter()
+            .map(|WireOverwrite { id, allow, deny }| Overwrite { id, allow, deny })
+            .collect();
         let guild = self.guild(guild_id, bot).await?;
         Ok((name, missing(permissions(&guild.bot, &guild.roles, &overwrites), thread)))
     }
@@ -205,7 +223,9 @@ impl Checkup {
         }
         let wire: WireGuild = self.get(format!("/guilds/{id}"), "GET guild").await?;
         let member: Member = self.get(format!("/guilds/{id}/members/{bot}"), "GET member").await?;
-        let until = member.communication_disabled_until.and_then(|until| until.parse::<jiff::Timestamp>().ok());
+        let until = member
+            .communication_disabled_until
+            .and_then(|until| until.parse::<jiff::Timestamp>().ok());
         let standing = Standing {
             user: bot,
             guild: id,
@@ -213,12 +233,19 @@ impl Checkup {
             roles: member.roles.iter().filter_map(|role| role.parse().ok()).collect(),
             timed_out: until.is_some_and(|until| until > jiff::Timestamp::now()),
         };
-        let guild = Guild { roles: wire.roles.into_iter().map(|role| (role.id, role.permissions)).collect(), bot: standing };
+        let guild = Guild {
+            roles: wire.roles.into_iter().map(|role| (role.id, role.permissions)).collect(),
+            bot: standing,
+        };
         self.guilds.insert(id, guild.clone());
         Ok(guild)
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: String, bucket: &'static str) -> Result<T, RestError> {
+    async fn get<T: DeserializeOwned>(
+        &self,
+        path: String,
+        bucket: &'static str,
+    ) -> Result<T, RestError> {
         self.api.get(path, (bucket, 0), PATIENCE).await
     }
 }
@@ -227,7 +254,9 @@ impl Checkup {
 fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => text.parse().map_err(D::Error::custom),
-        Value::Number(number) => number.as_u64().ok_or_else(|| D::Error::custom("not a set of permissions")),
+        Value::Number(number) => {
+            number.as_u64().ok_or_else(|| D::Error::custom("not a set of permissions"))
+        }
         _ => Err(D::Error::custom("not a set of permissions")),
     }
 }

@@ -1,5 +1,5 @@
-//! The slash commands as a table: what they are called, what they take, who may use them and what they need. Registration,
-//! help and dispatch come from it.
+//! The slash commands as a table: what they are called, what they take, who may use them and what
+//! they need. Registration, help and dispatch come from it.
 //!
 //! Discord allows 200 command creations a day, so nothing is sent when nothing changed.
 
@@ -28,7 +28,8 @@ pub(super) enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Everyone,
-    /// The application's owners. Discord shows it to those who may manage a server, a hint; we check.
+    /// The application's owners. Discord shows it to those who may manage a server, a hint; we
+    /// check.
     Owners,
 }
 
@@ -65,11 +66,21 @@ const fn free(name: &'static str, description: &'static str) -> Takes {
     Takes { name, description, required: false, autocomplete: false }
 }
 
-const fn everyone(name: &'static str, description: &'static str, takes: &'static [Takes], verb: Verb) -> Command {
+const fn everyone(
+    name: &'static str,
+    description: &'static str,
+    takes: &'static [Takes],
+    verb: Verb,
+) -> Command {
     Command { name, description, takes, who: Who::Everyone, needs: None, verb }
 }
 
-const fn panel(name: &'static str, description: &'static str, takes: &'static [Takes], order: Order) -> Command {
+const fn panel(
+    name: &'static str,
+    description: &'static str,
+    takes: &'static [Takes],
+    order: Order,
+) -> Command {
     everyone(name, description, takes, Verb::Panel(order))
 }
 
@@ -97,10 +108,20 @@ const RESET: &str = "Forget this channel's conversation and begin a new one";
 /// All commands, in the order in which people are told of them.
 pub(super) const TABLE: [Command; 18] = [
     everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
-    everyone("new", "Begin a new conversation in a thread of its own", &[words("prompt", "What the agent should do there")], Verb::New),
+    everyone(
+        "new",
+        "Begin a new conversation in a thread of its own",
+        &[words("prompt", "What the agent should do there")],
+        Verb::New,
+    ),
     everyone("reset", RESET, &[], Verb::Reset),
     everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
-    everyone("steer", "Tell the agent something while it works in this channel", &[words("message", "What it should know")], Verb::Steer),
+    everyone(
+        "steer",
+        "Tell the agent something while it works in this channel",
+        &[words("message", "What it should know")],
+        Verb::Steer,
+    ),
     panel("status", "Who answers in this channel, and what is going on", &[], Order::Status),
     panel("queue", "What runs and waits in this channel", &[], Order::Queue),
     panel(
@@ -117,29 +138,57 @@ pub(super) const TABLE: [Command; 18] = [
         &[choice("name", "Who should answer; `unset` for the usual one")],
         Order::Set(Setting::Backend),
     ),
-    panel("model", "Which model answers", &[choice("name", "The model; `unset` for the usual one")], Order::Set(Setting::Model))
-        .needing(Feature::Model),
-    panel("thinking", "How much the model thinks", &[choice("level", "How much; `unset` for the usual")], Order::Set(Setting::Effort))
-        .needing(Feature::Effort),
+    panel(
+        "model",
+        "Which model answers",
+        &[choice("name", "The model; `unset` for the usual one")],
+        Order::Set(Setting::Model),
+    )
+    .needing(Feature::Model),
+    panel(
+        "thinking",
+        "How much the model thinks",
+        &[choice("level", "How much; `unset` for the usual")],
+        Order::Set(Setting::Effort),
+    )
+    .needing(Feature::Effort),
     panel(
         "safety",
         "What the agent may do without asking",
         &[choice("level", "How much; `unset` for the usual")],
         Order::Set(Setting::Safety),
     ),
-    panel("mode", "Whether the agent builds or only plans", &[choice("mode", "`build` or `plan`")], Order::Set(Setting::Mode))
-        .needing(Feature::Plan),
-    panel("compact", "Shorten this channel's conversation, so that the model has room again", &[], Order::Compact)
-        .needing(Feature::Compact),
+    panel(
+        "mode",
+        "Whether the agent builds or only plans",
+        &[choice("mode", "`build` or `plan`")],
+        Order::Set(Setting::Mode),
+    )
+    .needing(Feature::Plan),
+    panel(
+        "compact",
+        "Shorten this channel's conversation, so that the model has room again",
+        &[],
+        Order::Compact,
+    )
+    .needing(Feature::Compact),
     panel(
         "project",
         "Which folder this channel's agent works in",
-        &[free("directory", "The folder; `unset` for the usual one"), choice("backend", "Who answers there; `unset` for the usual one")],
+        &[
+            free("directory", "The folder; `unset` for the usual one"),
+            choice("backend", "Who answers there; `unset` for the usual one"),
+        ],
         Order::Project,
     )
     .for_owners(),
-    panel("ping", "Ask a backend whether it can work", &[choice("name", "Which one; the one of this channel otherwise")], Order::Ping)
-        .for_owners(),
+    panel(
+        "ping",
+        "Ask a backend whether it can work",
+        &[choice("name", "Which one; the one of this channel otherwise")],
+        Order::Ping,
+    )
+    .for_owners(),
     panel("help", "What I can do here", &[], Order::Help),
 ];
 
@@ -153,16 +202,24 @@ pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Comman
     })
 }
 
-/// Registers the commands, all at once, if they are not as they should be. A failure is logged: mentions work without.
+/// Registers the commands, all at once, if they are not as they should be. A failure is logged:
+/// mentions work without.
 pub(super) async fn register(api: &Api, application: u64, alias: Option<&str>, patience: Patience) {
     match try_register(api, application, alias, patience).await {
         Ok(true) => info!("registered the slash commands"),
         Ok(false) => {}
-        Err(error) => warn!(%error, "cannot register the slash commands; mentions work without them"),
+        Err(error) => {
+            warn!(%error, "cannot register the slash commands; mentions work without them")
+        }
     }
 }
 
-async fn try_register(api: &Api, application: u64, alias: Option<&str>, patience: Patience) -> Result<bool, RestError> {
+async fn try_register(
+    api: &Api,
+    application: u64,
+    alias: Option<&str>,
+    patience: Patience,
+) -> Result<bool, RestError> {
     let wanted = wanted(alias);
     let found = api.commands(application, patience).await?;
     if same(&wanted, &found) {
@@ -183,7 +240,8 @@ fn wanted(alias: Option<&str>) -> Vec<Value> {
     commands
 }
 
-/// Discord adds fields of its own, leaves out empty lists and what is as usual: compare only what we set.
+/// Discord adds fields of its own, leaves out empty lists and what is as usual: compare only what
+/// we set.
 fn same(wanted: &[Value], found: &Value) -> bool {
     let essence = |command: &Value| {
         let flag = |value: &Value| value.as_bool().unwrap_or(false);
@@ -202,10 +260,23 @@ fn same(wanted: &[Value], found: &Value) -> bool {
                 ])
             })
             .collect();
-        let mut contexts: Vec<u64> = command["contexts"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+        let mut contexts: Vec<u64> = command["contexts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_u64)
+            .collect();
         contexts.sort_unstable();
         let kind = command["type"].as_u64().unwrap_or(1);
-        json!([command["name"], kind, command["description"], command["default_member_permissions"], contexts, options]).to_string()
+        json!([
+            command["name"],
+            kind,
+            command["description"],
+            command["default_member_permissions"],
+            contexts,
+            options
+        ])
+        .to_string()
     };
     let sorted = |commands: &[Value]| {
         let mut all: Vec<String> = commands.iter().map(essence).collect();
@@ -230,7 +301,9 @@ mod tests {
             if fields["options"].as_array().is_some_and(Vec::is_empty) {
                 fields.remove("options");
             }
-            for option in fields.get_mut("options").and_then(Value::as_array_mut).into_iter().flatten() {
+            for option in
+                fields.get_mut("options").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 option.as_object_mut().expect("an object").retain(|_, value| *value != false);
             }
         }
@@ -244,13 +317,20 @@ mod tests {
         assert!(!same(&wanted(None), &registered()));
         let last = registered().as_array().expect("an array").len() - 1;
         assert_eq!(registered()[last]["name"], "ask");
-        for (field, value) in [("description", json!("other")), ("default_member_permissions", json!("8")), ("contexts", json!([0]))] {
+        for (field, value) in [
+            ("description", json!("other")),
+            ("default_member_permissions", json!("8")),
+            ("contexts", json!([0])),
+        ] {
             let mut found = registered();
             found[last][field] = value;
             assert!(!same(&wanted(Some("claude")), &found), "{field}");
         }
-        for (field, value) in [("autocomplete", json!(true)), ("choices", json!([{"name": "a", "value": "a"}])), ("required", json!(false))]
-        {
+        for (field, value) in [
+            ("autocomplete", json!(true)),
+            ("choices", json!([{"name": "a", "value": "a"}])),
+            ("required", json!(false)),
+        ] {
             let mut found = registered();
             found[last]["options"][0][field] = value;
             assert!(!same(&wanted(Some("claude")), &found), "{field}");
@@ -264,8 +344,17 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), TABLE.len());
         for command in TABLE {
-            assert!(command.name.len() <= 32 && (1..=100).contains(&command.description.chars().count()), "{}", command.name);
-            assert!(command.takes.iter().all(|takes| takes.description.chars().count() <= 100), "{}", command.name);
+            assert!(
+                command.name.len() <= 32
+                    && (1..=100).contains(&command.description.chars().count()),
+                "{}",
+                command.name
+            );
+            assert!(
+                command.takes.iter().all(|takes| takes.description.chars().count() <= 100),
+                "{}",
+                command.name
+            );
         }
     }
 
@@ -276,6 +365,9 @@ mod tests {
         assert_eq!(verb("claude-reset", Some("claude")), Some(Verb::Reset));
         assert_eq!((verb("claude", None), verb("stop", None)), (None, Some(Verb::Stop)));
         assert_eq!(verb("status", Some("status")), Some(Verb::Panel(Order::Status)));
-        assert_eq!(wanted(Some("status")).iter().filter(|command| command["name"] == "status").count(), 1);
+        assert_eq!(
+            wanted(Some("status")).iter().filter(|command| command["name"] == "status").count(),
+            1
+        );
     }
 }

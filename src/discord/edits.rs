@@ -11,12 +11,16 @@ use super::wire::Edit;
 const PENCIL: &str = "✏️";
 
 impl Reception {
-    /// Somebody changed a message: where it still waits, its new words count. A message whose turn runs, or is over,
-    /// stays as it was asked.
+    /// Somebody changed a message: where it still waits, its new words count. A message whose turn
+    /// runs, or is over, stays as it was asked.
     pub(super) fn edited(&self, edit: &Edit, names: &[Name]) {
         let (channel, message) = (edit.channel_id, edit.id);
-        let prompt =
-            mention::prompt(edit.content.as_deref().unwrap_or_default(), self.identity.id, self.people.known_role(edit.guild_id), names);
+        let prompt = mention::prompt(
+            edit.content.as_deref().unwrap_or_default(),
+            self.identity.id,
+            self.people.known_role(edit.guild_id),
+            names,
+        );
         // Without the right to read it, or nothing to ask.
         if prompt.is_empty() {
             return;
@@ -25,7 +29,9 @@ impl Reception {
             Ok(true) => {
                 let (api, patience) = (self.api.clone(), self.patience);
                 tokio::spawn(async move {
-                    if let Err(error) = api.react(channel, message, PENCIL, patience.of(Rank::Sign)).await {
+                    if let Err(error) =
+                        api.react(channel, message, PENCIL, patience.of(Rank::Sign)).await
+                    {
                         debug!(channel, %error, "cannot mark an edited message; the permission Add Reactions lets me");
                     }
                 });
@@ -40,7 +46,11 @@ impl Reception {
         for &message in messages {
             if self.desk.intake.withdraw(&key(message)) {
                 self.waiting.forget(message);
-                info!(channel, message_id = message, "a waiting message was deleted and is not answered");
+                info!(
+                    channel,
+                    message_id = message,
+                    "a waiting message was deleted and is not answered"
+                );
             }
         }
     }

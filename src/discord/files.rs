@@ -21,8 +21,11 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     pub(super) fn new(base: &str) -> Result<Self, reqwest::Error> {
-        let http =
-            Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(10)).timeout(PATIENCE).build()?;
+        let http = Client::builder()
+            .redirect(redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .timeout(PATIENCE)
+            .build()?;
         Ok(Self { http, base: base.to_owned() })
     }
 
@@ -57,14 +60,21 @@ impl Fetcher {
 fn allowed(source: &str, base: &str) -> Option<Url> {
     let url = Url::parse(source).ok()?;
     let plain = url.username().is_empty() && url.password().is_none();
-    let server = url.scheme() == "https" && url.port().is_none() && url.host_str().is_some_and(|host| SERVERS.contains(&host));
+    let server = url.scheme() == "https"
+        && url.port().is_none()
+        && url.host_str().is_some_and(|host| SERVERS.contains(&host));
     let same = Url::parse(base).is_ok_and(|base| base.origin() == url.origin());
     (plain && (server || same)).then_some(url)
 }
 
 /// Without the address, which lets everybody read the file.
 fn told(error: &reqwest::Error) -> String {
-    if error.is_timeout() { "Discord took too long to hand it out" } else { "Discord could not be reached for it" }.to_owned()
+    if error.is_timeout() {
+        "Discord took too long to hand it out"
+    } else {
+        "Discord could not be reached for it"
+    }
+    .to_owned()
 }
 
 #[cfg(test)]
@@ -74,7 +84,11 @@ mod tests {
     #[test]
     fn files_come_from_discord_and_from_nowhere_else() {
         let base = "https://discord.com";
-        for good in ["https://cdn.discordapp.com/attachments/1/2/a.png?ex=1", "https://media.discordapp.net/a", "https://discord.com/a"] {
+        for good in [
+            "https://cdn.discordapp.com/attachments/1/2/a.png?ex=1",
+            "https://media.discordapp.net/a",
+            "https://discord.com/a",
+        ] {
             assert!(allowed(good, base).is_some(), "{good}");
         }
         for bad in [

@@ -1,5 +1,5 @@
-//! How many requests go out in a second, and which go first: Discord takes 50 a second of a bot, whatever they are about
-//! (its documentation, topics/rate-limits). Owns no I/O and no clock.
+//! How many requests go out in a second, and which go first: Discord takes 50 a second of a bot,
+//! whatever they are about (its documentation, topics/rate-limits). Owns no I/O and no clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ pub(super) enum Rank {
     Hint,
 }
 
-/// When the requests of the last second went out, and when those go that wait. Never more than `most` in any second.
+/// When the requests of the last second went out, and when those go that wait. Never more than
+/// `most` in any second.
 #[derive(Debug)]
 pub(super) struct Flow {
     most: usize,
@@ -39,8 +40,8 @@ impl Flow {
         Self { most, times: VecDeque::new(), gone: 0 }
     }
 
-    /// Takes a place. An answer always gets one; others only where some are left for the answers to come. None: there is no
-    /// limit, it may go out at once.
+    /// Takes a place. An answer always gets one; others only where some are left for the answers to
+    /// come. None: there is no limit, it may go out at once.
     ///
     /// # Errors
     /// When to ask again.
@@ -67,18 +68,28 @@ impl Flow {
         Ok(Some(Ticket(self.gone + taken as u64)))
     }
 
-    /// Goes out, when it is time. Who comes late makes others later: what counts is when requests arrive.
+    /// Goes out, when it is time. Who comes late makes others later: what counts is when requests
+    /// arrive.
     ///
     /// # Errors
     /// How long to wait.
     pub(super) fn go(&mut self, ticket: Ticket, now: Instant) -> Result<(), Duration> {
         // One that is forgotten was due more than a second ago.
-        let Some(mut at) = ticket.0.checked_sub(self.gone).map(|at| at as usize).filter(|at| *at < self.times.len()) else { return Ok(()) };
+        let Some(mut at) = ticket
+            .0
+            .checked_sub(self.gone)
+            .map(|at| at as usize)
+            .filter(|at| *at < self.times.len())
+        else {
+            return Ok(());
+        };
         if self.times[at] > now {
             return Err(self.times[at] - now);
         }
         self.times[at] = now;
-        while at + self.most < self.times.len() && self.times[at + self.most] < self.times[at] + SPAN {
+        while at + self.most < self.times.len()
+            && self.times[at + self.most] < self.times[at] + SPAN
+        {
             self.times[at + self.most] = self.times[at] + SPAN;
             at += self.most;
         }
@@ -95,12 +106,14 @@ mod tests {
     #[test]
     fn whatever_is_asked_for_no_second_has_more_than_the_limit_also_when_requests_come_late() {
         let (mut flow, began) = (Flow::new(45), Instant::now());
-        let (mut out, mut waiting, mut answers): (Vec<Instant>, Vec<Ticket>, usize) = (Vec::new(), Vec::new(), 0);
+        let (mut out, mut waiting, mut answers): (Vec<Instant>, Vec<Ticket>, usize) =
+            (Vec::new(), Vec::new(), 0);
         for number in 0..60_000_u32 {
             // Every second nothing moves for a while.
             let now = began + MS * number;
             if number < 3_000 {
-                let rank = [Rank::Answer, Rank::Sign, Rank::Draft, Rank::Answer, Rank::Hint][number as usize % 5];
+                let rank = [Rank::Answer, Rank::Sign, Rank::Draft, Rank::Answer, Rank::Hint]
+                    [number as usize % 5];
                 answers += usize::from(rank == Rank::Answer);
                 waiting.extend(flow.take(rank, now).ok().flatten());
             }
@@ -114,14 +127,19 @@ mod tests {
                 });
             }
         }
-        assert!(waiting.is_empty() && out.len() >= answers, "every answer has its place: {}", out.len());
+        assert!(
+            waiting.is_empty() && out.len() >= answers,
+            "every answer has its place: {}",
+            out.len()
+        );
         assert!(out.windows(46).all(|some| some[45] - some[0] >= SPAN), "46 within a second");
     }
 
     #[test]
     fn answers_leave_no_room_for_signs_and_drafts_leave_some_for_answers() {
         let (mut flow, now) = (Flow::new(10), Instant::now());
-        let taken = |flow: &mut Flow, rank, at| (0..20).filter(|_| flow.take(rank, at).is_ok()).count();
+        let taken =
+            |flow: &mut Flow, rank, at| (0..20).filter(|_| flow.take(rank, at).is_ok()).count();
         assert_eq!(taken(&mut flow, Rank::Sign, now), 5);
         assert_eq!(taken(&mut flow, Rank::Draft, now), 3);
         let mut answer = |wait: Option<Duration>| {

@@ -1,9 +1,10 @@
 //! The connection to Discord's gateway: serenity on a thread of its own, and what watches over it.
 //!
-//! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and its shutdown can hang
-//! or do nothing while it reconnects. So each login has its own thread and runtime that can be given up at any moment,
-//! and a watch on the caller's runtime replaces a login that was not connected for a while. Short interruptions are
-//! serenity's: it resumes the session and nothing is lost. After every new login the reception catches up.
+//! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and
+//! its shutdown can hang or do nothing while it reconnects. So each login has its own thread and
+//! runtime that can be given up at any moment, and a watch on the caller's runtime replaces a login
+//! that was not connected for a while. Short interruptions are serenity's: it resumes the session
+//! and nothing is lost. After every new login the reception catches up.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,8 @@ pub(super) const FRESH: Duration = Duration::from_secs(2);
 const GOODBYE: Duration = Duration::from_secs(3);
 const LAST: Duration = Duration::from_secs(4);
 const MOST_PAUSE: Duration = Duration::from_secs(60);
-/// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left we slow down.
+/// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left
+/// we slow down.
 const FEW_LOGINS: u64 = 50;
 /// A program that dies and is started again and again logs in at most so often in so much time.
 const LOGINS_MOST: usize = 20;
@@ -86,7 +88,10 @@ pub(super) async fn keep_connected(
         };
         let now_ms = jiff::Timestamp::now().as_millisecond();
         if let Some(wait) = too_soon(&desk.seen.logins(), now_ms) {
-            warn!(seconds = wait.as_secs(), "many discord logins lately, perhaps by restarts in a row; waiting before the next");
+            warn!(
+                seconds = wait.as_secs(),
+                "many discord logins lately, perhaps by restarts in a row; waiting before the next"
+            );
             tokio::select! {
                 _ = &mut stop => return,
                 () = tokio::time::sleep(wait) => continue,
@@ -117,7 +122,8 @@ pub(super) async fn keep_connected(
 fn too_soon(logins: &[i64], now_ms: i64) -> Option<Duration> {
     let span = LOGIN_SPAN.as_millis() as i64;
     // Clocks are set back, too: a login of the future counts as one of now.
-    let mut lately: Vec<i64> = logins.iter().map(|at| (*at).min(now_ms)).filter(|at| *at > now_ms - span).collect();
+    let mut lately: Vec<i64> =
+        logins.iter().map(|at| (*at).min(now_ms)).filter(|at| *at > now_ms - span).collect();
     lately.sort_unstable();
     let first_that_counts = lately.len().checked_sub(LOGINS_MOST)?;
     let wait = lately[first_that_counts] + span - now_ms;
@@ -142,11 +148,17 @@ async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
                 }
                 let reset = Duration::from_millis(limit.reset_after);
                 if limit.remaining > 0 {
-                    warn!(left = limit.remaining, "few discord logins are left today; waiting five minutes before the next");
+                    warn!(
+                        left = limit.remaining,
+                        "few discord logins are left today; waiting five minutes before the next"
+                    );
                     tokio::time::sleep(reset.min(Duration::from_secs(300))).await;
                     return Ok(gateway.url);
                 }
-                error!(minutes = reset.as_secs() / 60, "no discord logins are left today; waiting until discord allows more");
+                error!(
+                    minutes = reset.as_secs() / 60,
+                    "no discord logins are left today; waiting until discord allows more"
+                );
                 tokio::time::sleep(reset).await;
             }
             Err(super::rest::RestError::TokenRefused) => return Err(StartError::TokenRefused),
@@ -194,7 +206,10 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
             warn!("discord connection lost; reconnecting");
         }
         if silent > inner.options.windows.reconnect {
-            warn!(seconds = silent.as_secs(), "discord connection did not come back; logging in anew");
+            warn!(
+                seconds = silent.as_secs(),
+                "discord connection did not come back; logging in anew"
+            );
             login.give_up();
             return Verdict::Rebuild;
         }
@@ -226,7 +241,13 @@ impl Login {
                 }
             };
             let result = runtime.block_on(async {
-                let api = Api::new(inner.api.rest.with_own_connections().map_err(|error| End::Other(error.to_string()))?);
+                let api = Api::new(
+                    inner
+                        .api
+                        .rest
+                        .with_own_connections()
+                        .map_err(|error| End::Other(error.to_string()))?,
+                );
                 let panels = Arc::new(Panels {
                     api: api.clone(),
                     sender: inner.api.clone(),
@@ -260,13 +281,16 @@ impl Login {
                 let _ = end.send(why);
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("discord-gateway".to_owned()).spawn(run) {
+        if let Err(error) =
+            std::thread::Builder::new().name("discord-gateway".to_owned()).spawn(run)
+        {
             warn!(%error, "cannot start the discord thread");
         }
         Self { connected, stop: Some(stop), ended }
     }
 
-    /// Lets it go, whatever state it is in: it ends as soon as its thread notices, and nobody listens to it any more.
+    /// Lets it go, whatever state it is in: it ends as soon as its thread notices, and nobody
+    /// listens to it any more.
     fn give_up(mut self) {
         self.stop.take();
     }
@@ -288,7 +312,8 @@ async fn connect(
     stopped: oneshot::Receiver<()>,
 ) -> Result<(), End> {
     let other = |error: &dyn std::error::Error| End::Other(error.to_string());
-    // Without its own limiter serenity honours the base address; it sends nothing but a question for the gateway.
+    // Without its own limiter serenity honours the base address; it sends nothing but a question
+    // for the gateway.
     let http = HttpBuilder::new(inner.options.token.expose_secret())
         .proxy(inner.options.api_base.as_str())
         .ratelimiter_disabled(true)
@@ -297,18 +322,27 @@ async fn connect(
     let mut cache = serenity::cache::Settings::default();
     cache.max_messages = 0;
     cache.cache_users = false;
-    let mut intents = GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
+    let mut intents =
+        GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
     if inner.identity.reads {
         intents |= GatewayIntents::MESSAGE_CONTENT;
     }
-    let building = ClientBuilder::new_with_http(http, intents).cache_settings(cache).raw_event_handler(handler);
+    let building = ClientBuilder::new_with_http(http, intents)
+        .cache_settings(cache)
+        .raw_event_handler(handler);
     let mut client = building.await.map_err(|error| other(&error))?;
     *client.ws_url.lock().await = url;
     let shards = Arc::clone(&client.shard_manager);
     let (watched, seen) = (Arc::clone(&shards), Arc::clone(&inner.connected));
     let watching = tokio::spawn(async move {
         loop {
-            if watched.runners.lock().await.get(&ShardId(0)).is_some_and(|shard| shard.stage == ConnectionStage::Connected) {
+            if watched
+                .runners
+                .lock()
+                .await
+                .get(&ShardId(0))
+                .is_some_and(|shard| shard.stage == ConnectionStage::Connected)
+            {
                 let now = Instant::now();
                 *connected.lock().expect("nothing panics under this lock") = now;
                 *seen.lock().expect("nothing panics under this lock") = Some(now);
@@ -327,9 +361,15 @@ async fn connect(
             info!("disconnected from discord");
             Ok(())
         }
-        Some(Err(serenity::Error::Gateway(GatewayError::InvalidAuthentication))) => Err(End::Refused(StartError::TokenRefused)),
-        Some(Err(serenity::Error::Gateway(GatewayError::InvalidGatewayIntents))) => Err(End::Refused(StartError::Intents(4013))),
-        Some(Err(serenity::Error::Gateway(GatewayError::DisallowedGatewayIntents))) => Err(End::Refused(StartError::Intents(4014))),
+        Some(Err(serenity::Error::Gateway(GatewayError::InvalidAuthentication))) => {
+            Err(End::Refused(StartError::TokenRefused))
+        }
+        Some(Err(serenity::Error::Gateway(GatewayError::InvalidGatewayIntents))) => {
+            Err(End::Refused(StartError::Intents(4013)))
+        }
+        Some(Err(serenity::Error::Gateway(GatewayError::DisallowedGatewayIntents))) => {
+            Err(End::Refused(StartError::Intents(4014)))
+        }
         Some(Err(error)) => Err(other(&error)),
         Some(Ok(())) => Err(End::Other("serenity stopped by itself".to_owned())),
     }
@@ -342,12 +382,16 @@ mod tests {
     #[test]
     fn the_twentieth_login_in_ten_minutes_is_the_last_until_the_first_is_ten_minutes_old() {
         let now = 1_800_000_000_000;
-        let logins = |count: i64| (0..count).map(|number| now - number * 1_000).collect::<Vec<i64>>();
+        let logins =
+            |count: i64| (0..count).map(|number| now - number * 1_000).collect::<Vec<i64>>();
         assert_eq!(too_soon(&[], now), None);
         assert_eq!(too_soon(&logins(19), now), None);
         assert_eq!(too_soon(&logins(20), now), Some(Duration::from_secs(600 - 19)));
         assert_eq!(too_soon(&logins(30), now), Some(Duration::from_secs(600 - 19)));
         assert_eq!(too_soon(&logins(20), now + 600_000), None);
-        assert!(too_soon(&logins(20), now - 60_000).is_some_and(|wait| wait <= LOGIN_SPAN), "a clock set back does not lock the bot out");
+        assert!(
+            too_soon(&logins(20), now - 60_000).is_some_and(|wait| wait <= LOGIN_SPAN),
+            "a clock set back does not lock the bot out"
+        );
     }
 }

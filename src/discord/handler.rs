@@ -1,8 +1,8 @@
 //! What serenity hands over, on the gateway's thread.
 //!
-//! That thread runs one task at a time, first come first served, and every event's task begins here without waiting
-//! for anything: so arrivals leave in the order Discord sent them. serenity drops events whose form it does not know
-//! without a word; we read them ourselves and say so.
+//! That thread runs one task at a time, first come first served, and every event's task begins here
+//! without waiting for anything: so arrivals leave in the order Discord sent them. serenity drops
+//! events whose form it does not know without a word; we read them ourselves and say so.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,8 @@ use crate::event::Lane;
 /// Discord waits three seconds for the acknowledgement of an interaction.
 const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// Events without which we are deaf.
-const NEEDED: [&str; 5] = ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
+const NEEDED: [&str; 5] =
+    ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
 
 /// Events behind which the bot may do more than before.
 const PERMISSIONS: [&str; 8] = [
@@ -87,13 +88,21 @@ impl RawEventHandler for Handler {
             }
             Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
             Event::MessageUpdate(event) => self.edit(Edit::from(&event), &context),
-            Event::MessageDelete(event) => self.deleted(event.channel_id.get(), vec![event.message_id.get()]),
-            Event::MessageDeleteBulk(event) => self.deleted(event.channel_id.get(), event.ids.iter().map(|id| id.get()).collect()),
+            Event::MessageDelete(event) => {
+                self.deleted(event.channel_id.get(), vec![event.message_id.get()])
+            }
+            Event::MessageDeleteBulk(event) => {
+                self.deleted(event.channel_id.get(), event.ids.iter().map(|id| id.get()).collect())
+            }
             Event::InteractionCreate(event) => match &event.interaction {
                 Interaction::Command(command) => self.slash(slash(command)),
-                Interaction::Autocomplete(typed) => self.complete(serde_json::to_value(typed).ok().as_ref()),
+                Interaction::Autocomplete(typed) => {
+                    self.complete(serde_json::to_value(typed).ok().as_ref())
+                }
                 // Written again, so that there is one reading of them.
-                Interaction::Component(press) => self.press(serde_json::to_value(press).ok().as_ref()),
+                Interaction::Component(press) => {
+                    self.press(serde_json::to_value(press).ok().as_ref())
+                }
                 Interaction::Modal(press) => self.press(serde_json::to_value(press).ok().as_ref()),
                 _ => {}
             },
@@ -104,10 +113,19 @@ impl RawEventHandler for Handler {
             | Event::GuildRoleCreate(_)
             | Event::GuildRoleUpdate(_)
             | Event::GuildRoleDelete(_) => self.permissions_changed(),
-            Event::GuildMemberUpdate(event) if event.user.id.get() == self.identity.id => self.permissions_changed(),
-            Event::Unknown(unknown) if PERMISSIONS.contains(&unknown.kind.as_str()) => self.permissions_changed(),
+            Event::GuildMemberUpdate(event) if event.user.id.get() == self.identity.id => {
+                self.permissions_changed()
+            }
+            Event::Unknown(unknown) if PERMISSIONS.contains(&unknown.kind.as_str()) => {
+                self.permissions_changed()
+            }
             Event::Unknown(unknown) if NEEDED.contains(&unknown.kind.as_str()) => {
-                if self.warned.lock().expect("nothing panics under this lock").insert(unknown.kind.clone()) {
+                if self
+                    .warned
+                    .lock()
+                    .expect("nothing panics under this lock")
+                    .insert(unknown.kind.clone())
+                {
                     warn!(event = %unknown.kind, "discord sends this event in a form serenity does not know; reading what we need of it");
                 }
                 match unknown.kind.as_str() {
@@ -139,7 +157,8 @@ impl RawEventHandler for Handler {
 }
 
 impl Handler {
-    /// What is held up because Discord was away is tried again; nobody knows what changed meanwhile.
+    /// What is held up because Discord was away is tried again; nobody knows what changed
+    /// meanwhile.
     fn connected(&self) {
         self.inner.api.rest.heard_of();
         self.permissions_changed();
@@ -156,7 +175,8 @@ impl Handler {
             return;
         }
         let names = names(&message.content, &message.mentions, message.guild_id, context);
-        let mut parent = if message.guild_id.is_none() { Parent::Known(None) } else { Parent::Unknown };
+        let mut parent =
+            if message.guild_id.is_none() { Parent::Known(None) } else { Parent::Unknown };
         if let Some(guild) = message.guild_id.and_then(|id| context.cache.guild(id)) {
             let thread = guild.threads.iter().find(|thread| thread.id == message.channel_id);
             if let Some(thread) = thread {
@@ -169,11 +189,18 @@ impl Handler {
     }
 
     fn edit(&self, edit: Edit, context: &Context) {
-        // Without the time, Discord only added previews; programs edit all the time, we ourselves most of all.
-        if edit.edited_timestamp.is_none() || edit.author.as_ref().is_some_and(|author| author.bot) {
+        // Without the time, Discord only added previews; programs edit all the time, we ourselves
+        // most of all.
+        if edit.edited_timestamp.is_none() || edit.author.as_ref().is_some_and(|author| author.bot)
+        {
             return;
         }
-        let names = names(edit.content.as_deref().unwrap_or_default(), &edit.mentions, edit.guild_id, context);
+        let names = names(
+            edit.content.as_deref().unwrap_or_default(),
+            &edit.mentions,
+            edit.guild_id,
+            context,
+        );
         let _ = self.arrivals.send(Arrival::Edited(Box::new(edit), names));
     }
 
@@ -208,7 +235,11 @@ impl Handler {
         if let Verb::Panel(order) = verb {
             return self.panels.slash(Caller::from(&slash), order, slash.given);
         }
-        let ack = self.interactions.open(slash.interaction, slash.token.clone(), self.windows.interaction);
+        let ack = self.interactions.open(
+            slash.interaction,
+            slash.token.clone(),
+            self.windows.interaction,
+        );
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
         let (channel, patience) = (slash.channel, self.windows.send);
         let (kept, is_kept) = oneshot::channel();
@@ -216,11 +247,15 @@ impl Handler {
         tokio::spawn(async move {
             let told = match is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
                 Ok(Heard::Kept) => None,
-                Ok(Heard::Done(answer)) => Some(match api.answer_at_once(interaction, &token, &answer, ACK).await {
-                    // It is done, whether or not the command can still be answered.
-                    Err(_) => api.post(channel, None, &nonce(), &answer, patience).await.map(drop),
-                    said => said,
-                }),
+                Ok(Heard::Done(answer)) => {
+                    Some(match api.answer_at_once(interaction, &token, &answer, ACK).await {
+                        // It is done, whether or not the command can still be answered.
+                        Err(_) => {
+                            api.post(channel, None, &nonce(), &answer, patience).await.map(drop)
+                        }
+                        said => said,
+                    })
+                }
                 Err(why) => Some(api.answer_privately(interaction, &token, &why, ACK).await),
             };
             if let Some(told) = told {
@@ -284,7 +319,8 @@ impl Handler {
 
 /// Readable names of what a message mentions.
 fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
-    let mut names: Vec<Name> = mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+    let mut names: Vec<Name> =
+        mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
     if let Some(guild) = guild.and_then(|id| context.cache.guild(id)) {
         for id in mention::ids_behind(content, "<#") {
             if let Some((_, channel)) = guild.channels.iter().find(|(known, _)| known.get() == id) {
@@ -302,8 +338,12 @@ fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context
 
 fn slash(command: &CommandInteraction) -> Slash {
     let channel = command.channel.as_ref();
-    let in_thread =
-        channel.is_some_and(|c| matches!(c.kind, ChannelType::PublicThread | ChannelType::PrivateThread | ChannelType::NewsThread));
+    let in_thread = channel.is_some_and(|c| {
+        matches!(
+            c.kind,
+            ChannelType::PublicThread | ChannelType::PrivateThread | ChannelType::NewsThread
+        )
+    });
     let prompt = command.data.options().into_iter().find_map(|option| match option.value {
         ResolvedValue::String(text) if WORDS.contains(&option.name) => Some(text.to_owned()),
         _ => None,
@@ -316,10 +356,18 @@ fn slash(command: &CommandInteraction) -> Slash {
         interaction: command.id.get(),
         token: command.token.clone(),
         channel: command.channel_id.get(),
-        parent: channel.filter(|_| in_thread).and_then(|channel| channel.parent_id).map(|id| id.get()),
+        parent: channel
+            .filter(|_| in_thread)
+            .and_then(|channel| channel.parent_id)
+            .map(|id| id.get()),
         guild: command.guild_id.map(|id| id.get()),
         user: (&command.user).into(),
-        roles: command.member.iter().flat_map(|member| &member.roles).map(|role| role.get()).collect(),
+        roles: command
+            .member
+            .iter()
+            .flat_map(|member| &member.roles)
+            .map(|role| role.get())
+            .collect(),
         nick: command.member.as_ref().and_then(|member| member.nick.clone()),
         name: command.data.name.clone(),
         prompt: prompt.unwrap_or_default(),

@@ -1,5 +1,6 @@
-//! The prompt of a command, in one quoted line above what is said about it: of a command itself others see nothing but its
-//! name. Follows from the event alone, so that every try and every life says the same. Pure.
+//! The prompt of a command, in one quoted line above what is said about it: of a command itself
+//! others see nothing but its name. Follows from the event alone, so that every try and every life
+//! says the same. Pure.
 
 use super::asks::escape;
 use super::mention::{in_words, one_line};
@@ -16,7 +17,8 @@ pub(super) fn of(event: &Event, redactor: &Redactor) -> Option<String> {
     matches!(event.origin, Origin::Interaction { .. }).then(|| line(&event.prompt, redactor))
 }
 
-/// The line above what is said about a prompt: its beginning, without secrets, mentions and anything that formats.
+/// The line above what is said about a prompt: its beginning, without secrets, mentions and
+/// anything that formats.
 pub(super) fn line(prompt: &str, redactor: &Redactor) -> String {
     // Before anything is cut: of a secret no piece may be left.
     let prompt = redactor.clean(prompt.to_owned());
@@ -62,7 +64,10 @@ mod tests {
             assert_eq!(heading(prompt), shown, "{prompt:?}");
         }
         let long = heading(&"*".repeat(9_000));
-        assert!(long.chars().count() <= 2 * SHOWN + MARK.chars().count() && long.ends_with('…'), "{long}");
+        assert!(
+            long.chars().count() <= 2 * SHOWN + MARK.chars().count() && long.ends_with('…'),
+            "{long}"
+        );
     }
 
     #[test]
@@ -75,6 +80,10 @@ mod tests {
         assert_eq!(under(None, "Done."), "Done.");
         let long = "words ".repeat(900);
         let pieces = split(&under(Some(&heading), &long), MESSAGE);
-        assert!(pieces[0].starts_with("> 💬 go\nwords") && pieces.iter().all(|piece| piece.chars().count() <= MESSAGE), "{pieces:?}");
+        assert!(
+            pieces[0].starts_with("> 💬 go\nwords")
+                && pieces.iter().all(|piece| piece.chars().count() <= MESSAGE),
+            "{pieces:?}"
+        );
     }
 }

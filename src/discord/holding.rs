@@ -1,8 +1,9 @@
 //! Answers that cannot go out yet: their order in a channel, and what they wait for.
 //!
-//! Nothing here gives up. An answer that Discord does not take now is tried again as soon as what kept it is over: Discord
-//! answers again, a rate limit ends, a permission is back; and now and then without a sign of that. Those behind it in its
-//! channel wait for it. Pinned by `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
+//! Nothing here gives up. An answer that Discord does not take now is tried again as soon as what
+//! kept it is over: Discord answers again, a rate limit ends, a permission is back; and now and
+//! then without a sign of that. Those behind it in its channel wait for it. Pinned by
+//! `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -66,7 +67,11 @@ impl Holding {
 
     /// Whether somebody is delivering an answer in a channel.
     pub(super) fn is_busy(&self, channel: u64) -> bool {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&channel).is_some_and(is_waiting)
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_mut(&channel)
+            .is_some_and(is_waiting)
     }
 
     /// What the bot may do somewhere has changed.
@@ -140,11 +145,15 @@ mod tests {
     #[tokio::test]
     async fn a_channels_line_moves_on_when_the_one_before_is_through() {
         let holding = Holding::default();
-        let (mut first, mut second, mut other) = (holding.enter(1), holding.enter(1), holding.enter(2));
+        let (mut first, mut second, mut other) =
+            (holding.enter(1), holding.enter(1), holding.enter(2));
         first.come().await;
         other.come().await;
         assert!(holding.is_busy(1) && holding.is_busy(2) && !holding.is_busy(3));
-        assert!(tokio::time::timeout(Duration::from_millis(20), second.come()).await.is_err(), "not before the first");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(20), second.come()).await.is_err(),
+            "not before the first"
+        );
         drop(first);
         second.come().await;
         assert!(holding.is_busy(1));
@@ -161,11 +170,18 @@ mod tests {
         let refused = |status, code| RestError::Refused { status, code, message: String::new() };
         let wait = Duration::from_secs(130);
         assert_eq!(Obstacle::of(&RestError::Limited(wait)), Some(Obstacle::Limit(wait)));
-        assert_eq!(Obstacle::of(&RestError::Unreachable { waited: wait, last: String::new() }), Some(Obstacle::Away));
+        assert_eq!(
+            Obstacle::of(&RestError::Unreachable { waited: wait, last: String::new() }),
+            Some(Obstacle::Away)
+        );
         for code in [50_001, 50_013, 50_007] {
             assert_eq!(Obstacle::of(&refused(403, code)), Some(Obstacle::Permission));
         }
-        assert_eq!(Obstacle::of(&refused(400, 50_083)), Some(Obstacle::Permission), "a thread that is archived");
+        assert_eq!(
+            Obstacle::of(&refused(400, 50_083)),
+            Some(Obstacle::Permission),
+            "a thread that is archived"
+        );
         for (status, code) in [(404, 10_003), (400, 50_035), (413, 0)] {
             assert_eq!(Obstacle::of(&refused(status, code)), None, "{code}");
         }

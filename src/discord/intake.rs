@@ -1,4 +1,5 @@
-//! What the adapter needs of the rest of the program, besides being its [`Outlet`](crate::dispatch::Outlet).
+//! What the adapter needs of the rest of the program, besides being its
+//! [`Outlet`](crate::dispatch::Outlet).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +8,9 @@ use async_trait::async_trait;
 
 use super::panel::Panel;
 use crate::agent::Decision;
-use crate::dispatch::{Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Pulse, Refusal, Stopped};
+use crate::dispatch::{
+    Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Pulse, Refusal, Stopped,
+};
 use crate::event::{Lane, NewEvent, Sequence};
 
 /// Why a prompt is not taken.
@@ -19,8 +22,8 @@ pub struct NotTaken {
     pub later: bool,
 }
 
-/// What to tell the user of a message for a running turn, as soon as that is known, at most at the end of the turn; none: the
-/// answer that comes says enough.
+/// What to tell the user of a message for a running turn, as soon as that is known, at most at the
+/// end of the turn; none: the answer that comes says enough.
 pub type Steering = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// Where prompts go. Called in the order of arrival for each channel; must not block for long.
@@ -37,8 +40,8 @@ pub trait Intake: Send + Sync {
         pulse.through();
     }
 
-    /// Keeps that a prompt is refused; then people are to be told, and [`Intake::declined`] says that they were. None: it
-    /// was taken or refused before.
+    /// Keeps that a prompt is refused; then people are to be told, and [`Intake::declined`] says
+    /// that they were. None: it was taken or refused before.
     ///
     /// # Errors
     /// [`Refusal::NotSaved`]: nobody may be told that it is final.
@@ -47,29 +50,41 @@ pub trait Intake: Send + Sync {
     /// People were told of a refusal.
     fn declined(&self, declined: Declined);
 
-    /// Stops the running turn of a lane and forgets what waits there, for good, whatever dies. May be called while another
-    /// call is under way.
+    /// Stops the running turn of a lane and forgets what waits there, for good, whatever dies. May
+    /// be called while another call is under way.
     async fn stop(&self, lane: &Lane) -> Stopped;
 
-    /// Stops the turn of an event, if it is the one that runs in a lane, for good; what waits there goes on. False: it does
-    /// not run. May be called while another call is under way.
+    /// Stops the turn of an event, if it is the one that runs in a lane, for good; what waits there
+    /// goes on. False: it does not run. May be called while another call is under way.
     async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool;
 
-    /// Hands a message to the running turn of its lane, or takes it as a prompt where that is not possible. Returns once it
-    /// is kept. May be called while another call is under way.
+    /// Hands a message to the running turn of its lane, or takes it as a prompt where that is not
+    /// possible. Returns once it is kept. May be called while another call is under way.
     ///
     /// # Errors
     /// Why it is not taken, in words for the user.
     async fn steer(&self, event: NewEvent) -> Result<Steering, String>;
 
-    /// Takes a person's decision about a question of an agent. Called on the gateway's thread: must not block.
+    /// Takes a person's decision about a question of an agent. Called on the gateway's thread: must
+    /// not block.
     ///
     /// # Errors
     /// [`AnswerRefusal`], in words for the user.
-    fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal>;
+    fn answer(
+        &self,
+        question: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal>;
 
-    /// Takes what a person wrote in a lane as the answer to the question that is open there. None: it decides nothing.
-    fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>>;
+    /// Takes what a person wrote in a lane as the answer to the question that is open there. None:
+    /// it decides nothing.
+    fn answer_in_words(
+        &self,
+        lane: &Lane,
+        person: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>>;
 
     /// Whether a person may answer a question. Called on the gateway's thread: must not block.
     ///
@@ -77,8 +92,8 @@ pub trait Intake: Send + Sync {
     /// [`AnswerRefusal`], in words for the user.
     fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal>;
 
-    /// Learns that a channel is a thread of another one, before anything else comes from it. Called on the gateway's
-    /// thread: must not block.
+    /// Learns that a channel is a thread of another one, before anything else comes from it. Called
+    /// on the gateway's thread: must not block.
     fn learn(&self, channel: u64, parent: u64);
 
     /// Whether a lane was used before, or the operator wrote about it.
@@ -96,17 +111,24 @@ pub trait Intake: Send + Sync {
     /// Why the new one is not taken, in words for the user; the old one stands.
     fn amend(&self, key: &str, prompt: &str) -> Result<bool, String>;
 
-    /// Does an event again, or delivers a lost reply, whose offer a person took up; see [`Offer`](crate::dispatch::Offer).
-    /// `admitted` says that the person may use the bot there. Returns within two seconds.
+    /// Does an event again, or delivers a lost reply, whose offer a person took up; see
+    /// [`Offer`](crate::dispatch::Offer). `admitted` says that the person may use the bot there.
+    /// Returns within two seconds.
     ///
     /// # Errors
     /// [`AgainRefusal`], in words for the user.
-    async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+    async fn again(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Result<Again, AgainRefusal> {
         let _ = (id, person, admitted);
         Err(AgainRefusal::Gone)
     }
 
-    /// Forgets the lane's session, so that its next prompt begins a new one; false when there was none.
+    /// Forgets the lane's session, so that its next prompt begins a new one; false when there was
+    /// none.
     ///
     /// # Errors
     /// Why it could not be forgotten, in words for the user.
@@ -145,15 +167,18 @@ impl<F: Fn(&Asker) -> Result<(), String> + Send + Sync> Gate for F {
     }
 }
 
-/// The last message handled in each channel, kept over restarts, so that missed ones can be caught up with.
+/// The last message handled in each channel, kept over restarts, so that missed ones can be caught
+/// up with.
 pub trait Seen: Send + Sync {
     /// The last one of a channel.
     fn last(&self, channel: u64) -> Option<u64>;
     /// All channels with their last message.
     fn channels(&self) -> Vec<(u64, u64)>;
-    /// A prompt was taken and is safe, or was visibly refused. Ids of one channel may come in any order; the highest counts.
+    /// A prompt was taken and is safe, or was visibly refused. Ids of one channel may come in any
+    /// order; the highest counts.
     fn saw(&self, channel: u64, message: u64);
-    /// When the bot logged in lately, also in earlier lives of the program; milliseconds since 1970.
+    /// When the bot logged in lately, also in earlier lives of the program; milliseconds since
+    /// 1970.
     fn logins(&self) -> Vec<i64> {
         Vec::new()
     }

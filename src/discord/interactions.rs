@@ -30,7 +30,8 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Waits until Discord answered the acknowledgement; true when the token works and has time left.
+    /// Waits until Discord answered the acknowledgement; true when the token works and has time
+    /// left.
     pub(super) async fn is_open(&mut self) -> bool {
         self.was_taken().await && Instant::now() < self.closes
     }
@@ -49,7 +50,12 @@ pub(super) struct Interactions {
 
 impl Interactions {
     /// Opens a door for `window`; report the acknowledgement through the sender.
-    pub(super) fn open(&self, interaction: u64, token: String, window: Duration) -> watch::Sender<Ack> {
+    pub(super) fn open(
+        &self,
+        interaction: u64,
+        token: String,
+        window: Duration,
+    ) -> watch::Sender<Ack> {
         let (sender, ack) = watch::channel(Ack::Pending);
         let now = Instant::now();
         let mut doors = self.doors.lock().expect("nothing panics under this lock");
@@ -59,8 +65,14 @@ impl Interactions {
         sender
     }
 
-    /// Takes the door of a command that may be one of an earlier life; none: it is too old, or has no pass.
-    pub(super) fn take_or_restore(&self, interaction: u64, pass: Option<&Pass>, window: Duration) -> Option<Door> {
+    /// Takes the door of a command that may be one of an earlier life; none: it is too old, or has
+    /// no pass.
+    pub(super) fn take_or_restore(
+        &self,
+        interaction: u64,
+        pass: Option<&Pass>,
+        window: Duration,
+    ) -> Option<Door> {
         if let Some(door) = self.take(interaction) {
             return Some(door);
         }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// A route as Discord limits it: its template and the channel, guild or interaction it is about.
 pub(super) type Bucket = (&'static str, u64);
 
-/// Discord bans an address after 10,000 answers of 401, 403 or 429 in ten minutes; we stop well before.
+/// Discord bans an address after 10,000 answers of 401, 403 or 429 in ten minutes; we stop well
+/// before.
 const INVALID_MOST: usize = 9_000;
 const INVALID_SPAN: Duration = Duration::from_secs(600);
 /// Windows kept; ended ones are dropped above it.
@@ -40,7 +41,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Takes one request out of the window of its route, or returns how long to wait before asking again.
+    /// Takes one request out of the window of its route, or returns how long to wait before asking
+    /// again.
     pub(super) fn take(&mut self, bucket: Option<Bucket>, now: Instant) -> Result<(), Duration> {
         if let Some(until) = self.closed_until {
             if until > now {
@@ -82,7 +84,13 @@ impl Limits {
     }
 
     /// Takes in a 429: nothing of this route, or nothing at all, before `retry_after` is over.
-    pub(super) fn refused(&mut self, bucket: Option<Bucket>, global: bool, retry_after: Duration, now: Instant) {
+    pub(super) fn refused(
+        &mut self,
+        bucket: Option<Bucket>,
+        global: bool,
+        retry_after: Duration,
+        now: Instant,
+    ) {
         match bucket {
             Some(bucket) if !global => {
                 let key = self.key(bucket);
@@ -127,7 +135,11 @@ mod tests {
     const PATCH: Bucket = ("PATCH message", 1);
 
     fn told(remaining: u32, seconds: u64) -> Told {
-        Told { name: Some("abc".to_owned()), remaining: Some(remaining), reset_after: Some(Duration::from_secs(seconds)) }
+        Told {
+            name: Some("abc".to_owned()),
+            remaining: Some(remaining),
+            reset_after: Some(Duration::from_secs(seconds)),
+        }
     }
 
     #[test]
@@ -137,7 +149,11 @@ mod tests {
         limits.learn(Some(POST), &told(1, 5), now);
         assert_eq!(limits.take(Some(POST), now), Ok(()));
         assert_eq!(limits.take(Some(POST), now), Err(Duration::from_secs(5)));
-        assert_eq!(limits.take(Some(("POST messages", 2)), now), Ok(()), "another channel has its own window");
+        assert_eq!(
+            limits.take(Some(("POST messages", 2)), now),
+            Ok(()),
+            "another channel has its own window"
+        );
         assert_eq!(limits.take(Some(POST), now + Duration::from_secs(5)), Ok(()));
     }
 
@@ -167,7 +183,10 @@ mod tests {
             assert_eq!(limits.penalty(now), None);
             limits.invalid(now);
         }
-        assert_eq!(limits.penalty(now + Duration::from_secs(1)), Some(INVALID_SPAN - Duration::from_secs(1)));
+        assert_eq!(
+            limits.penalty(now + Duration::from_secs(1)),
+            Some(INVALID_SPAN - Duration::from_secs(1))
+        );
         assert_eq!(limits.penalty(now + INVALID_SPAN), None);
     }
 }

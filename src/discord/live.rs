@@ -1,9 +1,11 @@
-//! The messages of one answer on the screen: made, edited, deleted until they show what they should.
+//! The messages of one answer on the screen: made, edited, deleted until they show what they
+//! should.
 //!
-//! Idempotent: a message whose creation may or may not have reached Discord keeps its nonce, so that trying again finds
-//! it instead of posting twice, also after a restart: nonces follow from the event, and the ids of messages are noted with
-//! it. Whatever is cut off where, what stands there says that it is not all. Pinned by `tests/discord/` (cut connections,
-//! deleted messages, late interactions, answers that are held up).
+//! Idempotent: a message whose creation may or may not have reached Discord keeps its nonce, so
+//! that trying again finds it instead of posting twice, also after a restart: nonces follow from
+//! the event, and the ids of messages are noted with it. Whatever is cut off where, what stands
+//! there says that it is not all. Pinned by `tests/discord/` (cut connections, deleted messages,
+//! late interactions, answers that are held up).
 
 mod place;
 mod slot;
@@ -26,7 +28,8 @@ use super::stopping;
 use crate::dispatch::Traces;
 use crate::figures;
 
-/// What a command's own message says once its token is about to run out, or something else stands below it.
+/// What a command's own message says once its token is about to run out, or something else stands
+/// below it.
 const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
 /// What stands below a part while the next one is not there.
 const MORE: &str = "⏳ The rest follows";
@@ -56,10 +59,22 @@ pub(super) struct Live {
 impl Live {
     /// Makes one that goes on with the messages of an earlier life, if there are any.
     pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces, stops: Option<u64>) -> Self {
-        let before = usize::from(place.command && place.door.is_none() && traces.resumed && traces.posted.is_empty());
+        let before = usize::from(
+            place.command && place.door.is_none() && traces.resumed && traces.posted.is_empty(),
+        );
         let noted = traces.posted.clone();
-        let mut live =
-            Self { inner, place, above: Vec::new(), slots: Vec::new(), noted, traces, stops, unsure: None, anew: Vec::new(), before };
+        let mut live = Self {
+            inner,
+            place,
+            above: Vec::new(),
+            slots: Vec::new(),
+            noted,
+            traces,
+            stops,
+            unsure: None,
+            anew: Vec::new(),
+            before,
+        };
         for id in live.noted.clone() {
             if id == BREAK {
                 live.stand_above();
@@ -125,7 +140,12 @@ impl Live {
     /// Makes the messages show `pieces`, in order. `last` says that nothing comes after.
     ///
     /// Returns whether a message was posted.
-    pub(super) async fn show(&mut self, pieces: &[String], last: bool, patience: Patience) -> Result<bool, RestError> {
+    pub(super) async fn show(
+        &mut self,
+        pieces: &[String],
+        last: bool,
+        patience: Patience,
+    ) -> Result<bool, RestError> {
         self.mind_door(patience).await;
         let had_door = self.place.door.is_some();
         let shown = self.try_show(pieces, last, patience).await;
@@ -141,7 +161,12 @@ impl Live {
         shown
     }
 
-    async fn try_show(&mut self, pieces: &[String], last: bool, patience: Patience) -> Result<bool, RestError> {
+    async fn try_show(
+        &mut self,
+        pieces: &[String],
+        last: bool,
+        patience: Patience,
+    ) -> Result<bool, RestError> {
         let mut posted = false;
         for (index, piece) in pieces.iter().enumerate() {
             if index == self.slots.len() {
@@ -161,7 +186,8 @@ impl Live {
                         figures::discord_message(last, true);
                         posted = true;
                     }
-                    // Nothing can be edited in an archived thread; a new message brings it back, unless it is locked.
+                    // Nothing can be edited in an archived thread; a new message brings it back,
+                    // unless it is locked.
                     Err(error) if error.is_archived() => {
                         for at in index..self.slots.len() {
                             self.give_up(at);
@@ -182,7 +208,8 @@ impl Live {
                     posted = true;
                 }
             }
-            // The part before needs to promise this one no longer. In a draft that has time until the next one.
+            // The part before needs to promise this one no longer. In a draft that has time until
+            // the next one.
             if let Some(before) = index.checked_sub(1).filter(|_| last)
                 && let Slot { id: Some(id), shown, .. } = &self.slots[before]
                 && !self.slots[before].is(shown, Below::Nothing)
@@ -201,7 +228,9 @@ impl Live {
     fn below(&self, index: usize, count: usize, last: bool) -> Below {
         let goes_on = index + 1 < count;
         match self.stops {
-            _ if goes_on && self.slots.get(index + 1).is_some_and(|next| next.id.is_some()) => Below::Nothing,
+            _ if goes_on && self.slots.get(index + 1).is_some_and(|next| next.id.is_some()) => {
+                Below::Nothing
+            }
             Some(_) if !last => Below::Stop,
             _ if goes_on => Below::More,
             _ => Below::Nothing,
@@ -218,7 +247,8 @@ impl Live {
         }
     }
 
-    /// From now on messages are made anew, because something else stands below those that are there, which say what they say.
+    /// From now on messages are made anew, because something else stands below those that are
+    /// there, which say what they say.
     pub(super) async fn go_below(&mut self, patience: Patience) {
         if self.slots.iter().all(|slot| slot.id.is_none()) {
             // A command's own message waits for something to say.
@@ -250,12 +280,21 @@ impl Live {
     pub(super) async fn leave_door(&mut self, patience: Patience) {
         let Some(mut door) = self.place.door.take() else { return };
         // Taken early enough that the token still has a minute.
-        if door.ack.wait_for(|ack| *ack != super::interactions::Ack::Pending).await.is_ok_and(|ack| *ack == super::interactions::Ack::Taken)
+        if door
+            .ack
+            .wait_for(|ack| *ack != super::interactions::Ack::Pending)
+            .await
+            .is_ok_and(|ack| *ack == super::interactions::Ack::Taken)
         {
             let application = self.inner.identity.application;
             let text = heading::under(self.place.heading.as_deref(), FOLLOWS);
             let said = (text.as_str(), &json!([]));
-            if let Err(error) = self.inner.api.edit_original_with(application, door.interaction, &door.token, said, patience).await {
+            if let Err(error) = self
+                .inner
+                .api
+                .edit_original_with(application, door.interaction, &door.token, said, patience)
+                .await
+            {
                 debug!(channel = self.place.channel, %error, "cannot say that the answer follows");
             }
         }
@@ -272,13 +311,25 @@ impl Live {
     }
 
     /// Puts buttons below the last message.
-    pub(super) async fn put_below(&self, rows: &Value, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn put_below(
+        &self,
+        rows: &Value,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let Some((index, slot)) = self.slots.iter().enumerate().next_back() else { return Ok(()) };
         let (api, shown) = (&self.inner.api, slot.shown.as_str());
         match (&self.place.door, slot.id) {
             (Some(door), _) if index == 0 => {
                 let application = self.inner.identity.application;
-                api.edit_original_with(application, door.interaction, &door.token, (shown, rows), patience).await.map(drop)
+                api.edit_original_with(
+                    application,
+                    door.interaction,
+                    &door.token,
+                    (shown, rows),
+                    patience,
+                )
+                .await
+                .map(drop)
             }
             (_, Some(id)) => api.edit_with(self.place.channel, id, shown, rows, patience).await,
             (_, None) => Ok(()),
@@ -289,10 +340,20 @@ impl Live {
         index == 0 && self.place.door.is_some()
     }
 
-    async fn make(&mut self, index: usize, said: (&str, Below), last: bool, patience: Patience) -> Result<(), RestError> {
+    async fn make(
+        &mut self,
+        index: usize,
+        said: (&str, Below),
+        last: bool,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         match self.try_make(index, said, last, patience).await {
             // An earlier life made it, and somebody deleted it.
-            Err(error) if error.is_gone() && self.slots[index].id.is_some() && !self.is_original(index) => {
+            Err(error)
+                if error.is_gone()
+                    && self.slots[index].id.is_some()
+                    && !self.is_original(index) =>
+            {
                 self.give_up(index);
                 self.slots[index] = self.slot(index);
                 self.try_make(index, said, last, patience).await
@@ -301,11 +362,18 @@ impl Live {
         }
     }
 
-    async fn try_make(&mut self, index: usize, said: (&str, Below), last: bool, patience: Patience) -> Result<(), RestError> {
+    async fn try_make(
+        &mut self,
+        index: usize,
+        said: (&str, Below),
+        last: bool,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let (piece, below) = said;
         let rows = if below == Below::Nothing { Value::Null } else { self.rows(below) };
         // There may be one with other buttons.
-        let doubtful = self.unsure.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
+        let doubtful =
+            self.unsure.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
         let posted = match (&self.place.door, index) {
             (Some(_), 0) => self.edit_original(piece, &rows, patience).await?,
             (door, _) => {
@@ -314,15 +382,36 @@ impl Live {
                 let nonce = self.slots[index].nonce.clone();
                 let post = match self.find(&nonce, patience).await {
                     Some(found) => Ok(found),
-                    None => self.inner.api.post_with(self.place.channel, reply_to, &nonce, (piece, &rows), patience).await,
+                    None => {
+                        self.inner
+                            .api
+                            .post_with(
+                                self.place.channel,
+                                reply_to,
+                                &nonce,
+                                (piece, &rows),
+                                patience,
+                            )
+                            .await
+                    }
                 };
                 self.was_made(&nonce, piece, &post);
                 match (post, door) {
-                    // Where the bot may not post it can still answer through the command; such messages stay as they are.
+                    // Where the bot may not post it can still answer through the command; such
+                    // messages stay as they are.
                     (Err(error), Some(door)) if error.is_forbidden() && last => {
                         let application = self.inner.identity.application;
-                        let posted = self.inner.api.follow_up(application, door.interaction, &door.token, piece, patience).await?;
-                        self.slots[index] = Slot { id: Some(posted.id), shown: piece.to_owned(), fixed: true, ..self.slot(index) };
+                        let posted = self
+                            .inner
+                            .api
+                            .follow_up(application, door.interaction, &door.token, piece, patience)
+                            .await?;
+                        self.slots[index] = Slot {
+                            id: Some(posted.id),
+                            shown: piece.to_owned(),
+                            fixed: true,
+                            ..self.slot(index)
+                        };
                         self.note();
                         return Ok(());
                     }
@@ -334,9 +423,12 @@ impl Live {
         self.slots[index].shown = posted.content;
         // As soon as may be: after a crash the nonce finds it for some minutes only.
         self.note();
-        // The nonce was known: an earlier try did arrive, with older text. An earlier life may also have deleted it since,
-        // which shows only when it is edited.
-        if doubtful || self.slots[index].shown.trim() != piece.trim() || (self.traces.resumed && !self.is_original(index)) {
+        // The nonce was known: an earlier try did arrive, with older text. An earlier life may also
+        // have deleted it since, which shows only when it is edited.
+        if doubtful
+            || self.slots[index].shown.trim() != piece.trim()
+            || (self.traces.resumed && !self.is_original(index))
+        {
             self.slots[index].below = Below::Unknown;
             return self.edit(index, posted.id, said, patience).await;
         }
@@ -346,7 +438,13 @@ impl Live {
     }
 
     /// Makes a message say something; what stands below it is left alone where it is right.
-    async fn edit(&mut self, index: usize, id: u64, (piece, below): (&str, Below), patience: Patience) -> Result<(), RestError> {
+    async fn edit(
+        &mut self,
+        index: usize,
+        id: u64,
+        (piece, below): (&str, Below),
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let rows = if self.slots[index].below == below { Value::Null } else { self.rows(below) };
         if self.is_original(index) {
             self.edit_original(piece, &rows, patience).await?;
@@ -359,10 +457,19 @@ impl Live {
     }
 
     /// Gives the door up when Discord refuses it.
-    async fn edit_original(&mut self, piece: &str, rows: &Value, patience: Patience) -> Result<Posted, RestError> {
+    async fn edit_original(
+        &mut self,
+        piece: &str,
+        rows: &Value,
+        patience: Patience,
+    ) -> Result<Posted, RestError> {
         let door = self.place.door.as_ref().expect("asked only with a door");
         let application = self.inner.identity.application;
-        let edited = self.inner.api.edit_original_with(application, door.interaction, &door.token, (piece, rows), patience).await;
+        let edited = self
+            .inner
+            .api
+            .edit_original_with(application, door.interaction, &door.token, (piece, rows), patience)
+            .await;
         if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
             self.place.door = None;
         }

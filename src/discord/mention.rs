@@ -3,8 +3,8 @@
 /// Something in a message that reads `<@123>` on the wire and `@name` on the screen.
 pub(super) type Name = (String, String);
 
-/// Returns the text without mentions of the bot, which has the id `me` and may have a `role` of its own, other mentions
-/// readable, trimmed.
+/// Returns the text without mentions of the bot, which has the id `me` and may have a `role` of its
+/// own, other mentions readable, trimmed.
 pub(super) fn prompt(content: &str, me: u64, role: Option<u64>, names: &[Name]) -> String {
     let mut text = content.to_owned();
     let role = role.map(|role| format!("<@&{role}>"));
@@ -29,7 +29,8 @@ pub(super) fn user_names(id: u64, shown: &str) -> [Name; 2] {
     [(format!("<@{id}>"), format!("@{shown}")), (format!("<@!{id}>"), format!("@{shown}"))]
 }
 
-/// Returns the text with a word for everything that reads `<@123>` or `<:name:123>`, for where nobody's name is known.
+/// Returns the text with a word for everything that reads `<@123>` or `<:name:123>`, for where
+/// nobody's name is known.
 pub(super) fn in_words(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -59,7 +60,8 @@ fn token(text: &str) -> Option<(&str, usize)> {
     } else if let Some(id) = inner.strip_prefix('#') {
         digits(id).then_some("#channel")
     } else {
-        let (name, id) = inner.strip_prefix("a:").or_else(|| inner.strip_prefix(':'))?.split_once(':')?;
+        let (name, id) =
+            inner.strip_prefix("a:").or_else(|| inner.strip_prefix(':'))?.split_once(':')?;
         digits(id).then_some(name)
     };
     word.map(|word| (word, end + 1))
@@ -97,7 +99,10 @@ mod tests {
     fn other_mentions_become_readable() {
         let mut names = user_names(7, "Ann").to_vec();
         names.push(("<#9>".to_owned(), "#general".to_owned()));
-        assert_eq!(prompt("<@1> tell <@7> and <@!7> in <#9>", 1, None, &names), "tell @Ann and @Ann in #general");
+        assert_eq!(
+            prompt("<@1> tell <@7> and <@!7> in <#9>", 1, None, &names),
+            "tell @Ann and @Ann in #general"
+        );
         assert_eq!(ids_behind("a <#9> b <#x> c <#10", "<#").collect::<Vec<_>>(), [9]);
     }
 

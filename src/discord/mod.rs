@@ -1,10 +1,12 @@
-//! People in Discord: prompts come in by mention, reply, direct message and slash command; answers go out.
+//! People in Discord: prompts come in by mention, reply, direct message and slash command; answers
+//! go out.
 //!
-//! Questions of agents go out with buttons, and the decisions of people come in.
-//! Owns everything that is Discord's: the connection, its requests and their limits, what a message looks like. It
-//! decides nothing about turns, sessions or who may ask: [`Intake`], [`Gate`] and [`Seen`] do. serenity speaks the
-//! gateway and is named nowhere outside this folder; requests go through a client of our own (`rest.rs` says why).
-//! Pinned by `tests/discord.rs` against a local Discord that checks every request against Discord's own description.
+//! Questions of agents go out with buttons, and the decisions of people come in. Owns everything
+//! that is Discord's: the connection, its requests and their limits, what a message looks like. It
+//! decides nothing about turns, sessions or who may ask: [`Intake`], [`Gate`] and [`Seen`] do.
+//! serenity speaks the gateway and is named nowhere outside this folder; requests go through a
+//! client of our own (`rest.rs` says why). Pinned by `tests/discord.rs` against a local Discord
+//! that checks every request against Discord's own description.
 //!
 //! ```text
 //! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
@@ -110,7 +112,9 @@ pub enum StartError {
         why: String,
     },
     /// No answer.
-    #[error("cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`")]
+    #[error(
+        "cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`"
+    )]
     Unreachable {
         /// The address.
         base: String,
@@ -137,7 +141,13 @@ impl Identity {
         let mut refusals = self.refusals.lock().expect("nothing panics under this lock");
         refusals.retain(|_, at| now.duration_since(*at) < Duration::from_secs(60));
         if refusals.insert(asker.user, now).is_none() {
-            info!(user = asker.user, channel = asker.channel, guild = asker.guild, why, "refused a discord user");
+            info!(
+                user = asker.user,
+                channel = asker.channel,
+                guild = asker.guild,
+                why,
+                "refused a discord user"
+            );
         }
     }
 }
@@ -165,28 +175,44 @@ pub struct Discord {
 }
 
 impl Discord {
-    /// Checks the token, learns who the bot is and registers the slash commands. Dropping the future leaves nothing
-    /// behind.
+    /// Checks the token, learns who the bot is and registers the slash commands. Dropping the
+    /// future leaves nothing behind.
     ///
     /// # Errors
     /// [`StartError`]; takes a minute when Discord is not reachable.
     pub async fn connect(options: Options) -> Result<Self, StartError> {
         token::check_shape(options.token.expose_secret())?;
-        let unreachable = |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
+        let unreachable =
+            |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
         let told = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
-            RestError::Untrusted(why) => StartError::Untrusted { base: options.api_base.clone(), why },
+            RestError::Untrusted(why) => {
+                StartError::Untrusted { base: options.api_base.clone(), why }
+            }
             other => unreachable(other.to_string()),
         };
-        let rest = Rest::new(&options.api_base, options.token.clone(), options.requests_per_second, options.windows.clock())
-            .map_err(|error| unreachable(error.to_string()))?;
-        let files = Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
+        let rest = Rest::new(
+            &options.api_base,
+            options.token.clone(),
+            options.requests_per_second,
+            options.windows.clock(),
+        )
+        .map_err(|error| unreachable(error.to_string()))?;
+        let files =
+            Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
         let api = Api::new(rest);
         let patience = options.windows.send;
         let me = api.me(patience).await.map_err(told)?;
         let application = api.application(patience).await.map_err(told)?;
-        let team = application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
-        let owners = application.owner.iter().map(|owner| owner.id).chain(team).chain(options.owners.iter().copied()).collect();
+        let team =
+            application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
+        let owners = application
+            .owner
+            .iter()
+            .map(|owner| owner.id)
+            .chain(team)
+            .chain(options.owners.iter().copied())
+            .collect();
         commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
         let reads = application.reads();
         if !reads {
@@ -194,8 +220,15 @@ impl Discord {
                 "inside threads people must mention the bot\nhint: switch Message Content Intent on at https://discord.com/developers/applications, your application, page Bot"
             );
         }
-        let identity = Arc::new(Identity { id: me.id, application: application.id, owners, reads, refusals: Mutex::default() });
-        let (interactions, waiting, asks, connected) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        let identity = Arc::new(Identity {
+            id: me.id,
+            application: application.id,
+            owners,
+            reads,
+            refusals: Mutex::default(),
+        });
+        let (interactions, waiting, asks, connected) =
+            (Arc::default(), Arc::default(), Arc::default(), Arc::default());
         let handled = threads::Handled::default();
         let began_ms = jiff::Timestamp::now().as_millisecond();
         Ok(Self {
@@ -215,15 +248,18 @@ impl Discord {
         })
     }
 
-    /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps trying while Discord
-    /// is not reachable. Dropping the future disconnects.
+    /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps
+    /// trying while Discord is not reachable. Dropping the future disconnects.
     ///
     /// # Errors
     /// [`StartError`] when Discord will not have the bot.
     pub async fn listen(&self, desk: Desk) -> Result<Listening, StartError> {
         let (inner, book) = (Arc::clone(&self.inner), Arc::clone(&desk.questions));
-        // Beside everything else: Discord may be slow, and prompts should not wait for old questions.
-        vigil::errand("old questions", async move { inner.asks.listen(book, &inner.api, inner.options.windows.send).await });
+        // Beside everything else: Discord may be slow, and prompts should not wait for old
+        // questions.
+        vigil::errand("old questions", async move {
+            inner.asks.listen(book, &inner.api, inner.options.windows.send).await
+        });
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
         let closing = Arc::new(AtomicBool::new(false));
@@ -239,10 +275,26 @@ impl Discord {
         let reception = vigil::task("reception", reception.run(taken));
         let (stop, stopped) = oneshot::channel();
         let pulses = Pulses::through(arrivals.clone());
-        let gateway =
-            vigil::errand("discord", gateway::keep_connected(Arc::clone(&self.inner), desk, arrivals, Arc::clone(&phase), stopped));
+        let gateway = vigil::errand(
+            "discord",
+            gateway::keep_connected(
+                Arc::clone(&self.inner),
+                desk,
+                arrivals,
+                Arc::clone(&phase),
+                stopped,
+            ),
+        );
         let inner = Arc::clone(&self.inner);
-        let listening = Listening { phase, closing, stop: Some(stop), gateway: Some(gateway), reception, pulses, inner };
+        let listening = Listening {
+            phase,
+            closing,
+            stop: Some(stop),
+            gateway: Some(gateway),
+            reception,
+            pulses,
+            inner,
+        };
         match listening.settled(|phase| !matches!(phase, Phase::Starting)).await {
             Phase::Failed(error) => Err(error),
             Phase::Starting | Phase::Ready => Ok(listening),
@@ -294,12 +346,15 @@ impl Listening {
         }
     }
 
-    /// Takes back what is shown of prompts that still wait, and disconnects; each takes at most five seconds, also in the
-    /// middle of a reconnect.
+    /// Takes back what is shown of prompts that still wait, and disconnects; each takes at most
+    /// five seconds, also in the middle of a reconnect.
     pub async fn close(mut self) {
         self.stop_intake();
         let Inner { waiting, api, identity, .. } = &*self.inner;
-        if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application)).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application))
+            .await
+            .is_err()
+        {
             debug!("discord did not let all places in line be taken back in time");
         }
         self.stop.take();
@@ -319,7 +374,8 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // The gateway task notices that its stop signal is gone; what it already heard is still taken in by nobody.
+        // The gateway task notices that its stop signal is gone; what it already heard is still
+        // taken in by nobody.
         self.reception.abort();
     }
 }

@@ -1,7 +1,8 @@
-//! What people are told beside any answer, and the button that brings an event or a lost reply back.
+//! What people are told beside any answer, and the button that brings an event or a lost reply
+//! back.
 //!
-//! A button says only which event it is about; whether it may still be pressed, and by whom, is decided when it is. Pinned by
-//! `tests/discord/notices.rs`.
+//! A button says only which event it is about; whether it may still be pressed, and by whom, is
+//! decided when it is. Pinned by `tests/discord/notices.rs`.
 
 use serde_json::{Value, json};
 use tracing::{debug, warn};
@@ -10,9 +11,9 @@ use super::Inner;
 use super::api::{Posted, nonce};
 use super::below::MESSAGE;
 use super::heading;
-use crate::plain::short_line;
 use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person, Traces};
 use crate::event::Event;
+use crate::plain::short_line;
 
 /// What the id of an offer's button begins with.
 const PREFIX: &str = "again:";
@@ -31,10 +32,15 @@ pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryEr
     post_under(inner, &notice, &nonce).await.map(drop)
 }
 
-/// Posts a notice about a reply that was given up, and says of its last message that it is not the answer; where there is none,
-/// of the command's own. It may have one more than is noted: the notice is posted under that one's nonce, which brings it to
-/// light.
-pub(super) async fn give_up(inner: &Inner, event: &Event, notice: Notice, traces: &Traces) -> Result<(), DeliveryError> {
+/// Posts a notice about a reply that was given up, and says of its last message that it is not the
+/// answer; where there is none, of the command's own. It may have one more than is noted: the
+/// notice is posted under that one's nonce, which brings it to light.
+pub(super) async fn give_up(
+    inner: &Inner,
+    event: &Event,
+    notice: Notice,
+    traces: &Traces,
+) -> Result<(), DeliveryError> {
     let channel = notice.channel.or(inner.options.output_channel);
     // Nothing of a reply has the id 0.
     let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
@@ -63,18 +69,27 @@ async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
     let (application, patience) = (inner.identity.application, inner.options.windows.send);
     let text = heading::under(place.heading.as_deref(), UNFINISHED);
     let said = (text.as_str(), &json!([]));
-    if let Err(error) = inner.api.edit_original_with(application, door.interaction, &door.token, said, patience).await {
+    if let Err(error) = inner
+        .api
+        .edit_original_with(application, door.interaction, &door.token, said, patience)
+        .await
+    {
         debug!(channel, %error, "cannot say of a command that it was interrupted");
     }
 }
 
 async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Posted, DeliveryError> {
     let Some(channel) = notice.channel.or(inner.options.output_channel) else {
-        return Err(DeliveryError::Refused("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned()));
+        return Err(DeliveryError::Refused(
+            "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned(),
+        ));
     };
     let text = inner.options.redactor.clean(notice.text.clone());
     let rows = notice.offer.as_ref().map_or(Value::Null, row);
-    let posted = inner.api.post_with(channel, notice.about, nonce, (&text, &rows), inner.options.windows.send).await;
+    let posted = inner
+        .api
+        .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.windows.send)
+        .await;
     posted.map_err(|error| {
         let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
         warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
@@ -89,7 +104,8 @@ async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
         let content = inner.api.message(channel, message, patience).await?.content;
         let room = MESSAGE - UNFINISHED.chars().count() - 1;
         let shown: String = content.chars().take(room).collect();
-        let said = if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
+        let said =
+            if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
         // Nothing of it runs that a button could stop.
         inner.api.edit_with(channel, message, &said, &json!([]), patience).await
     };

@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use tracing::info;
 
-use crate::plain::short_line;
 use crate::agent::EventKind;
 use crate::dispatch::{Answer, DeliveryError, OpenQuestion, Reply, Settlement, Unseen};
 use crate::event::Lane;
 use crate::fold::Transcript;
+use crate::plain::short_line;
 
 /// The answer to something that has no place in Discord: only the log has it.
 pub(super) struct Nowhere(pub(super) Lane);

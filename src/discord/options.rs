@@ -105,8 +105,8 @@ impl Windows {
         self
     }
 
-    /// Sets how long an answer that is held up waits before it is tried again, unless something happens: at first, and at
-    /// most.
+    /// Sets how long an answer that is held up waits before it is tried again, unless something
+    /// happens: at first, and at most.
     #[must_use]
     pub fn again(mut self, first: Duration, most: Duration) -> Self {
         self.again = (first, most);

@@ -1,7 +1,8 @@
 //! What the bot may do in a channel, worked out from roles and overwrites.
 //!
-//! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out Members" of Discord's
-//! documentation (topic Permissions, 2026-08). Pinned by the tests below and by `gateway::doctor`.
+//! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out
+//! Members" of Discord's documentation (topic Permissions, 2026-08). Pinned by the tests below and
+//! by `gateway::doctor`.
 
 /// All permissions of the documentation; what the owner and administrators have.
 const ALL: u64 = u64::MAX;
@@ -14,9 +15,13 @@ const READ_MESSAGE_HISTORY: u64 = 1 << 16;
 const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
 const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
 
-/// What the bot uses: without the first ones it cannot answer, without the others something is missing.
-const NEEDED: [(u64, &str); 3] =
-    [(VIEW_CHANNEL, "View Channel"), (SEND_MESSAGES, "Send Messages"), (READ_MESSAGE_HISTORY, "Read Message History")];
+/// What the bot uses: without the first ones it cannot answer, without the others something is
+/// missing.
+const NEEDED: [(u64, &str); 3] = [
+    (VIEW_CHANNEL, "View Channel"),
+    (SEND_MESSAGES, "Send Messages"),
+    (READ_MESSAGE_HISTORY, "Read Message History"),
+];
 const WANTED: [(u64, &str); 4] = [
     (ATTACH_FILES, "Attach Files"),
     (ADD_REACTIONS, "Add Reactions"),
@@ -53,19 +58,28 @@ pub struct Missing {
     pub wanted: Vec<&'static str>,
 }
 
-/// What a member may do in a channel. `roles` are all of the guild with their permissions; of a thread, the overwrites are
-/// its parent's.
-pub(super) fn permissions(member: &Standing, roles: &[(u64, u64)], overwrites: &[Overwrite]) -> u64 {
-    let of_role = |id: u64| roles.iter().find(|(role, _)| *role == id).map_or(0, |(_, permissions)| *permissions);
+/// What a member may do in a channel. `roles` are all of the guild with their permissions; of a
+/// thread, the overwrites are its parent's.
+pub(super) fn permissions(
+    member: &Standing,
+    roles: &[(u64, u64)],
+    overwrites: &[Overwrite],
+) -> u64 {
+    let of_role = |id: u64| {
+        roles.iter().find(|(role, _)| *role == id).map_or(0, |(_, permissions)| *permissions)
+    };
     let base = member.roles.iter().fold(of_role(member.guild), |all, role| all | of_role(*role));
     if member.owns_guild || base & ADMINISTRATOR != 0 {
         return ALL;
     }
     let of = |id: u64| overwrites.iter().filter(move |overwrite| overwrite.id == id);
     let apply = |permissions: u64, (allow, deny): (u64, u64)| (permissions & !deny) | allow;
-    let sum = |(allow, deny): (u64, u64), overwrite: &Overwrite| (allow | overwrite.allow, deny | overwrite.deny);
+    let sum = |(allow, deny): (u64, u64), overwrite: &Overwrite| {
+        (allow | overwrite.allow, deny | overwrite.deny)
+    };
     let mut permissions = apply(base, of(member.guild).fold((0, 0), sum));
-    permissions = apply(permissions, member.roles.iter().flat_map(|role| of(*role)).fold((0, 0), sum));
+    permissions =
+        apply(permissions, member.roles.iter().flat_map(|role| of(*role)).fold((0, 0), sum));
     permissions = apply(permissions, of(member.user).fold((0, 0), sum));
     if member.timed_out {
         permissions &= VIEW_CHANNEL | READ_MESSAGE_HISTORY;
@@ -81,8 +95,11 @@ pub(super) fn missing(permissions: u64, thread: bool) -> Missing {
         _ => (bit, name),
     };
     let needed: Vec<_> = NEEDED.into_iter().map(sends).collect();
-    let here = |(bit, _): &&(u64, &'static str)| !thread || ![SEND_MESSAGES_IN_THREADS, CREATE_PUBLIC_THREADS].contains(bit);
-    let names = |list: &[(u64, &'static str)]| list.iter().filter(lacks).map(|(_, name)| *name).collect();
+    let here = |(bit, _): &&(u64, &'static str)| {
+        !thread || ![SEND_MESSAGES_IN_THREADS, CREATE_PUBLIC_THREADS].contains(bit)
+    };
+    let names =
+        |list: &[(u64, &'static str)]| list.iter().filter(lacks).map(|(_, name)| *name).collect();
     let wanted: Vec<_> = WANTED.iter().filter(here).copied().collect();
     Missing { needed: names(&needed), wanted: names(&wanted) }
 }
@@ -97,7 +114,13 @@ mod tests {
     const BOT: u64 = 9;
 
     fn bot() -> Standing {
-        Standing { user: BOT, guild: GUILD, owns_guild: false, roles: vec![CREW, QUIET], timed_out: false }
+        Standing {
+            user: BOT,
+            guild: GUILD,
+            owns_guild: false,
+            roles: vec![CREW, QUIET],
+            timed_out: false,
+        }
     }
 
     fn over(id: u64, allow: u64, deny: u64) -> Overwrite {
@@ -117,12 +140,23 @@ mod tests {
         let roles = [(GUILD, VIEW_SEND)];
         let everyone = over(GUILD, 0, VIEW_SEND);
         assert_eq!(permissions(&bot(), &roles, &[everyone]), 0);
-        assert_eq!(permissions(&bot(), &roles, &[over(CREW, VIEW_SEND, 0), everyone]), VIEW_SEND, "in any order");
+        assert_eq!(
+            permissions(&bot(), &roles, &[over(CREW, VIEW_SEND, 0), everyone]),
+            VIEW_SEND,
+            "in any order"
+        );
         // Among roles an allow wins over a deny, whichever stands higher.
         let both = [over(CREW, SEND_MESSAGES, 0), over(QUIET, 0, SEND_MESSAGES)];
         assert_eq!(permissions(&bot(), &roles, &both), VIEW_SEND);
-        assert_eq!(permissions(&bot(), &roles, &[both[0], over(BOT, 0, SEND_MESSAGES)]), VIEW_CHANNEL);
-        assert_eq!(permissions(&bot(), &roles, &[over(77, 0, VIEW_SEND)]), VIEW_SEND, "another's role is nothing");
+        assert_eq!(
+            permissions(&bot(), &roles, &[both[0], over(BOT, 0, SEND_MESSAGES)]),
+            VIEW_CHANNEL
+        );
+        assert_eq!(
+            permissions(&bot(), &roles, &[over(77, 0, VIEW_SEND)]),
+            VIEW_SEND,
+            "another's role is nothing"
+        );
     }
 
     #[test]
@@ -130,7 +164,11 @@ mod tests {
         let denied = [over(GUILD, 0, ALL), over(BOT, 0, ALL)];
         assert_eq!(permissions(&bot(), &[(CREW, ADMINISTRATOR)], &denied), ALL);
         assert_eq!(permissions(&Standing { owns_guild: true, ..bot() }, &[], &denied), ALL);
-        assert_eq!(permissions(&bot(), &[(GUILD, 0)], &[over(BOT, ADMINISTRATOR | VIEW_CHANNEL, 0)]) & SEND_MESSAGES, 0);
+        assert_eq!(
+            permissions(&bot(), &[(GUILD, 0)], &[over(BOT, ADMINISTRATOR | VIEW_CHANNEL, 0)])
+                & SEND_MESSAGES,
+            0
+        );
     }
 
     #[test]
@@ -146,7 +184,10 @@ mod tests {
         assert_eq!(missing(ALL, false), Missing::default());
         let lacks = missing(VIEW_SEND | ATTACH_FILES, false);
         assert_eq!(lacks.needed, ["Read Message History"]);
-        assert_eq!(lacks.wanted, ["Add Reactions", "Send Messages in Threads", "Create Public Threads"]);
+        assert_eq!(
+            lacks.wanted,
+            ["Add Reactions", "Send Messages in Threads", "Create Public Threads"]
+        );
         let thread = missing(VIEW_SEND | READ_MESSAGE_HISTORY | ATTACH_FILES | ADD_REACTIONS, true);
         assert_eq!((thread.needed, thread.wanted), (vec!["Send Messages in Threads"], vec![]));
     }

@@ -24,7 +24,8 @@ impl Pulses {
     }
 }
 
-/// Returns once an answer could be sent: on a task of its own, as every answer, with what all requests share.
+/// Returns once an answer could be sent: on a task of its own, as every answer, with what all
+/// requests share.
 pub(super) async fn arrived(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
     let _ = tokio::spawn(async move { inner.api.rest.invalid_requests() }).await;

@@ -1,9 +1,10 @@
 //! What arrives from Discord, in order: who may ask, what was asked, what was missed.
 //!
-//! Every channel has a line of its own and is seen to one arrival after the other, so that the order of its messages is
-//! the order of its events; no channel waits for another one. A message is handled, and what comes behind it begins, once
-//! it is kept, or its refusal is. Acknowledging interactions is not its affair: the gateway's thread does that, once it
-//! hears that they are kept. Pinned by `tests/discord/`, `tests/gateway/{intake,faults,kept}.rs`.
+//! Every channel has a line of its own and is seen to one arrival after the other, so that the
+//! order of its messages is the order of its events; no channel waits for another one. A message is
+//! handled, and what comes behind it begins, once it is kept, or its refusal is. Acknowledging
+//! interactions is not its affair: the gateway's thread does that, once it hears that they are
+//! kept. Pinned by `tests/discord/`, `tests/gateway/{intake,faults,kept}.rs`.
 
 mod commands;
 mod messages;
@@ -40,9 +41,11 @@ use people::People;
 const AGAIN: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
 const REFUSAL_EVERY: Duration = Duration::from_secs(10);
-/// Requests made while the next arrival of the channel waits. What they cannot find out is asked for again.
+/// Requests made while the next arrival of the channel waits. What they cannot find out is asked
+/// for again.
 const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(3));
-/// A command waits so long for what its channel's line has before it: Discord wants to hear of it within three seconds.
+/// A command waits so long for what its channel's line has before it: Discord wants to hear of it
+/// within three seconds.
 const IN_LINE: Duration = Duration::from_millis(500);
 /// Channels whose missed messages are read at the same time.
 const READS: usize = 8;
@@ -53,7 +56,8 @@ pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minu
 pub(super) enum Arrival {
     /// The gateway let us in anew: there may be messages we missed.
     LoggedIn { user: String, guilds: usize },
-    /// A message, with readable names of what it mentions, and the parent where it is known to be in a thread.
+    /// A message, with readable names of what it mentions, and the parent where it is known to be
+    /// in a thread.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
     /// A message was edited by its author.
     Edited(Box<Edit>, Vec<Name>),
@@ -163,7 +167,8 @@ impl Reception {
         }
     }
 
-    /// Runs until the last sender of arrivals is gone and what came is seen to. Dropping the future ends all of it.
+    /// Runs until the last sender of arrivals is gone and what came is seen to. Dropping the future
+    /// ends all of it.
     pub(super) async fn run(self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         let (this, mut workers) = (Arc::new(self), JoinSet::new());
         loop {
@@ -193,12 +198,17 @@ impl Reception {
             Arrival::Message { message, names, parent } => {
                 self.put(message.channel_id, Work::Message { message, names, parent }, workers);
             }
-            Arrival::Edited(edit, names) => self.put(edit.channel_id, Work::Edited(edit, names), workers),
+            Arrival::Edited(edit, names) => {
+                self.put(edit.channel_id, Work::Edited(edit, names), workers)
+            }
             // No channel has this number; its line is one like all others.
             Arrival::Pulse(pulse) => self.put(0, Work::Pulse(pulse), workers),
-            Arrival::Deleted(channel, messages) => self.put(channel, Work::Deleted(messages), workers),
+            Arrival::Deleted(channel, messages) => {
+                self.put(channel, Work::Deleted(messages), workers)
+            }
             Arrival::Slash(slash, verb, kept) => {
-                let (channel, claim) = (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
+                let (channel, claim) =
+                    (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
                 self.put(channel, Work::Command(Arc::clone(&claim)), workers);
                 // Where its channel is busy with what was missed, it does not wait unkept.
                 let this = Arc::clone(self);
@@ -237,14 +247,19 @@ impl Reception {
                 (work, pressed)
             };
             if caught(self.one(channel, work, &pressed)).await.is_err() {
-                error!(channel, "what came from discord was not seen to: taking it in panicked; this is a bug of aetheel");
+                error!(
+                    channel,
+                    "what came from discord was not seen to: taking it in panicked; this is a bug of aetheel"
+                );
             }
         }
     }
 
     async fn one(&self, channel: u64, work: Work, pressed: &Notify) {
         match work {
-            Work::Message { message, names, parent } => self.message(&message, &names, parent).await,
+            Work::Message { message, names, parent } => {
+                self.message(&message, &names, parent).await
+            }
             Work::Edited(edit, names) => self.edited(&edit, &names),
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
@@ -276,13 +291,22 @@ impl Reception {
     pub(super) fn tell(&self, channel: u64, message: u64, text: String) {
         if self.may_tell(channel) {
             let (api, patience) = (self.api.clone(), self.patience);
-            tokio::spawn(async move { say(&api, channel, message, &nonce(), &text, patience).await });
+            tokio::spawn(
+                async move { say(&api, channel, message, &nonce(), &text, patience).await },
+            );
         }
     }
 }
 
 /// Posts a word about a message. False: trying again may help.
-async fn say(api: &Api, channel: u64, message: u64, nonce: &str, text: &str, patience: Patience) -> bool {
+async fn say(
+    api: &Api,
+    channel: u64,
+    message: u64,
+    nonce: &str,
+    text: &str,
+    patience: Patience,
+) -> bool {
     match api.post(channel, Some(message), nonce, text, patience).await {
         Ok(_) => true,
         Err(error) => {

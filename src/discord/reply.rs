@@ -1,9 +1,10 @@
 //! An answer while it takes shape: typing, drafts, the final text.
 //!
-//! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced; the final text is
-//! delivered whole, however long Discord keeps it from that, and behind earlier answers of its channel. A question, or what
-//! people say to the running turn, stands below what was said before it and above what is said after; nobody types while a
-//! question waits. The text is the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add
+//! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced;
+//! the final text is delivered whole, however long Discord keeps it from that, and behind earlier
+//! answers of its channel. A question, or what people say to the running turn, stands below what
+//! was said before it and above what is said after; nobody types while a question waits. The text
+//! is the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add
 //! stands below it.
 
 mod settling;
@@ -23,16 +24,18 @@ use super::flow::Rank;
 use super::heading;
 use super::holding::Turn;
 use super::live::{Live, Place};
-use crate::plain::short_line;
 use super::nowhere::Nowhere;
 use super::rest::Patience;
 use super::typing::Typing;
 use super::waiting::Sign;
 use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
-use crate::dispatch::{Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen};
+use crate::dispatch::{
+    Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen,
+};
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::fold::Transcript;
+use crate::plain::short_line;
 use crate::split::split;
 
 /// Between two edits; Discord allows about one a second in a channel.
@@ -40,7 +43,8 @@ const PACE: Duration = Duration::from_millis(1_200);
 /// Before the first draft, so that it is more than a syllable and quick answers need none.
 const GATHER: Duration = Duration::from_millis(400);
 /// Drafts are not worth more: the next one is better.
-const DRAFT: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
+const DRAFT: Patience =
+    Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
 
 #[async_trait]
 impl Outlet for Discord {
@@ -50,13 +54,21 @@ impl Outlet for Discord {
 
     fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
-            (Origin::Message { channel, message }, _) => Some(Place { reply_to: Some(*message), ..Place::of(*channel) }),
-            (Origin::Interaction { channel, .. }, _) => Some(self.inner.place_of_command(*channel, event)),
-            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => Some(Place::of(*channel)),
+            (Origin::Message { channel, message }, _) => {
+                Some(Place { reply_to: Some(*message), ..Place::of(*channel) })
+            }
+            (Origin::Interaction { channel, .. }, _) => {
+                Some(self.inner.place_of_command(*channel, event))
+            }
+            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
+                Some(Place::of(*channel))
+            }
             _ => self.inner.options.output_channel.map(Place::of),
         };
         let sign = match &event.origin {
-            Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => self.inner.waiting.begun(*id),
+            Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => {
+                self.inner.waiting.begun(*id)
+            }
             _ => None,
         };
         if let (Origin::Message { channel, message }, None) = (&event.origin, &sign) {
@@ -64,7 +76,13 @@ impl Outlet for Discord {
         }
         let unasked = matches!(event.origin, Origin::Internal { .. });
         match place {
-            Some(place) => Box::new(ChannelReply::begin(&self.inner, place, sign, (!unasked).then_some(event.sequence), traces)),
+            Some(place) => Box::new(ChannelReply::begin(
+                &self.inner,
+                place,
+                sign,
+                (!unasked).then_some(event.sequence),
+                traces,
+            )),
             None => Box::new(Nowhere(event.lane.clone())),
         }
     }
@@ -85,7 +103,12 @@ impl Outlet for Discord {
         threads::open(&self.inner, event, traces).await
     }
 
-    async fn give_up(&self, event: &Event, notice: Notice, traces: Traces) -> Result<(), DeliveryError> {
+    async fn give_up(
+        &self,
+        event: &Event,
+        notice: Notice,
+        traces: Traces,
+    ) -> Result<(), DeliveryError> {
         notices::give_up(&self.inner, event, notice, &traces).await
     }
 
@@ -102,12 +125,19 @@ impl Inner {
     /// Where a command is answered: in its own message, as long as that can be reached.
     pub(super) fn place_of_command(&self, channel: u64, event: &Event) -> Place {
         let door = match &event.origin {
-            Origin::Interaction { interaction, pass, .. } => {
-                self.interactions.take_or_restore(*interaction, pass.as_ref(), self.options.windows.interaction)
-            }
+            Origin::Interaction { interaction, pass, .. } => self.interactions.take_or_restore(
+                *interaction,
+                pass.as_ref(),
+                self.options.windows.interaction,
+            ),
             _ => None,
         };
-        Place { door, command: true, heading: heading::of(event, &self.options.redactor), ..Place::of(channel) }
+        Place {
+            door,
+            command: true,
+            heading: heading::of(event, &self.options.redactor),
+            ..Place::of(channel)
+        }
     }
 }
 
@@ -128,8 +158,18 @@ struct ChannelReply {
 
 impl ChannelReply {
     /// `awaited`: the event somebody waits for the answer to.
-    fn begin(inner: &Arc<Inner>, place: Place, sign: Option<Sign>, awaited: Option<u64>, traces: Traces) -> Self {
-        let told = Arc::new(Told { transcript: Mutex::default(), errands: Errands::new(inner), changed: Notify::new() });
+    fn begin(
+        inner: &Arc<Inner>,
+        place: Place,
+        sign: Option<Sign>,
+        awaited: Option<u64>,
+        traces: Traces,
+    ) -> Self {
+        let told = Arc::new(Told {
+            transcript: Mutex::default(),
+            errands: Errands::new(inner),
+            changed: Notify::new(),
+        });
         let (answer, given) = oneshot::channel();
         let channel = place.channel;
         let writer = Writer {
@@ -153,7 +193,8 @@ impl ChannelReply {
 #[async_trait]
 impl Reply for ChannelReply {
     fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
-        // Folding again costs as much as the event is long; copying the whole text each time would not.
+        // Folding again costs as much as the event is long; copying the whole text each time would
+        // not.
         self.told.transcript.lock().expect("folding does not panic").apply(event);
         self.told.changed.notify_one();
     }
@@ -204,12 +245,16 @@ struct Writer {
     typing: Option<Typing>,
     /// Whether there is a draft to take back.
     posted: bool,
-    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no message.
+    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no
+    /// message.
     unasked: bool,
 }
 
 impl Writer {
-    async fn run(mut self, mut given: oneshot::Receiver<(Answer, Turn)>) -> Result<(), DeliveryError> {
+    async fn run(
+        mut self,
+        mut given: oneshot::Receiver<(Answer, Turn)>,
+    ) -> Result<(), DeliveryError> {
         self.type_on();
         if let Some(sign) = self.sign.take() {
             sign.take_back(&self.inner.api).await;
@@ -262,7 +307,8 @@ impl Writer {
         let settled = match answer {
             Some((answer, turn)) => self.settle(answer, turn).await,
             None => {
-                // The turn vanished without an answer: leave what there is, without pretending that work goes on.
+                // The turn vanished without an answer: leave what there is, without pretending that
+                // work goes on.
                 let text = self.clean(self.told.text());
                 if self.posted && self.says_more(&text) {
                     let _ = self.live.show(&split(&self.to_say(&text), MESSAGE), true, DRAFT).await;
@@ -324,7 +370,8 @@ impl Writer {
         }
     }
 
-    /// What of a text is said below something else; none: it does not begin with what was said above.
+    /// What of a text is said below something else; none: it does not begin with what was said
+    /// above.
     fn below_of<'t>(&self, text: &'t str) -> Option<&'t str> {
         let rest = text.strip_prefix(&self.above)?;
         Some(if self.above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
@@ -392,9 +439,14 @@ fn status(transcript: &Transcript) -> Option<String> {
         return Some(format!("-# ⏳ trying again: {}", short_line(failure, 100)));
     }
     let tool = transcript.open_tools().next_back()?;
-    let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()].into_iter().flatten().find(|text| !text.trim().is_empty());
+    let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()]
+        .into_iter()
+        .flatten()
+        .find(|text| !text.trim().is_empty());
     Some(match what {
-        Some(what) => format!("-# 🔧 {}: {}", short_line(&tool.start.native_name, 40), short_line(what, 100)),
+        Some(what) => {
+            format!("-# 🔧 {}: {}", short_line(&tool.start.native_name, 40), short_line(what, 100))
+        }
         None => format!("-# 🔧 {}", short_line(&tool.start.native_name, 40)),
     })
 }

@@ -1,8 +1,8 @@
 //! Requests to Discord's HTTP interface: time limits, retries, rate limits.
 //!
-//! Replaces serenity's client, which has no time limits, never retries a 5xx or a cut connection, and reports a 429
-//! without its waiting time when it is used through a base address. Knows nothing of what the requests mean
-//! (`api.rs` does). Never logs a body: prompts and answers are people's.
+//! Replaces serenity's client, which has no time limits, never retries a 5xx or a cut connection,
+//! and reports a 429 without its waiting time when it is used through a base address. Knows nothing
+//! of what the requests mean (`api.rs` does). Never logs a body: prompts and answers are people's.
 
 mod failure;
 
@@ -25,7 +25,8 @@ use super::flow::{Flow, Rank};
 use super::limits::{Bucket, Limits, Told};
 use crate::figures;
 
-const USER_AGENT: &str = concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
+const USER_AGENT: &str =
+    concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT: Duration = Duration::from_secs(10);
 const LONG_WAIT: Duration = Duration::from_secs(5);
 /// What rustls says of a certificate it does not take; its error type is not ours to name.
@@ -107,7 +108,12 @@ pub(super) struct Rest {
 
 impl Rest {
     /// Makes a client for `{base}/api/v10` that sends at most so many requests in a second.
-    pub(super) fn new(base: &str, token: SecretString, most: usize, clock: Clock) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(
+        base: &str,
+        token: SecretString,
+        most: usize,
+        clock: Clock,
+    ) -> Result<Self, reqwest::Error> {
         let shared = Shared {
             base: format!("{}/api/v10", base.trim_end_matches('/')),
             token,
@@ -124,8 +130,8 @@ impl Rest {
         Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
     }
 
-    /// The same client with connections of its own, for use on another runtime: a connection lives and dies with the
-    /// runtime that opened it.
+    /// The same client with connections of its own, for use on another runtime: a connection lives
+    /// and dies with the runtime that opened it.
     pub(super) fn with_own_connections(&self) -> Result<Self, reqwest::Error> {
         Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::clone(&self.shared) })
     }
@@ -161,18 +167,29 @@ impl Rest {
         self.limits().invalid_lately(self.shared.clock.now())
     }
 
-    /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go out one after the
-    /// other, in the order of the calls. Dropping the future may leave the request done or undone.
+    /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go
+    /// out one after the other, in the order of the calls. Dropping the future may leave the
+    /// request done or undone.
     pub(super) async fn send(&self, call: &Call, patience: Patience) -> Result<Value, RestError> {
         self.send_with(call, None, patience).await
     }
 
     /// Sends a request with a file, like [`Rest::send`].
-    pub(super) async fn send_file(&self, call: &Call, file: &Upload, patience: Patience) -> Result<Value, RestError> {
+    pub(super) async fn send_file(
+        &self,
+        call: &Call,
+        file: &Upload,
+        patience: Patience,
+    ) -> Result<Value, RestError> {
         self.send_with(call, Some(file), patience).await
     }
 
-    async fn send_with(&self, call: &Call, file: Option<&Upload>, patience: Patience) -> Result<Value, RestError> {
+    async fn send_with(
+        &self,
+        call: &Call,
+        file: Option<&Upload>,
+        patience: Patience,
+    ) -> Result<Value, RestError> {
         let lane = call.bucket.map(|bucket| self.lane(bucket));
         let _turn = match &lane {
             Some(lane) => Some(lane.lock().await),
@@ -200,7 +217,12 @@ impl Rest {
     }
 
     /// Waits until Discord and our own limit let a request out.
-    async fn wait_for_limits(&self, call: &Call, began: Instant, patience: Patience) -> Result<(), RestError> {
+    async fn wait_for_limits(
+        &self,
+        call: &Call,
+        began: Instant,
+        patience: Patience,
+    ) -> Result<(), RestError> {
         let clock = &self.shared.clock;
         loop {
             if *self.shared.refused.borrow() {
@@ -231,13 +253,18 @@ impl Rest {
     }
 
     async fn wait_for_room(&self, began: Instant, patience: Patience) -> Result<(), RestError> {
-        let (clock, flow) = (&self.shared.clock, || self.shared.flow.lock().expect("nothing panics under this lock"));
+        let (clock, flow) = (&self.shared.clock, || {
+            self.shared.flow.lock().expect("nothing panics under this lock")
+        });
         let ticket = loop {
             let now = clock.now();
             let taken = flow().take(patience.rank, now);
             match taken {
                 Ok(ticket) => break ticket,
-                Err(wait) if matches!(patience.rank, Rank::Draft | Rank::Hint) || now - began + wait > patience.total => {
+                Err(wait)
+                    if matches!(patience.rank, Rank::Draft | Rank::Hint)
+                        || now - began + wait > patience.total =>
+                {
                     return Err(RestError::Crowded(wait));
                 }
                 Err(wait) => clock.sleep(wait).await,
@@ -268,8 +295,13 @@ impl Rest {
                 figures::discord_answered(None);
                 self.shared.away.store(true, Ordering::Relaxed);
                 let why = describe(&error);
-                let untrusted = why.contains(UNTRUSTED) && !self.shared.answered.load(Ordering::Relaxed);
-                return if untrusted { Attempt::Failed(RestError::Untrusted(why)) } else { Attempt::Again(why) };
+                let untrusted =
+                    why.contains(UNTRUSTED) && !self.shared.answered.load(Ordering::Relaxed);
+                return if untrusted {
+                    Attempt::Failed(RestError::Untrusted(why))
+                } else {
+                    Attempt::Again(why)
+                };
             }
         };
         self.shared.answered.store(true, Ordering::Relaxed);
@@ -285,7 +317,9 @@ impl Rest {
         };
         if status.is_server_error() {
             self.shared.away.store(true, Ordering::Relaxed);
-        } else if self.shared.away.load(Ordering::Relaxed) && self.shared.away.swap(false, Ordering::Relaxed) {
+        } else if self.shared.away.load(Ordering::Relaxed)
+            && self.shared.away.swap(false, Ordering::Relaxed)
+        {
             self.heard_of();
         }
         let now = self.shared.clock.now();
@@ -304,17 +338,25 @@ impl Rest {
         }
         let fault: Fault = serde_json::from_slice(&body).unwrap_or_default();
         let shared_scope = headers.get("x-ratelimit-scope").is_some_and(|scope| scope == "shared");
-        if matches!(status.as_u16(), 401 | 403) || (status == StatusCode::TOO_MANY_REQUESTS && !shared_scope) {
+        if matches!(status.as_u16(), 401 | 403)
+            || (status == StatusCode::TOO_MANY_REQUESTS && !shared_scope)
+        {
             let lately = self.limits().invalid(now);
             if lately.is_multiple_of(1_000) {
-                warn!(count = lately, "many requests refused by discord in ten minutes; it bans addresses above 10000");
+                warn!(
+                    count = lately,
+                    "many requests refused by discord in ten minutes; it bans addresses above 10000"
+                );
             }
         }
         match status {
             StatusCode::TOO_MANY_REQUESTS => {
-                let seconds = fault.retry_after.or_else(|| number(&headers, "retry-after")).unwrap_or(1.0);
+                let seconds =
+                    fault.retry_after.or_else(|| number(&headers, "retry-after")).unwrap_or(1.0);
                 let global = fault.global || headers.contains_key("x-ratelimit-global");
-                let wait = Duration::try_from_secs_f64(seconds).unwrap_or(LONG_WAIT).max(Duration::from_millis(50));
+                let wait = Duration::try_from_secs_f64(seconds)
+                    .unwrap_or(LONG_WAIT)
+                    .max(Duration::from_millis(50));
                 // Without a bucket nobody would wait: let everybody.
                 self.limits().refused(call.bucket, global || call.bucket.is_none(), wait, now);
                 Attempt::Limited
@@ -323,7 +365,11 @@ impl Rest {
                 self.shared.refused.send_replace(true);
                 Attempt::Failed(RestError::TokenRefused)
             }
-            _ => Attempt::Failed(RestError::Refused { status: status.as_u16(), code: fault.code, message: fault.message }),
+            _ => Attempt::Failed(RestError::Refused {
+                status: status.as_u16(),
+                code: fault.code,
+                message: fault.message,
+            }),
         }
     }
 
@@ -342,7 +388,11 @@ impl Rest {
 
 /// Makes an HTTP client as Discord wants it; serenity gets one too.
 pub(super) fn http_client(limit: Duration) -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT).timeout(limit).build()
+    reqwest::Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(CONNECT)
+        .timeout(limit)
+        .build()
 }
 
 enum Attempt {
@@ -365,9 +415,13 @@ struct Fault {
 
 fn told(headers: &header::HeaderMap) -> Told {
     Told {
-        name: headers.get("x-ratelimit-bucket").and_then(|value| value.to_str().ok()).map(str::to_owned),
+        name: headers
+            .get("x-ratelimit-bucket")
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned),
         remaining: number(headers, "x-ratelimit-remaining").map(|remaining| remaining as u32),
-        reset_after: number(headers, "x-ratelimit-reset-after").and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        reset_after: number(headers, "x-ratelimit-reset-after")
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
     }
 }
 
@@ -405,7 +459,9 @@ mod tests {
     #[test]
     fn the_date_of_an_answer_says_how_far_the_clock_is_off() {
         let now: jiff::Timestamp = "2026-08-06T12:00:40Z".parse().unwrap();
-        let headers = |date: &'static str| header::HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(date))]);
+        let headers = |date: &'static str| {
+            header::HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(date))])
+        };
         assert_eq!(ahead(&headers("Thu, 06 Aug 2026 12:00:00 GMT"), now), Some(40));
         assert_eq!(ahead(&headers("Thu, 06 Aug 2026 12:01:00 GMT"), now), Some(-20));
         assert_eq!(ahead(&headers("yesterday"), now), None);

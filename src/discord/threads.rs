@@ -1,4 +1,5 @@
-//! Threads, each a conversation of its own: opening one for a prompt, and knowing which of them are ours.
+//! Threads, each a conversation of its own: opening one for a prompt, and knowing which of them are
+//! ours.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,18 +23,24 @@ const SHOWN: usize = 1_500;
 /// Lines of it.
 const LINES: usize = 20;
 
-pub(super) const ELSEWHERE: &str = "A thread cannot be opened here. Begin a new conversation in this place with `/reset`.";
+pub(super) const ELSEWHERE: &str =
+    "A thread cannot be opened here. Begin a new conversation in this place with `/reset`.";
 const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
 const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
 const MENTION_ME: &str = "-# In this thread I read only what mentions or answers me.";
 
 impl Reception {
-    /// Whether a message that does not name the bot is for it all the same, unless it answers or names somebody else: in a
-    /// channel where the bot reads everything, and in a thread that the bot opened or was spoken to in.
+    /// Whether a message that does not name the bot is for it all the same, unless it answers or
+    /// names somebody else: in a channel where the bot reads everything, and in a thread that the
+    /// bot opened or was spoken to in.
     ///
     /// # Errors
     /// When Discord cannot say that now.
-    pub(super) async fn belongs_to_us(&self, message: &Message, parent: Parent) -> Result<bool, RestError> {
+    pub(super) async fn belongs_to_us(
+        &self,
+        message: &Message,
+        parent: Parent,
+    ) -> Result<bool, RestError> {
         let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
         if !self.identity.reads || message.guild_id.is_none() || to_others {
             return Ok(false);
@@ -44,7 +51,9 @@ impl Reception {
         }
         let parent = match parent {
             Parent::Known(parent) => parent,
-            Parent::Unknown => self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent()),
+            Parent::Unknown => {
+                self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent())
+            }
         };
         let Some(parent) = parent else { return Ok(false) };
         // Nothing was learnt of a thread in which the bot was not spoken to before.
@@ -67,16 +76,24 @@ impl Reception {
     }
 }
 
-/// Opens the thread of a prompt and says there what was asked. Every step finds what an earlier try or life did: the
-/// command's message by its pass, by its note or by its nonce, the thread because it hangs on that message, and what is said
-/// in it by looking.
-pub(super) async fn open(inner: &Arc<Inner>, event: &Event, traces: Traces) -> Result<Opened, String> {
-    let Origin::Interaction { channel, .. } = event.origin else { return Err(ELSEWHERE.to_owned()) };
+/// Opens the thread of a prompt and says there what was asked. Every step finds what an earlier try
+/// or life did: the command's message by its pass, by its note or by its nonce, the thread because
+/// it hangs on that message, and what is said in it by looking.
+pub(super) async fn open(
+    inner: &Arc<Inner>,
+    event: &Event,
+    traces: Traces,
+) -> Result<Opened, String> {
+    let Origin::Interaction { channel, .. } = event.origin else {
+        return Err(ELSEWHERE.to_owned());
+    };
     let (api, patience) = (&inner.api, inner.options.windows.send);
     let name = thread_name(&event.prompt);
     let nonce = format!("{}.t", traces.stem);
-    let mut live = Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
-    let shown = live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, patience).await;
+    let mut live =
+        Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
+    let shown =
+        live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, patience).await;
     let begun = match (shown, live.first()) {
         (Ok(_), Some(begun)) => begun,
         (Err(error), _) => {
@@ -123,8 +140,11 @@ pub(super) async fn open(inner: &Arc<Inner>, event: &Event, traces: Traces) -> R
 
 /// What an earlier try said first in a thread.
 async fn said_before(inner: &Inner, thread: u64) -> Option<u64> {
-    let (page, _) = inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
-    page.into_iter().find(|message| message.author.id == inner.identity.id && message.kind == 0).map(|message| message.id)
+    let (page, _) =
+        inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
+    page.into_iter()
+        .find(|message| message.author.id == inner.identity.id && message.kind == 0)
+        .map(|message| message.id)
 }
 
 /// Notes messages as handled, from before the bot listens on.
@@ -183,7 +203,10 @@ mod tests {
         for (prompt, name) in [
             ("fix the build", "fix the build"),
             ("\n  ## Fix **the** `build`\nand then", "Fix the build"),
-            ("ask <@123> and <@!4> in <#9> of <@&7> <:wave:55>", "ask @somebody and @somebody in #channel of @role wave"),
+            (
+                "ask <@123> and <@!4> in <#9> of <@&7> <:wave:55>",
+                "ask @somebody and @somebody in #channel of @role wave",
+            ),
             ("is a < b, <@x> or <b>?", "is a < b, <@x> or <b>?"),
             ("my_function and __init__", "my_function and init"),
             ("@everyone", "@everyone"),

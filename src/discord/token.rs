@@ -15,7 +15,9 @@ pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
     }
     let parts: Vec<&str> = token.split('.').collect();
     if parts.len() != 3 || parts.iter().any(|part| part.is_empty()) {
-        return Err(StartError::BadToken("it must be three parts with dots between them; a client secret or public key is something else"));
+        return Err(StartError::BadToken(
+            "it must be three parts with dots between them; a client secret or public key is something else",
+        ));
     }
     Ok(())
 }
@@ -30,7 +32,11 @@ mod tests {
         assert_eq!(check_shape(" "), Err(StartError::NoToken));
         for bad in ["abc", "Bot a.b.c", "a.b.c d", "a..c", "a.b.c.d"] {
             let error = check_shape(bad).expect_err(bad);
-            assert!(error.to_string().contains("DISCORD_BOT_TOKEN") && error.to_string().contains("hint:"), "{error}");
+            assert!(
+                error.to_string().contains("DISCORD_BOT_TOKEN")
+                    && error.to_string().contains("hint:"),
+                "{error}"
+            );
         }
     }
 }

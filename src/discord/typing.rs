@@ -1,4 +1,5 @@
-//! The typing indicator: on within a moment, kept up while the agent works, off before the answer is posted.
+//! The typing indicator: on within a moment, kept up while the agent works, off before the answer
+//! is posted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,8 @@ pub(super) struct Typing {
 }
 
 impl Typing {
-    /// Begins; errors are ignored, except that a channel the bot may not write to is asked only once.
+    /// Begins; errors are ignored, except that a channel the bot may not write to is asked only
+    /// once.
     pub(super) fn start(api: Api, channel: u64) -> Self {
         let again = Arc::new(Notify::new());
         let wake = Arc::clone(&again);
@@ -43,7 +45,8 @@ impl Typing {
         self.again.notify_one();
     }
 
-    /// Ends it for good: a request still under way is dropped, because one that came after the answer would linger.
+    /// Ends it for good: a request still under way is dropped, because one that came after the
+    /// answer would linger.
     pub(super) async fn stop(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;

@@ -18,7 +18,8 @@ use super::rest::Patience;
 use crate::event::{Event, Origin};
 
 /// Not worth more; a number is not shown at all where there is no room for it at once.
-const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Hint);
+const PATIENCE: Patience =
+    Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Hint);
 /// What was shown goes, however long it takes until there is room.
 const TAKING_BACK: Patience = Patience::new(Duration::from_secs(10), Duration::from_secs(600));
 /// Instead of its place, where a command waits for the next life of the gateway.
@@ -74,14 +75,22 @@ impl Waiting {
     }
 
     /// Says how many come before a command, unless its turn has begun.
-    pub(super) fn line(&self, api: &Api, application: u64, (mut door, heading): (Door, String), ahead: usize) {
+    pub(super) fn line(
+        &self,
+        api: &Api,
+        application: u64,
+        (mut door, heading): (Door, String),
+        ahead: usize,
+    ) {
         let mut waiting = self.lock();
         let Some(sign) = waiting.get_mut(&door.interaction) else { return };
         let api = api.clone();
         let text = heading::under(Some(&heading), &format!("-# ⏳ {ahead} before this one."));
         let shown = tokio::spawn(async move {
             if door.is_open().await
-                && let Err(error) = api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await
+                && let Err(error) = api
+                    .edit_original(application, door.interaction, &door.token, &text, PATIENCE)
+                    .await
             {
                 debug!(interaction = door.interaction, %error, "cannot say where a command stands in its line");
             }
@@ -90,7 +99,8 @@ impl Waiting {
         *sign = Some(Sign::Line { heading, shown });
     }
 
-    /// Takes back what is shown of all that waits: the next life of the gateway answers it and knows of no sign.
+    /// Takes back what is shown of all that waits: the next life of the gateway answers it and
+    /// knows of no sign.
     pub(super) async fn leave(&self, api: &Api, application: u64) {
         let signs: Vec<Sign> = self.lock().drain().filter_map(|(_, sign)| sign).collect();
         let mut taken = JoinSet::new();
@@ -118,9 +128,15 @@ impl Waiting {
     pub(super) async fn forget_earlier(api: &Api, channel: u64, message: u64) {
         let shown = match api.message(channel, message, TAKING_BACK.of(Rank::Sign)).await {
             Ok(found) => found.reactions,
-            Err(error) => return debug!(channel, %error, "cannot see where a message stood in its line in an earlier life"),
+            Err(error) => {
+                return debug!(channel, %error, "cannot see where a message stood in its line in an earlier life");
+            }
         };
-        for name in shown.into_iter().filter(|reaction| reaction.me).filter_map(|reaction| reaction.emoji.name) {
+        for name in shown
+            .into_iter()
+            .filter(|reaction| reaction.me)
+            .filter_map(|reaction| reaction.emoji.name)
+        {
             if NUMBERS.contains(&name.as_str())
                 && let Err(error) = api.unreact(channel, message, &name, TAKING_BACK).await
             {
@@ -148,9 +164,13 @@ impl Inner {
                 }
                 let place = self.place_of_command(channel, event);
                 let Some(mut door) = place.door else { return };
-                let (application, text) = (self.identity.application, heading::under(place.heading.as_deref(), STOPPED));
+                let (application, text) =
+                    (self.identity.application, heading::under(place.heading.as_deref(), STOPPED));
                 if door.is_open().await
-                    && let Err(error) = self.api.edit_original(application, door.interaction, &door.token, &text, PATIENCE).await
+                    && let Err(error) = self
+                        .api
+                        .edit_original(application, door.interaction, &door.token, &text, PATIENCE)
+                        .await
                 {
                     debug!(interaction, %error, "cannot say that a command was stopped");
                 }

@@ -1,4 +1,5 @@
-//! What we read of Discord's objects: only the fields we use, so that Discord may change all others.
+//! What we read of Discord's objects: only the fields we use, so that Discord may change all
+//! others.
 
 mod messages;
 
@@ -70,7 +71,12 @@ pub(super) struct RoleTags {
 
 impl From<&serenity::model::user::User> for User {
     fn from(user: &serenity::model::user::User) -> Self {
-        Self { id: user.id.get(), username: user.name.clone(), global_name: user.global_name.clone(), bot: user.bot }
+        Self {
+            id: user.id.get(),
+            username: user.name.clone(),
+            global_name: user.global_name.clone(),
+            bot: user.bot,
+        }
     }
 }
 
@@ -142,9 +148,17 @@ impl Slash {
         }
         let wire = Wire::deserialize(value).ok().filter(|wire| wire.kind == 2)?;
         let (user, member) = interacting(value)?;
-        let texts = wire.data.options.iter().filter_map(|option| Some((option.name.clone(), option.value.as_str()?.to_owned())));
+        let texts =
+            wire.data.options.iter().filter_map(|option| {
+                Some((option.name.clone(), option.value.as_str()?.to_owned()))
+            });
         let given = texts.collect();
-        let prompt = wire.data.options.iter().find(|option| WORDS.contains(&option.name.as_str())).and_then(|option| option.value.as_str());
+        let prompt = wire
+            .data
+            .options
+            .iter()
+            .find(|option| WORDS.contains(&option.name.as_str()))
+            .and_then(|option| option.value.as_str());
         Some(Self {
             interaction: wire.id,
             token: wire.token,
@@ -176,7 +190,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// The channel a thread belongs to; of other channels the parent is a category, which is of no interest.
+    /// The channel a thread belongs to; of other channels the parent is a category, which is of no
+    /// interest.
     pub(super) fn thread_parent(&self) -> Option<u64> {
         self.parent_id.filter(|_| matches!(self.kind, 10..=12))
     }
@@ -196,8 +211,8 @@ pub(super) struct Application {
 }
 
 impl Application {
-    /// Whether the bot may read messages that do not name it: `GATEWAY_MESSAGE_CONTENT` or `…_LIMITED` (Discord's
-    /// documentation of applications, 2026-08).
+    /// Whether the bot may read messages that do not name it: `GATEWAY_MESSAGE_CONTENT` or
+    /// `…_LIMITED` (Discord's documentation of applications, 2026-08).
     pub(super) fn reads(&self) -> bool {
         self.flags & (1 << 18 | 1 << 19) != 0
     }
@@ -236,12 +251,17 @@ pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::E
     text.parse().map_err(|_| serde::de::Error::custom(format!("{text:?} is not an id")))
 }
 
-pub(super) fn maybe_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(super) fn maybe_id<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u64>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
 fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    Ok(Vec::<String>::deserialize(deserializer)?.iter().filter_map(|text| text.parse().ok()).collect())
+    Ok(Vec::<String>::deserialize(deserializer)?
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Files as every room treats them: read untorn, replaced as a whole, told apart by what changes when they change.
+//! Files as every room treats them: read untorn, replaced as a whole, told apart by what changes
+//! when they change.
 //!
 //! Knows paths and bytes only; what a file means is its owner's. All of it blocks.
 

@@ -1,4 +1,5 @@
-//! Reading what must be an ordinary file: a pipe would be waited for without end, a device read without end.
+//! Reading what must be an ordinary file: a pipe would be waited for without end, a device read
+//! without end.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read as _};
@@ -10,9 +11,13 @@ use std::path::Path;
 /// # Errors
 /// As the system says, and for anything else than a file what it is.
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
-    // Before it is opened: that alone means something to some devices, and a socket cannot be opened at all.
+    // Before it is opened: that alone means something to some devices, and a socket cannot be
+    // opened at all.
     refuse_others(std::fs::metadata(path)?.file_type())?;
-    let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
     refuse_others(file.metadata()?.file_type())?;
     Ok(file)
 }
@@ -20,7 +25,8 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
 /// Reads all of an ordinary file.
 ///
 /// # Errors
-/// As the system says, for anything else than a file what it is, and for one with more bytes than `limit` how many it has.
+/// As the system says, for anything else than a file what it is, and for one with more bytes than
+/// `limit` how many it has.
 pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open_ordinary(path)?;
     let (size, mut bytes) = (file.metadata()?.len(), Vec::new());
@@ -37,7 +43,8 @@ pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// `InvalidData`, with the place of the first byte that is not UTF-8.
 pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+    String::from_utf8(bytes)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
 fn refuse_others(found: FileType) -> io::Result<()> {
@@ -58,19 +65,27 @@ mod tests {
     #[test]
     fn whatever_is_no_file_is_named_and_never_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (pipe, socket, file) = (folder.path().join("pipe"), folder.path().join("socket"), folder.path().join("file"));
+        let (pipe, socket, file) =
+            (folder.path().join("pipe"), folder.path().join("socket"), folder.path().join("file"));
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a pipe");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
         std::fs::write(&file, "12345").expect("written");
-        for (path, what) in
-            [(folder.path(), "a folder"), (&pipe, "a named pipe"), (&socket, "a socket"), (Path::new("/dev/zero"), "a device")]
-        {
+        for (path, what) in [
+            (folder.path(), "a folder"),
+            (&pipe, "a named pipe"),
+            (&socket, "a socket"),
+            (Path::new("/dev/zero"), "a device"),
+        ] {
             let error = read_ordinary(path, 10).expect_err("no file").to_string();
             assert!(error.contains(what), "{}: {error}", path.display());
         }
         assert_eq!(read_ordinary(&file, 5).expect("read"), b"12345");
         assert!(read_ordinary(&file, 4).expect_err("too large").to_string().contains("5 bytes"));
-        assert_eq!(read_ordinary(&folder.path().join("none"), 1).expect_err("missing").kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            read_ordinary(&folder.path().join("none"), 1).expect_err("missing").kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

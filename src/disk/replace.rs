@@ -20,10 +20,11 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<Stamp> {
     replace_for(path, content, OWNER)
 }
 
-/// Puts new content under a name: readers, and a machine that loses power, see the old file or the new one.
+/// Puts new content under a name: readers, and a machine that loses power, see the old file or the
+/// new one.
 ///
-/// Written beside it, synced, renamed, and the folder synced. A link is followed and permissions are kept; a new file
-/// has those of `mode`.
+/// Written beside it, synced, renamed, and the folder synced. A link is followed and permissions
+/// are kept; a new file has those of `mode`.
 ///
 /// # Errors
 /// As the system says; the old content is still there.
@@ -32,7 +33,8 @@ pub fn replace_for(path: &Path, content: &[u8], mode: u32) -> io::Result<Stamp> 
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut temporary = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
-    let permissions = fs::metadata(&path).map_or_else(|_| Permissions::from_mode(mode), |before| before.permissions());
+    let permissions = fs::metadata(&path)
+        .map_or_else(|_| Permissions::from_mode(mode), |before| before.permissions());
     temporary.as_file().set_permissions(permissions)?;
     temporary.write_all(content)?;
     temporary.as_file().sync_all()?;
@@ -41,7 +43,8 @@ pub fn replace_for(path: &Path, content: &[u8], mode: u32) -> io::Result<Stamp> 
     Ok(Stamp::from(&file.metadata()?))
 }
 
-/// Makes a change of names last. The change itself is done: a file system that cannot promise more is only reported.
+/// Makes a change of names last. The change itself is done: a file system that cannot promise more
+/// is only reported.
 pub fn sync_folder(folder: &Path) {
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
         tracing::debug!(folder = %folder.display(), %error, "cannot sync the folder");
@@ -56,7 +59,8 @@ mod tests {
     fn new_files_have_the_wanted_permissions_and_old_ones_keep_theirs() {
         let folder = tempfile::tempdir().expect("a folder");
         let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
-        let (own, shared, link) = (folder.path().join("own"), folder.path().join("shared"), folder.path().join("link"));
+        let (own, shared, link) =
+            (folder.path().join("own"), folder.path().join("shared"), folder.path().join("link"));
         replace(&own, b"1").expect("written");
         replace_for(&shared, b"1", EVERYBODY).expect("written");
         assert_eq!((mode(&own), mode(&shared)), (OWNER, EVERYBODY));
@@ -64,6 +68,10 @@ mod tests {
         let stamp = replace(&link, b"22").expect("written");
         assert_eq!((Some(stamp), mode(&shared)), (Stamp::of(&shared), EVERYBODY));
         assert!(link.symlink_metadata().expect("a link").is_symlink());
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3, "nothing is left behind");
+        assert_eq!(
+            fs::read_dir(folder.path()).expect("a folder").count(),
+            3,
+            "nothing is left behind"
+        );
     }
 }

@@ -34,9 +34,10 @@ impl Stamp {
         self.modified
     }
 
-    /// How long nothing has happened to the file; none: the last change lies in the future, as after a clock that was
-    /// put back. Clocks of file systems tick every few milliseconds: of two writes within one tick the second leaves no
-    /// trace, so a stamp stands for a content only once the file has been left alone for a while.
+    /// How long nothing has happened to the file; none: the last change lies in the future, as
+    /// after a clock that was put back. Clocks of file systems tick every few milliseconds: of two
+    /// writes within one tick the second leaves no trace, so a stamp stands for a content only once
+    /// the file has been left alone for a while.
     #[must_use]
     pub fn age(&self, now: SystemTime) -> Option<Duration> {
         let (seconds, nanoseconds) = self.changed.max(self.modified);
@@ -74,7 +75,11 @@ mod tests {
         std::fs::write(&path, "22").expect("written");
         let after = Stamp::of(&path).expect("a file");
         assert!(after != before && after.size() == 2);
-        assert!(after.age(now + Duration::from_secs(60)).is_some_and(|age| age > Duration::from_secs(50)));
+        assert!(
+            after
+                .age(now + Duration::from_secs(60))
+                .is_some_and(|age| age > Duration::from_secs(50))
+        );
         assert_eq!(after.age(now - Duration::from_secs(60)), None, "a clock that was put back");
     }
 }

@@ -1,4 +1,5 @@
-//! What an agent made beside text: images, files, addresses. Bytes are kept until they are delivered; people are told what could not be.
+//! What an agent made beside text: images, files, addresses. Bytes are kept until they are
+//! delivered; people are told what could not be.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,10 @@ const NEAR: f64 = 90.0;
 
 impl Inner {
     /// Keeps the artifacts of an answer; returns its files, and lines for people about the rest.
-    pub(super) async fn keep_artifacts(&self, transcript: &Transcript) -> (Vec<AnswerFile>, Vec<String>) {
+    pub(super) async fn keep_artifacts(
+        &self,
+        transcript: &Transcript,
+    ) -> (Vec<AnswerFile>, Vec<String>) {
         let (mut files, mut notices) = (Vec::new(), Vec::new());
         for (number, artifact) in (1..).zip(transcript.artifacts()) {
             let name = name(artifact, number);
@@ -54,26 +58,37 @@ impl Inner {
     }
 }
 
-/// What people are told below an answer: what goes on in the background, and which allowance is nearly used up.
+/// What people are told below an answer: what goes on in the background, and which allowance is
+/// nearly used up.
 pub(super) fn notices(transcript: &Transcript) -> Vec<String> {
     let goes_on = |task: &&Task| task.background && task.status == TaskStatus::Running;
-    let tasks = transcript.tasks().iter().filter(goes_on).map(|task| format!("Goes on in the background: {}", one_line(&task.title)));
+    let tasks = transcript
+        .tasks()
+        .iter()
+        .filter(goes_on)
+        .map(|task| format!("Goes on in the background: {}", one_line(&task.title)));
     tasks.chain(transcript.quota().iter().filter_map(quota)).collect()
 }
 
 fn quota(quota: &Quota) -> Option<String> {
     let label = one_line(&quota.label);
-    let resets = quota.resets.as_deref().map(|at| format!(" until {}", one_line(at))).unwrap_or_default();
+    let resets =
+        quota.resets.as_deref().map(|at| format!(" until {}", one_line(at))).unwrap_or_default();
     match quota.used_percent {
-        _ if quota.exhausted => Some(format!("Nothing is left of the allowance ({label}){resets}.")),
-        Some(used) if used >= NEAR => Some(format!("{used:.0}% of the allowance are used ({label}).")),
+        _ if quota.exhausted => {
+            Some(format!("Nothing is left of the allowance ({label}){resets}."))
+        }
+        Some(used) if used >= NEAR => {
+            Some(format!("{used:.0}% of the allowance are used ({label})."))
+        }
         _ => None,
     }
 }
 
 /// A plain file name with the ending of its kind.
 fn name(artifact: &Artifact, number: usize) -> String {
-    let kind = artifact.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind =
+        artifact.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let ending = match kind.as_str() {
         "image/png" => "png",
         "image/jpeg" => "jpg",
@@ -89,10 +104,17 @@ fn name(artifact: &Artifact, number: usize) -> String {
     };
     let told = artifact.name.as_deref().unwrap_or_default();
     let told = told.rsplit(['/', '\\']).next().unwrap_or_default();
-    let plain: String = told.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).take(NAME).collect();
+    let plain: String = told
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .take(NAME)
+        .collect();
     let plain = plain.trim_matches(['.', '_']);
     match (plain, plain.contains('.')) {
-        ("", _) => format!("{}-{number}.{ending}", if kind.starts_with("image/") { "image" } else { "file" }),
+        ("", _) => format!(
+            "{}-{number}.{ending}",
+            if kind.starts_with("image/") { "image" } else { "file" }
+        ),
         (plain, true) => plain.to_owned(),
         (plain, false) => format!("{plain}.{ending}"),
     }
@@ -134,15 +156,24 @@ mod tests {
                 summary: None,
             })
         };
-        let quota =
-            |used, exhausted| Quota { id: "q".to_owned(), label: "5 hours".to_owned(), used_percent: used, resets: None, exhausted };
+        let quota = |used, exhausted| Quota {
+            id: "q".to_owned(),
+            label: "5 hours".to_owned(),
+            used_percent: used,
+            resets: None,
+            exhausted,
+        };
         let mut transcript = Transcript::default();
         for event in [
             task("a", TaskStatus::Running, true),
             task("b", TaskStatus::Running, true),
             task("c", TaskStatus::Running, false),
             task("b", TaskStatus::Done, true),
-            EventKind::Quota(vec![quota(Some(40.0), false), quota(Some(93.0), false), quota(None, true)]),
+            EventKind::Quota(vec![
+                quota(Some(40.0), false),
+                quota(Some(93.0), false),
+                quota(None, true),
+            ]),
         ] {
             transcript.apply(&event);
         }

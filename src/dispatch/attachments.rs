@@ -1,4 +1,5 @@
-//! Files that came with a prompt: fetched when its turn begins, given to the agent as it can take them.
+//! Files that came with a prompt: fetched when its turn begins, given to the agent as it can take
+//! them.
 //!
 //! What a file is, its bytes say; what its sender says of it is shown and never used. Pinned by
 //! `tests/dispatch/attachments.rs`.
@@ -32,7 +33,9 @@ pub(super) fn announced(files: &[Attached], choices: &Choices) -> Result<(), Ref
     }
     let limit = choices.attachment_limit;
     match files.iter().find(|file| file.size > limit) {
-        Some(file) => Err(Refusal::FileTooLarge { name: quoted(&file.name), bytes: file.size, limit }),
+        Some(file) => {
+            Err(Refusal::FileTooLarge { name: quoted(&file.name), bytes: file.size, limit })
+        }
         None => Ok(()),
     }
 }
@@ -67,7 +70,8 @@ impl Inner {
             let outlet = Arc::clone(&self.parts.outlet);
             fetches.spawn(async move { (number, outlet.fetch(&file, limit).await) });
         }
-        let mut fetched: Vec<Option<Result<Vec<u8>, String>>> = event.attached.iter().map(|_| None).collect();
+        let mut fetched: Vec<Option<Result<Vec<u8>, String>>> =
+            event.attached.iter().map(|_| None).collect();
         loop {
             let (number, bytes) = tokio::select! {
                 next = fetches.join_next() => match next {
@@ -82,17 +86,25 @@ impl Inner {
         // In the order in which they were sent.
         for (number, (file, bytes)) in event.attached.iter().zip(fetched).enumerate() {
             let bytes = match bytes.unwrap_or_else(|| Err("it did not come in time".to_owned())) {
-                Ok(bytes) if bytes.len() as u64 > limit => Err(format!("it has more than {limit} bytes")),
+                Ok(bytes) if bytes.len() as u64 > limit => {
+                    Err(format!("it has more than {limit} bytes"))
+                }
                 other => other,
             };
-            let key = u32::try_from((event.sequence << 4 | number as u64) & u64::from(u32::MAX)).unwrap_or_default();
+            let key = u32::try_from((event.sequence << 4 | number as u64) & u64::from(u32::MAX))
+                .unwrap_or_default();
             let put = match bytes {
                 Ok(bytes) => taken.put(file, bytes, key, descriptor, directory).await,
                 Err(why) => Err(why),
             };
             if let Err(why) = put {
                 let name = quoted(&file.name);
-                tracing::warn!(file = name, bytes = file.size, why, "a file that came with a prompt was not taken");
+                tracing::warn!(
+                    file = name,
+                    bytes = file.size,
+                    why,
+                    "a file that came with a prompt was not taken"
+                );
                 taken.notices.push(format!("{name} was not taken: {why}."));
                 taken.parts.push(Part::Text(prompt::no_file(&shown(&file.name))));
             }
@@ -107,10 +119,22 @@ impl Taken {
         !event.attached.is_empty() && self.notices.len() == event.attached.len()
     }
 
-    /// Gives a file to the agent the best way it can take it: an image as one, a short text in words, all else by its place.
-    async fn put(&mut self, file: &Attached, bytes: Vec<u8>, key: u32, descriptor: &Descriptor, directory: &Path) -> Result<(), String> {
+    /// Gives a file to the agent the best way it can take it: an image as one, a short text in
+    /// words, all else by its place.
+    async fn put(
+        &mut self,
+        file: &Attached,
+        bytes: Vec<u8>,
+        key: u32,
+        descriptor: &Descriptor,
+        directory: &Path,
+    ) -> Result<(), String> {
         let image = image(&bytes);
-        let text = if image.is_none() { std::str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0')) } else { None };
+        let text = if image.is_none() {
+            std::str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0'))
+        } else {
+            None
+        };
         let as_image = image.is_some() && descriptor.has(Feature::Images);
         let as_file = descriptor.has(Feature::Files);
         if let Some(text) = text.filter(|text| !as_file && text.len() <= QUOTED) {
@@ -119,8 +143,12 @@ impl Taken {
         }
         let (media_type, extension) = match (image, text) {
             (Some((media_type, extension)), _) => (media_type.to_owned(), extension.to_owned()),
-            (None, Some(_)) => ("text/plain".to_owned(), extension(&file.name).unwrap_or_else(|| "txt".to_owned())),
-            (None, None) => (claimed(file), extension(&file.name).unwrap_or_else(|| "bin".to_owned())),
+            (None, Some(_)) => {
+                ("text/plain".to_owned(), extension(&file.name).unwrap_or_else(|| "txt".to_owned()))
+            }
+            (None, None) => {
+                (claimed(file), extension(&file.name).unwrap_or_else(|| "bin".to_owned()))
+            }
         };
         let size = u32::try_from(bytes.len()).map_err(|_| "it is too large".to_owned())?;
         let bytes: Arc<[u8]> = bytes.into();
@@ -130,7 +158,11 @@ impl Taken {
         if as_image || as_file {
             self.blobs.push(Blob { key, bytes });
             let attachment = Attachment { blob: key, name, media_type, size, path };
-            self.parts.push(if as_image { Part::Image(attachment) } else { Part::File(attachment) });
+            self.parts.push(if as_image {
+                Part::Image(attachment)
+            } else {
+                Part::File(attachment)
+            });
         } else {
             self.parts.push(Part::Text(prompt::file_at(&name, &media_type, size, &path)));
         }
@@ -138,7 +170,12 @@ impl Taken {
     }
 
     /// Puts a file where the agent can read it.
-    async fn keep(&mut self, directory: &Path, extension: String, bytes: Arc<[u8]>) -> Result<PathBuf, String> {
+    async fn keep(
+        &mut self,
+        directory: &Path,
+        extension: String,
+        bytes: Arc<[u8]>,
+    ) -> Result<PathBuf, String> {
         let (directory, tray) = (directory.to_owned(), self.tray.take());
         let kept = tokio::task::spawn_blocking(move || {
             let mut tray = match tray {
@@ -176,7 +213,9 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(("image/png", "png")),
         [0xff, 0xd8, 0xff, ..] => Some(("image/jpeg", "jpg")),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(("image/gif", "gif")),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(("image/webp", "webp")),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
+            Some(("image/webp", "webp"))
+        }
         _ => None,
     }
 }
@@ -184,23 +223,34 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 /// What the sender says a file is, unless it claims to be what its bytes would show.
 fn claimed(file: &Attached) -> String {
     let plain = |text: &&String| {
-        let part =
-            |part: &str| !part.is_empty() && part.len() <= 80 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"+.-".contains(&b));
-        text.split_once('/').is_some_and(|(kind, of)| part(kind) && part(of) && !matches!(kind, "image" | "text"))
+        let part = |part: &str| {
+            !part.is_empty()
+                && part.len() <= 80
+                && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"+.-".contains(&b))
+        };
+        text.split_once('/')
+            .is_some_and(|(kind, of)| part(kind) && part(of) && !matches!(kind, "image" | "text"))
     };
-    file.media_type.as_ref().filter(plain).cloned().unwrap_or_else(|| "application/octet-stream".to_owned())
+    file.media_type
+        .as_ref()
+        .filter(plain)
+        .cloned()
+        .unwrap_or_else(|| "application/octet-stream".to_owned())
 }
 
 /// The extension of a name, where it is a plain one.
 fn extension(name: &str) -> Option<String> {
     let extension = name.rsplit_once('.')?.1;
-    let plain = (1..=8).contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric());
+    let plain =
+        (1..=8).contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric());
     plain.then(|| extension.to_ascii_lowercase())
 }
 
 /// A name that nothing would expand or take for a path.
 fn shown(name: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ' | '+' | ',') { c } else { '_' };
+    let safe = |c: char| {
+        if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ' | '+' | ',') { c } else { '_' }
+    };
     let name: String = name.chars().take(NAME).map(safe).collect();
     let name = name.trim_start_matches(['.', '-', ' ']).trim_end();
     if name.is_empty() { "file".to_owned() } else { name.to_owned() }
@@ -224,11 +274,17 @@ mod tests {
         for not in [&b"<svg>"[..], b"", b"RIFF\0\0\0\0WAVE", b"\x89PN"] {
             assert_eq!(image(not), None);
         }
-        let file =
-            |media_type: &str| Attached { name: String::new(), media_type: Some(media_type.to_owned()), size: 0, source: String::new() };
-        for (says, is) in
-            [("application/pdf", "application/pdf"), ("image/png", "application/octet-stream"), ("a b/c\nd", "application/octet-stream")]
-        {
+        let file = |media_type: &str| Attached {
+            name: String::new(),
+            media_type: Some(media_type.to_owned()),
+            size: 0,
+            source: String::new(),
+        };
+        for (says, is) in [
+            ("application/pdf", "application/pdf"),
+            ("image/png", "application/octet-stream"),
+            ("a b/c\nd", "application/octet-stream"),
+        ] {
             assert_eq!(claimed(&file(says)), is);
         }
     }
@@ -245,7 +301,11 @@ mod tests {
             ("..", "file", None),
             ("Übersicht 2.txt", "Übersicht 2.txt", Some("txt")),
         ] {
-            assert_eq!((shown(name).as_str(), extension(name).as_deref()), (safe, kept), "{name:?}");
+            assert_eq!(
+                (shown(name).as_str(), extension(name).as_deref()),
+                (safe, kept),
+                "{name:?}"
+            );
         }
         assert_eq!(shown(&"x".repeat(400)).len(), NAME);
     }

@@ -1,8 +1,9 @@
 //! Carrying answers to people, for as long as that takes, while lanes and slots go on.
 //!
-//! An outlet that cannot deliver now waits until it can, with the answers of one place in their order. Here nobody waits for
-//! it longer than a moment: the turn is over, and its lane takes up the next event. When the program ends, what is still on its way
-//! stays in the journal, and the next life carries it on.
+//! An outlet that cannot deliver now waits until it can, with the answers of one place in their
+//! order. Here nobody waits for it longer than a moment: the turn is over, and its lane takes up
+//! the next event. When the program ends, what is still on its way stays in the journal, and the
+//! next life carries it on.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,9 +23,12 @@ use crate::workspace::LostState;
 const MOMENT: Duration = Duration::from_secs(10);
 
 impl Inner {
-    /// Does something that may take for ever, and returns what came of it; none: it takes longer than a moment and goes on by
-    /// itself, until the program ends.
-    pub(super) async fn carry<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    /// Does something that may take for ever, and returns what came of it; none: it takes longer
+    /// than a moment and goes on by itself, until the program ends.
+    pub(super) async fn carry<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
         let mut leaving = self.leaving.subscribe();
         let task = async move {
             tokio::select! {
@@ -41,16 +45,35 @@ impl Inner {
         }
     }
 
-    /// Delivers an answer and checks its event off. Returns once that is done, or goes on by itself after a moment.
-    pub(super) async fn deliver(self: &Arc<Self>, event: &Event, kept: &Kept, stage: &Stage, answer: Answer) {
+    /// Delivers an answer and checks its event off. Returns once that is done, or goes on by itself
+    /// after a moment.
+    pub(super) async fn deliver(
+        self: &Arc<Self>,
+        event: &Event,
+        kept: &Kept,
+        stage: &Stage,
+        answer: Answer,
+    ) {
         let Some(reply) = stage.take() else { return };
         let (inner, event, kept) = (Arc::clone(self), event.clone(), kept.clone());
-        if self.carry(async move { inner.see_delivered(&event, &kept, reply, answer).await }).await.is_none() {
-            tracing::warn!("the answer is not delivered yet; it is as soon as it can be, and its lane goes on");
+        if self
+            .carry(async move { inner.see_delivered(&event, &kept, reply, answer).await })
+            .await
+            .is_none()
+        {
+            tracing::warn!(
+                "the answer is not delivered yet; it is as soon as it can be, and its lane goes on"
+            );
         }
     }
 
-    async fn see_delivered(&self, event: &Event, kept: &Kept, reply: Box<dyn Reply>, answer: Answer) {
+    async fn see_delivered(
+        &self,
+        event: &Event,
+        kept: &Kept,
+        reply: Box<dyn Reply>,
+        answer: Answer,
+    ) {
         let offer = answer.offer.clone();
         match reply.finish(answer).await {
             Ok(()) => {
@@ -60,7 +83,9 @@ impl Inner {
                 self.recovered(event, LostState::Delivered).await;
                 self.check_off(event);
             }
-            Err(error @ DeliveryError::Later(_)) => tracing::warn!(%error, "the answer is kept for the next start"),
+            Err(error @ DeliveryError::Later(_)) => {
+                tracing::warn!(%error, "the answer is kept for the next start")
+            }
             // Another version may deliver it; then, once more, and not for ever.
             Err(error @ DeliveryError::Refused(_)) if kept.has_another_try() => {
                 figures::event(event.kind, Outcome::Undelivered);
@@ -75,7 +100,11 @@ impl Inner {
                         event.sequence, event.lane
                     );
                     // Where there is no such channel, the log has told.
-                    let _ = self.parts.outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
+                    let _ = self
+                        .parts
+                        .outlet
+                        .notify(Notice { channel: None, about: None, text, offer: None })
+                        .await;
                 }
                 self.recovered(event, LostState::GivenUp).await;
                 self.check_off(event);
@@ -83,7 +112,8 @@ impl Inner {
         }
     }
 
-    /// Delivers something that nobody keeps, or gives it up when the program ends. `what` is for the log.
+    /// Delivers something that nobody keeps, or gives it up when the program ends. `what` is for
+    /// the log.
     pub(super) async fn tell(&self, reply: Box<dyn Reply>, answer: Answer, what: &'static str) {
         let told = async move {
             if let Err(error) = reply.finish(answer).await {

@@ -19,14 +19,17 @@ pub struct Census {
 }
 
 impl Dispatcher {
-    /// Counts, and tells the figures. Waits for the dispatcher's locks: that it returns shows that none is held for good.
+    /// Counts, and tells the figures. Waits for the dispatcher's locks: that it returns shows that
+    /// none is held for good.
     #[must_use]
     pub fn census(&self) -> Census {
         let (waiting, accepted_ms, running) = {
             let queue = lock(&self.inner.queue);
             (queue.waiting(), queue.oldest_ms(), queue.running())
         };
-        let oldest_ms = accepted_ms.map(|accepted| jiff::Timestamp::now().as_millisecond().saturating_sub(accepted).max(0));
+        let oldest_ms = accepted_ms.map(|accepted| {
+            jiff::Timestamp::now().as_millisecond().saturating_sub(accepted).max(0)
+        });
         let _ = lock(&self.inner.running).len();
         let (links, questions) = (self.inner.links.count(), self.inner.questions.count());
         figures::queue(waiting, oldest_ms, running);

@@ -1,6 +1,8 @@
-//! Refusals: each is kept before it is told, so that a crash neither carries out what was refused nor refuses it twice.
+//! Refusals: each is kept before it is told, so that a crash neither carries out what was refused
+//! nor refuses it twice.
 //!
-//! One that was kept and perhaps not told is an event that was answered and perhaps not delivered: the next start tells it.
+//! One that was kept and perhaps not told is an event that was answered and perhaps not delivered:
+//! the next start tells it.
 
 use super::event::plain_answer;
 use super::keeping::stem;
@@ -25,7 +27,8 @@ impl Declined {
 }
 
 impl Dispatcher {
-    /// Keeps that an event is refused, before anybody is told. None: it was taken or refused before.
+    /// Keeps that an event is refused, before anybody is told. None: it was taken or refused
+    /// before.
     ///
     /// # Errors
     /// [`Refusal::NotSaved`]: nobody may be told that it is final.
@@ -37,7 +40,10 @@ impl Dispatcher {
                 return Ok(None);
             }
             let event = queue.number(event, jiff::Timestamp::now().as_millisecond());
-            let answer = Answer { failure: Some(why.to_owned()), ..plain_answer(self.inner.parts.choices.backend.clone()) };
+            let answer = Answer {
+                failure: Some(why.to_owned()),
+                ..plain_answer(self.inner.parts.choices.backend.clone())
+            };
             let answer = serde_json::to_string(&answer).expect("an answer is plain data");
             let saving = journal.accepted_answered(&self.inner.to_keep(&event), answer);
             (event, saving)

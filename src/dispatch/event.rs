@@ -19,7 +19,9 @@ use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::prompt;
 use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, Hook, LaneSettings, LostTurn, Place, Saving, SessionId, memory_place, noted};
+use crate::workspace::{
+    Binding, Hook, LaneSettings, LostTurn, Place, Saving, SessionId, memory_place, noted,
+};
 
 /// The setting beside a session that says where it was made.
 pub(super) const DIRECTORY: &str = "directory";
@@ -39,8 +41,7 @@ impl Inner {
         let id = turn_id();
         let unknown = tracing::field::Empty;
         // Of the highest level: lines of every level are to carry its ids.
-        let span =
-            tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
+        let span = tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
         figures::waited(event.kind, event.accepted_ms);
         async {
             if !safe(saving).await {
@@ -59,7 +60,8 @@ impl Inner {
             }
             self.outdo(&event, &kept).await;
             kept.started();
-            // Before anything is done in the thread: after a restart nobody else says where it belongs.
+            // Before anything is done in the thread: after a restart nobody else says where it
+            // belongs.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
                 self.learn(*channel, parent);
             }
@@ -103,37 +105,66 @@ impl Inner {
         let (name, lane, refused) = self.answering(&event.lane).await;
         let Some(backend) = self.parts.backends.get(&name) else {
             tracing::error!(backend = name, available = ?self.parts.backends.names(), "backend is not loaded; put its component into BACKENDS_DIR");
-            return plain_failure(name, format!("The backend is not available. (backend missing, {id})"));
+            return plain_failure(
+                name,
+                format!("The backend is not available. (backend missing, {id})"),
+            );
         };
         let directory = match self.directory_of(&lane).await {
             Ok(directory) => directory,
             Err(fault) => {
-                tracing::error!(backend = name, fault, "nothing runs here until channels.md is mended");
-                return plain_failure(name, format!("The working directory of this channel cannot be used. (directory, {id})"));
+                tracing::error!(
+                    backend = name,
+                    fault,
+                    "nothing runs here until channels.md is mended"
+                );
+                return plain_failure(
+                    name,
+                    format!(
+                        "The working directory of this channel cannot be used. (directory, {id})"
+                    ),
+                );
             }
         };
         let allowed = self.parts.choices.allowed_tools.clone();
-        if allowed == AllowedTools::Only(Vec::new()) && !backend.descriptor().has(Feature::AllowedTools) {
-            tracing::error!(backend = name, "ALLOWED_TOOLS=none cannot be kept by this backend; nothing runs on it");
-            return plain_failure(name, format!("No tools are allowed here, and this agent cannot be kept from its own. (tools, {id})"));
+        if allowed == AllowedTools::Only(Vec::new())
+            && !backend.descriptor().has(Feature::AllowedTools)
+        {
+            tracing::error!(
+                backend = name,
+                "ALLOWED_TOOLS=none cannot be kept by this backend; nothing runs on it"
+            );
+            return plain_failure(
+                name,
+                format!(
+                    "No tools are allowed here, and this agent cannot be kept from its own. (tools, {id})"
+                ),
+            );
         }
         let binding = bindings.get(&event.lane, &name).await;
-        // Agents find a session only where it was made; some wait for ever for one that is not there.
-        let moved = binding.session.is_some() && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
+        // Agents find a session only where it was made; some wait for ever for one that is not
+        // there.
+        let moved = binding.session.is_some()
+            && binding.settings.get(DIRECTORY) != self.elsewhere(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
         let taken = self.take_files(event, backend.descriptor(), &directory, stop.clone()).await;
         if taken.is_nothing(event) && event.quoted.is_none() && event.prompt.trim().is_empty() {
-            let mut answer = plain_failure(name, format!("None of the files could be taken. (files, {id})"));
+            let mut answer =
+                plain_failure(name, format!("None of the files could be taken. (files, {id})"));
             answer.notices = taken.notices;
             return answer;
         }
-        let (mut start, planning) = self.start(event, &*backend, &lane, directory.clone(), session).await;
+        let (mut start, planning) =
+            self.start(event, &*backend, &lane, directory.clone(), session).await;
         let planning = Planning::new(planning);
         start.parts.extend(taken.parts.iter().cloned());
         let asked_model = start.settings.model.clone();
         let requested = start.native_id.clone();
-        let (label, generation) = (backend.descriptor().label().to_owned(), backend.generation().clone());
-        tracing::Span::current().record("backend", &name).record("generation", tracing::field::display(&generation));
+        let (label, generation) =
+            (backend.descriptor().label().to_owned(), backend.generation().clone());
+        tracing::Span::current()
+            .record("backend", &name)
+            .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
         if let Some(running) = lock(&self.running).get_mut(&event.lane) {
             running.backend = Some(backend.clone());
@@ -176,19 +207,34 @@ impl Inner {
         let offer = self.lose(event, id, &name, (&binding, requested.as_deref()), &result).await;
         notices.extend(planning.notice(&self.parts.redactor));
         notices.extend(self.fallen_back(&event.lane, refused.as_deref(), &label));
-        notices.extend(self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await);
+        notices.extend(
+            self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await,
+        );
         if binding.unreadable {
-            notices.push("What was kept of this conversation could not be read; this is a new one.".to_owned());
+            notices.push(
+                "What was kept of this conversation could not be read; this is a new one."
+                    .to_owned(),
+            );
         }
         if moved {
-            notices.push("The working directory here is another one now; this is a new conversation.".to_owned());
+            notices.push(
+                "The working directory here is another one now; this is a new conversation."
+                    .to_owned(),
+            );
         }
         let (files, left) = self.keep_artifacts(&result.transcript).await;
         notices.extend(left);
         notices.extend(super::artifacts::notices(&result.transcript));
-        let (text, notices) = self.remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices).await;
+        let (text, notices) = self
+            .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
+            .await;
         Answer {
-            failure: wording::failure(&result.ending, self.parts.host.query_timeout, result.transcript.retry(), id),
+            failure: wording::failure(
+                &result.ending,
+                self.parts.host.query_timeout,
+                result.transcript.retry(),
+                id,
+            ),
             detail: wording::detail(&result.ending),
             text,
             notices,
@@ -202,7 +248,8 @@ impl Inner {
         }
     }
 
-    /// The log lines of a turn's end and of what its parser did not know, and the radar's share of it.
+    /// The log lines of a turn's end and of what its parser did not know, and the radar's share of
+    /// it.
     pub(super) fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
@@ -212,7 +259,11 @@ impl Inner {
         }
         figures::turn_ended(backend, ending, result.took);
         for (what, count) in result.transcript.unrecognised() {
-            tracing::debug!(what, count, "the agent said something this backend does not know; a newer backend may");
+            tracing::debug!(
+                what,
+                count,
+                "the agent said something this backend does not know; a newer backend may"
+            );
         }
         self.radar.ended(backend, result);
     }
@@ -241,29 +292,45 @@ impl Inner {
                 }
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
-            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => match SessionId::new(&ready.native_id) {
-                Ok(id) => {
-                    let elsewhere = self.elsewhere(directory);
-                    let noted = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
-                        Ok(())
-                    } else {
-                        bindings.set_setting(&event.lane, backend, DIRECTORY, elsewhere.clone()).await
-                    };
-                    match noted {
-                        Ok(()) => {
-                            self.noted(event, backend, id.clone(), requested, (ready.title.as_deref(), elsewhere)).await;
-                            bindings.set_session_if(&event.lane, backend, Some(id), binding.epoch).await
+            (_, Some(ready)) if requested != Some(ready.native_id.as_str()) => {
+                match SessionId::new(&ready.native_id) {
+                    Ok(id) => {
+                        let elsewhere = self.elsewhere(directory);
+                        let noted = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
+                            Ok(())
+                        } else {
+                            bindings
+                                .set_setting(&event.lane, backend, DIRECTORY, elsewhere.clone())
+                                .await
+                        };
+                        match noted {
+                            Ok(()) => {
+                                self.noted(
+                                    event,
+                                    backend,
+                                    id.clone(),
+                                    requested,
+                                    (ready.title.as_deref(), elsewhere),
+                                )
+                                .await;
+                                bindings
+                                    .set_session_if(&event.lane, backend, Some(id), binding.epoch)
+                                    .await
+                            }
+                            Err(error) => Err(error),
                         }
-                        Err(error) => Err(error),
                     }
+                    Err(error) => Err(error),
                 }
-                Err(error) => Err(error),
-            },
+            }
             _ => Ok(true),
         };
         if let Err(error) = saved {
             tracing::error!(%error, "cannot save the conversation's session; the next prompt starts a new one");
-            notices.push("This conversation could not be saved; the next message may start afresh.".to_owned());
+            notices.push(
+                "This conversation could not be saved; the next message may start afresh."
+                    .to_owned(),
+            );
         }
         notices
     }
@@ -274,8 +341,15 @@ impl Inner {
         memory_place(self.parent_of(lane).as_ref().unwrap_or(lane), settings)
     }
 
-    /// Moves a final memory block of the answer to the memory of the lane; each line says when and in whose turn.
-    pub(super) async fn remember(&self, lane: &Lane, who: Option<&str>, text: String, mut notices: Vec<String>) -> (String, Vec<String>) {
+    /// Moves a final memory block of the answer to the memory of the lane; each line says when and
+    /// in whose turn.
+    pub(super) async fn remember(
+        &self,
+        lane: &Lane,
+        who: Option<&str>,
+        text: String,
+        mut notices: Vec<String>,
+    ) -> (String, Vec<String>) {
         let (visible, memory) = prompt::extract_memory(&text);
         let Some(memory) = memory else { return (text, notices) };
         let (_, settings) = self.backend_of(lane).await;
@@ -283,7 +357,9 @@ impl Inner {
         let visible = visible.to_owned();
         let memory = match (&place, lane) {
             (Place::Nowhere, _) => {
-                notices.push("What should be remembered was left out: nothing is noted here.".to_owned());
+                notices.push(
+                    "What should be remembered was left out: nothing is noted here.".to_owned(),
+                );
                 return (visible, notices);
             }
             // The operator's own words in the operator's own file.
@@ -293,7 +369,12 @@ impl Inner {
                 noted(memory, &prompt::plain_name(who.unwrap_or(&lane.to_string())), &date)
             }
         };
-        match self.parts.workspace.append_memory_in(&place, &self.parts.redactor.clean(memory)).await {
+        match self
+            .parts
+            .workspace
+            .append_memory_in(&place, &self.parts.redactor.clean(memory))
+            .await
+        {
             Ok(()) => (visible, notices),
             Err(error) => {
                 tracing::error!(%error, "cannot append to the memory; the block stays in the answer");
@@ -311,15 +392,21 @@ pub(super) fn on_behalf(event: &Event) -> Option<String> {
 }
 
 /// Delivers what agents say by themselves, until the dispatcher is gone.
-pub(super) async fn deliver_unasked(inner: Weak<Inner>, mut said: mpsc::UnboundedReceiver<Unasked>) {
+pub(super) async fn deliver_unasked(
+    inner: Weak<Inner>,
+    mut said: mpsc::UnboundedReceiver<Unasked>,
+) {
     while let Some(Unasked { lane, backend, text, usage }) = said.recv().await {
         let Some(inner) = inner.upgrade() else { return };
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "").accepted(0, now_ms);
+        let event = NewEvent::new(EventKind::Hook, lane, Origin::Internal { channel: None }, "")
+            .accepted(0, now_ms);
         let (text, notices) = inner.remember(&event.lane, None, text, Vec::new()).await;
         let answer = Answer { text, notices, usage, ..plain_answer(backend) };
         let reply = inner.parts.outlet.open(&event);
-        inner.tell(reply, answer.cleaned(&inner.parts.redactor), "what the agent said by itself").await;
+        inner
+            .tell(reply, answer.cleaned(&inner.parts.redactor), "what the agent said by itself")
+            .await;
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a tool would do, as people see it before they decide: its command, or what it would change. Pure.
+//! What a tool would do, as people see it before they decide: its command, or what it would change.
+//! Pure.
 
 use serde_json::Value;
 
@@ -21,7 +22,9 @@ pub(super) fn proposed(diffs: &[FileDiff]) -> Option<Excerpt> {
 
 /// A change of a file, as people read it.
 fn change(diff: &FileDiff) -> String {
-    let signed = |sign: char, text: &str| text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>();
+    let signed = |sign: char, text: &str| {
+        text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>()
+    };
     let mut lines = vec![match (diff.change, &diff.old_path) {
         (FileChange::Renamed, Some(from)) => format!("{from} → {}", diff.path),
         (FileChange::Added, _) => format!("{} (new)", diff.path),
@@ -42,23 +45,38 @@ fn change(diff: &FileDiff) -> String {
 /// What a tool would do, as far as it can be told from its input.
 pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
     let input: Value = serde_json::from_str(&tool.input).unwrap_or_default();
-    let text = |language, text: String| (!text.trim().is_empty()).then_some(Excerpt { language, text });
+    let text =
+        |language, text: String| (!text.trim().is_empty()).then_some(Excerpt { language, text });
     let target = tool.target.clone().unwrap_or_default();
     match tool.kind.as_str() {
         "bash" => {
-            let command = if target.trim().is_empty() { word(&input, &["command", "cmd", "script"]).unwrap_or_default() } else { target };
+            let command = if target.trim().is_empty() {
+                word(&input, &["command", "cmd", "script"]).unwrap_or_default()
+            } else {
+                target
+            };
             text("sh", command)
         }
         "file_write" | "file_edit" => {
             let mut changes = Vec::new();
             collect_changes(&input, 0, &mut changes);
-            let path = if changes.iter().any(|change| change.contains(&target)) { String::new() } else { target };
-            let whole = std::iter::once(path).chain(changes).filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n");
+            let path = if changes.iter().any(|change| change.contains(&target)) {
+                String::new()
+            } else {
+                target
+            };
+            let whole = std::iter::once(path)
+                .chain(changes)
+                .filter(|part| !part.trim().is_empty())
+                .collect::<Vec<_>>()
+                .join("\n");
             text("diff", whole)
         }
         _ if !target.trim().is_empty() => text("", target),
         _ => match &input {
-            Value::Object(fields) if !fields.is_empty() => text("json", serde_json::to_string_pretty(&input).unwrap_or_default()),
+            Value::Object(fields) if !fields.is_empty() => {
+                text("json", serde_json::to_string_pretty(&input).unwrap_or_default())
+            }
             _ => None,
         },
     }
@@ -69,27 +87,35 @@ fn word(input: &Value, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| input[*name].as_str()).map(str::to_owned)
 }
 
-/// Finds changes of files in a tool's input, however the agent writes them: a unified diff, the text before and after, or
-/// the whole new file.
+/// Finds changes of files in a tool's input, however the agent writes them: a unified diff, the
+/// text before and after, or the whole new file.
 fn collect_changes(input: &Value, depth: u8, found: &mut Vec<String>) {
-    let signed = |sign: char, text: &str| text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n");
+    let signed = |sign: char, text: &str| {
+        text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n")
+    };
     if let Value::Object(fields) = input {
         if let Some(diff) = word(input, &["diff", "unified_diff", "unified", "patch"]) {
             return found.push(diff.trim_end().to_owned());
         }
         let old = word(input, &["old_string", "old_text", "oldText", "old_str", "oldString"]);
-        let new = word(input, &["new_string", "new_text", "newText", "new_str", "newString", "content"]);
+        let new =
+            word(input, &["new_string", "new_text", "newText", "new_str", "newString", "content"]);
         if let Some(new) = new {
             let path = word(input, &["path", "file_path", "filePath"]).unwrap_or_default();
             let parts = [path, signed('-', &old.unwrap_or_default()), signed('+', &new)];
-            return found.push(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"));
+            return found.push(
+                parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"),
+            );
         }
         if depth < 4 {
             for (name, value) in fields {
                 // Keyed by path.
                 let at = found.len();
                 collect_changes(value, depth + 1, found);
-                if found.len() > at && name.contains(['/', '.']) && !found[at].contains(name.as_str()) {
+                if found.len() > at
+                    && name.contains(['/', '.'])
+                    && !found[at].contains(name.as_str())
+                {
                     found[at] = format!("{name}\n{}", found[at]);
                 }
             }
@@ -128,7 +154,10 @@ pub(super) mod tests {
     fn a_command_is_shown_whole_wherever_the_agent_tells_it() {
         assert_eq!(shown("bash", Some("ls\nrm x"), &json!({})), "ls\nrm x");
         assert_eq!(shown("bash", None, &json!({"command": "make"})), "make");
-        assert_eq!(shown("web_fetch", Some("https://example.com"), &json!({"prompt": "p"})), "https://example.com");
+        assert_eq!(
+            shown("web_fetch", Some("https://example.com"), &json!({"prompt": "p"})),
+            "https://example.com"
+        );
         assert_eq!(shown("mcp", None, &json!({"a": 1})), "{\n  \"a\": 1\n}");
         assert_eq!(shown("mcp", None, &json!({})), "");
     }
@@ -136,14 +165,23 @@ pub(super) mod tests {
     #[test]
     fn changes_are_found_however_an_agent_writes_them() {
         for (input, expected) in [
-            (json!({"file_path": "a.rs", "old_string": "one\ntwo", "new_string": "three"}), "a.rs\n-one\n-two\n+three"),
+            (
+                json!({"file_path": "a.rs", "old_string": "one\ntwo", "new_string": "three"}),
+                "a.rs\n-one\n-two\n+three",
+            ),
             (json!({"file_path": "a.rs", "content": "all"}), "a.rs\n+all"),
             (
                 json!({"changes": {"src/a.rs": {"update": {"unified_diff": "@@ -1 +1 @@\n-x\n+y\n"}}}}),
                 "a.rs\nsrc/a.rs\n@@ -1 +1 @@\n-x\n+y",
             ),
-            (json!({"content": [{"type": "diff", "path": "/a.rs", "oldText": null, "newText": "y"}]}), "/a.rs\n+y"),
-            (json!({"edits": [{"old_str": "x", "new_str": "y"}, {"old_str": "p", "new_str": "q"}]}), "a.rs\n-x\n+y\n-p\n+q"),
+            (
+                json!({"content": [{"type": "diff", "path": "/a.rs", "oldText": null, "newText": "y"}]}),
+                "/a.rs\n+y",
+            ),
+            (
+                json!({"edits": [{"old_str": "x", "new_str": "y"}, {"old_str": "p", "new_str": "q"}]}),
+                "a.rs\n-x\n+y\n-p\n+q",
+            ),
             (json!({}), "a.rs"),
         ] {
             assert_eq!(
@@ -155,15 +193,27 @@ pub(super) mod tests {
 
     #[test]
     fn what_becomes_of_a_file_is_told_with_its_change() {
-        let diff = |path: &str, change| FileDiff { path: path.to_owned(), change, ..FileDiff::default() };
+        let diff =
+            |path: &str, change| FileDiff { path: path.to_owned(), change, ..FileDiff::default() };
         let diffs = [
-            FileDiff { old_text: Some("x".to_owned()), new_text: Some("y".to_owned()), ..diff("a.rs", FileChange::Edited) },
-            FileDiff { old_path: Some("b.rs".to_owned()), unified: Some("@@ -1 +1 @@\n".to_owned()), ..diff("c.rs", FileChange::Renamed) },
+            FileDiff {
+                old_text: Some("x".to_owned()),
+                new_text: Some("y".to_owned()),
+                ..diff("a.rs", FileChange::Edited)
+            },
+            FileDiff {
+                old_path: Some("b.rs".to_owned()),
+                unified: Some("@@ -1 +1 @@\n".to_owned()),
+                ..diff("c.rs", FileChange::Renamed)
+            },
             FileDiff { binary: true, ..diff("d.png", FileChange::Added) },
             diff("e.rs", FileChange::Deleted),
         ];
         let told = proposed(&diffs).map(|excerpt| excerpt.text).unwrap_or_default();
-        assert_eq!(told, "a.rs\n-x\n+y\nb.rs → c.rs\n@@ -1 +1 @@\nd.png (new)\n(no text)\ne.rs (deleted)");
+        assert_eq!(
+            told,
+            "a.rs\n-x\n+y\nb.rs → c.rs\n@@ -1 +1 @@\nd.png (new)\n(no text)\ne.rs (deleted)"
+        );
         assert_eq!(proposed(&[]), None);
     }
 }

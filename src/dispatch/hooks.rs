@@ -1,9 +1,10 @@
-//! The hooks around a turn: `agent_begin` before it, `agent_stop` after its answer was delivered, in the event's lane and
-//! slot, so that the order of the lane holds for them too.
+//! The hooks around a turn: `agent_begin` before it, `agent_stop` after its answer was delivered,
+//! in the event's lane and slot, so that the order of the lane holds for them too.
 //!
-//! Each begins afresh, in a session that is closed with it: lanes run side by side, and one session cannot. It runs with
-//! the backend, directory and safety of the event's lane. Nobody is there for its questions: they are dismissed. Whatever
-//! becomes of it, the turn goes on. Pinned by `tests/dispatch/hooks.rs`.
+//! Each begins afresh, in a session that is closed with it: lanes run side by side, and one session
+//! cannot. It runs with the backend, directory and safety of the event's lane. Nobody is there for
+//! its questions: they are dismissed. Whatever becomes of it, the turn goes on. Pinned by
+//! `tests/dispatch/hooks.rs`.
 
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
@@ -38,12 +39,22 @@ impl Inner {
         self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
     }
 
-    /// Fires the hook after the turn of an event. A person who stopped the turn stopped the turn only.
+    /// Fires the hook after the turn of an event. A person who stopped the turn stopped the turn
+    /// only.
     pub(super) async fn stop_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop, failed: bool) {
         if let Some(running) = lock(&self.running).get(&event.lane) {
-            running.stop.send_if_modified(|reason| reason.take_if(|reason| *reason == StopReason::User).is_some());
+            running.stop.send_if_modified(|reason| {
+                reason.take_if(|reason| *reason == StopReason::User).is_some()
+            });
         }
-        self.fire(hooks, Hook::AgentStop, event, stop, if failed { "ended with a failure" } else { "was answered" }).await;
+        self.fire(
+            hooks,
+            Hook::AgentStop,
+            event,
+            stop,
+            if failed { "ended with a failure" } else { "was answered" },
+        )
+        .await;
     }
 
     async fn fire(&self, hooks: &Hooks, hook: Hook, event: &Event, stop: &Stop, what: &str) {
@@ -62,7 +73,9 @@ impl Inner {
         async {
             tracing::info!(hook = name, "hook fired");
             let prompt = prompt(hook, instruction, event, what);
-            if let Err(fault) = self.run_hook(hook, &id, instruction, event, prompt, stop.clone()).await {
+            if let Err(fault) =
+                self.run_hook(hook, &id, instruction, event, prompt, stop.clone()).await
+            {
                 tracing::warn!(hook = name, fault, "hook failed; the turn goes on without it");
             }
         }
@@ -80,9 +93,14 @@ impl Inner {
         stop: Stop,
     ) -> Result<(), String> {
         let (name, settings) = self.backend_of(&event.lane).await;
-        let backend = self.parts.backends.get(&name).ok_or_else(|| format!("backend {name} is not available"))?;
+        let backend = self
+            .parts
+            .backends
+            .get(&name)
+            .ok_or_else(|| format!("backend {name} is not available"))?;
         let directory = self.directory_of(&settings).await?;
-        let asks = Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
+        let asks =
+            Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
         // Nobody is asked: what needs leave is refused anyway.
         let (start, _) = self.start(&asks, &*backend, &settings, directory, None).await;
         // Its own in every lane: two of one name may run at a time.
@@ -91,27 +109,50 @@ impl Inner {
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
         let (id, sequence, blobs) = (id.to_owned(), event.sequence, Vec::new());
-        let request = TurnRequest { id, event: sequence, lane: lane.clone(), backend, start, blobs, stop, steers };
+        let request = TurnRequest {
+            id,
+            event: sequence,
+            lane: lane.clone(),
+            backend,
+            start,
+            blobs,
+            stop,
+            steers,
+        };
         let result = crate::turn::run(request, &self.links, &mut Nobody).await;
         self.links.forget(&lane);
         self.report(&name, &result);
         let TurnResult { ending, text, usage, took, .. } = result;
-        let (text, notices) = self.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
+        let (text, notices) =
+            self.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
         if !text.trim().is_empty() && ending == Ending::Completed {
             let origin = Origin::Internal { channel: instruction.channel };
-            let place = NewEvent::new(EventKind::Hook, lane, origin, "").accepted(event.sequence, event.accepted_ms);
+            let place = NewEvent::new(EventKind::Hook, lane, origin, "")
+                .accepted(event.sequence, event.accepted_ms);
             let answer = super::Answer { text, notices, usage, took, ..plain_answer(label) };
-            self.tell(self.parts.outlet.open(&place), answer.cleaned(&self.parts.redactor), "what a hook's agent said").await;
+            self.tell(
+                self.parts.outlet.open(&place),
+                answer.cleaned(&self.parts.redactor),
+                "what a hook's agent said",
+            )
+            .await;
         }
         if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
     }
 }
 
-/// The operator's instruction, and below it one quoted line on the occasion, without anything that people wrote.
+/// The operator's instruction, and below it one quoted line on the occasion, without anything that
+/// people wrote.
 fn prompt(hook: Hook, instruction: &Instruction, event: &Event, what: &str) -> String {
-    let lane: String = event.lane.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let lane: String =
+        event.lane.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let kind = format!("{:?}", event.kind).to_lowercase();
-    format!("{}\n\n> {}: event {} ({kind}) of {lane} {what}.", instruction.text, hook.name(), event.sequence)
+    format!(
+        "{}\n\n> {}: event {} ({kind}) of {lane} {what}.",
+        instruction.text,
+        hook.name(),
+        event.sequence
+    )
 }
 
 /// Follows a turn that nobody looks at.
@@ -121,7 +162,10 @@ impl Audience for Nobody {
     fn event(&mut self, _event: &crate::agent::EventKind, _transcript: &Transcript) {}
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
-        tracing::warn!(title = ask.title.escape_debug().to_string(), "a hook's agent asks, and nobody is there: its question is dismissed");
+        tracing::warn!(
+            title = ask.title.escape_debug().to_string(),
+            "a hook's agent asks, and nobody is there: its question is dismissed"
+        );
         // Dropping it dismisses the question.
         drop(answer);
     }

@@ -1,4 +1,5 @@
-//! Keeping accepted events safe: nothing begins before it is on disk, and how far each came is noted as it goes.
+//! Keeping accepted events safe: nothing begins before it is on disk, and how far each came is
+//! noted as it goes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,11 @@ pub(super) struct Kept {
 impl Kept {
     /// Opens the reply, on what earlier lives left of it.
     pub(super) fn open(&self, outlet: &dyn Outlet, event: &Event) -> Box<dyn Reply> {
-        if self.noted.is_some() { outlet.open_kept(event, self.traces(event)) } else { outlet.open(event) }
+        if self.noted.is_some() {
+            outlet.open_kept(event, self.traces(event))
+        } else {
+            outlet.open(event)
+        }
     }
 
     /// What earlier lives left of the reply.
@@ -37,7 +42,8 @@ impl Kept {
         }
     }
 
-    /// What an earlier life came to and may not have delivered, or what was known from the beginning.
+    /// What an earlier life came to and may not have delivered, or what was known from the
+    /// beginning.
     pub(super) fn answer(&self) -> Option<Answer> {
         if let Some(known) = &self.known {
             return Some((**known).clone());
@@ -72,9 +78,11 @@ impl Kept {
         first.then(|| journal.used_tool(entry.event.sequence))
     }
 
-    /// The turn was stopped because the gateway ends: what the next start does with it, as after a crash. None: nothing.
+    /// The turn was stopped because the gateway ends: what the next start does with it, as after a
+    /// crash. None: nothing.
     pub(super) fn wait_for_next_life(&self) -> Option<Next> {
-        let (journal, entry) = self.noted.as_ref().filter(|(_, entry)| !entry.event.of_one_life())?;
+        let (journal, entry) =
+            self.noted.as_ref().filter(|(_, entry)| !entry.event.of_one_life())?;
         if self.tool.load(Ordering::Relaxed) {
             return Some(Next::Asked);
         }
@@ -87,7 +95,9 @@ impl Kept {
         let Some((journal, entry)) = &self.noted else { return };
         let json = serde_json::to_string(answer).expect("an answer is plain data");
         if !journal.answered(entry.event.sequence, json).done().await {
-            tracing::warn!("the answer could not be saved before it is delivered; after a crash now the agent would be asked again");
+            tracing::warn!(
+                "the answer could not be saved before it is delivered; after a crash now the agent would be asked again"
+            );
         }
     }
 }
@@ -101,7 +111,8 @@ pub(super) enum Next {
     Asked,
 }
 
-/// What makes the messages of an attempt at an event findable: its time and number, and which attempt it is.
+/// What makes the messages of an attempt at an event findable: its time and number, and which
+/// attempt it is.
 pub(super) fn stem(event: &Event, again: u32) -> String {
     let time = u64::try_from(event.accepted_ms).unwrap_or(0);
     format!("{}{}.{again}", base36(time), base36(event.sequence))
@@ -132,7 +143,8 @@ impl Dispatcher {
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
             let saved = saving.done().await;
-            // One that was handed out already is told by its own task, which has to find what became of its saving.
+            // One that was handed out already is told by its own task, which has to find what
+            // became of its saving.
             let taken_back = !saved && lock(&inner.queue).cancel(event.sequence).is_some();
             if saved || taken_back {
                 lock(&inner.savings).remove(&event.sequence);
@@ -146,8 +158,12 @@ impl Dispatcher {
 }
 
 impl Inner {
-    /// Takes an event into the queue and the journal, in the same order. Returns how many come before it in its lane.
-    pub(super) fn accept(&self, event: NewEvent) -> Result<(Event, usize, Option<Saving>), Refusal> {
+    /// Takes an event into the queue and the journal, in the same order. Returns how many come
+    /// before it in its lane.
+    pub(super) fn accept(
+        &self,
+        event: NewEvent,
+    ) -> Result<(Event, usize, Option<Saving>), Refusal> {
         let journal = self.parts.journal.as_ref();
         let mut queue = lock(&self.queue);
         // Again, now that nobody else can come between.
@@ -155,7 +171,11 @@ impl Inner {
             return Err(Refusal::Known);
         }
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        let event = if event.opens_thread { queue.hold(event, now_ms)? } else { queue.accept(event, now_ms)? };
+        let event = if event.opens_thread {
+            queue.hold(event, now_ms)?
+        } else {
+            queue.accept(event, now_ms)?
+        };
         let ahead = queue.position(event.sequence).unwrap_or(0);
         let saving = journal.map(|journal| journal.accepted(&self.to_keep(&event)));
         if let Some(saving) = &saving {
@@ -164,24 +184,32 @@ impl Inner {
         Ok((event, ahead, saving))
     }
 
-    /// An event as it is kept: a secret that somebody wrote into it is not, so that after a crash the agent would not get it.
+    /// An event as it is kept: a secret that somebody wrote into it is not, so that after a crash
+    /// the agent would not get it.
     pub(super) fn to_keep(&self, event: &Event) -> Event {
         Event { prompt: self.parts.redactor.clean(event.prompt.clone()), ..event.clone() }
     }
 
     /// Whether the same thing was taken before.
     pub(super) fn knows(&self, event: &NewEvent) -> bool {
-        self.parts.journal.as_ref().zip(event.key.as_ref()).is_some_and(|(journal, key)| journal.knows(key))
+        self.parts
+            .journal
+            .as_ref()
+            .zip(event.key.as_ref())
+            .is_some_and(|(journal, key)| journal.knows(key))
     }
 
     /// What is noted about an event whose turn begins.
     pub(super) fn kept(&self, event: &Event) -> Kept {
-        let noted = self.parts.journal.as_ref().and_then(|journal| Some((journal.clone(), Arc::new(journal.entry(event.sequence)?))));
+        let noted =
+            self.parts.journal.as_ref().and_then(|journal| {
+                Some((journal.clone(), Arc::new(journal.entry(event.sequence)?)))
+            });
         Kept { noted, tool: Arc::default(), known: self.salvage.answer(event.sequence) }
     }
 
-    /// Forgets an event that could not be kept. Whoever submitted it learns that from its saving, and tells people or tries
-    /// again.
+    /// Forgets an event that could not be kept. Whoever submitted it learns that from its saving,
+    /// and tells people or tries again.
     pub(super) fn not_saved(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "event taken back: it could not be written to state/queue.md");
         if let Some(journal) = &self.parts.journal {
@@ -205,7 +233,9 @@ impl Inner {
                 "I am restarting; this is answered as soon as I am back."
             }
             Next::Asked => {
-                tracing::info!("the turn was stopped after its agent had used a tool; people are asked with the next start");
+                tracing::info!(
+                    "the turn was stopped after its agent had used a tool; people are asked with the next start"
+                );
                 "I am restarting and had to stop here, after a tool was used. As soon as I am back I ask whether to try again."
             }
         };

@@ -1,7 +1,8 @@
-//! The settings of a lane as they are shown: what is in force, and what there is to choose from, with labels.
+//! The settings of a lane as they are shown: what is in force, and what there is to choose from,
+//! with labels.
 //!
-//! Drawn from the descriptor of the backend that answers; what it does not support is not there. What a choice means stands
-//! in `settings`. Pinned by `tests/dispatch/view.rs`.
+//! Drawn from the descriptor of the backend that answers; what it does not support is not there.
+//! What a choice means stands in `settings`. Pinned by `tests/dispatch/view.rs`.
 
 use std::collections::BTreeMap;
 
@@ -31,16 +32,23 @@ impl Knob {
     /// What is in force, for people.
     #[must_use]
     pub fn shown(&self) -> &str {
-        let label = |id: &String| self.choices.iter().find(|choice| choice.id == *id).map(|choice| choice.label.as_str());
-        self.current.as_ref().map_or("the agent's default", |id| label(id).filter(|label| !label.is_empty()).unwrap_or(id))
+        let label = |id: &String| {
+            self.choices.iter().find(|choice| choice.id == *id).map(|choice| choice.label.as_str())
+        };
+        self.current.as_ref().map_or("the agent's default", |id| {
+            label(id).filter(|label| !label.is_empty()).unwrap_or(id)
+        })
     }
 
     /// The id of its off, and of its on, where that is all there is.
     #[must_use]
     pub fn toggle(&self) -> Option<(&Choice, &Choice)> {
-        let off = |choice: &Choice| matches!(choice.id.as_str(), "off" | "none" | "disabled" | "false");
+        let off =
+            |choice: &Choice| matches!(choice.id.as_str(), "off" | "none" | "disabled" | "false");
         match self.choices.as_slice() {
-            [a, b] if self.setting == Setting::Effort && off(a) != off(b) => Some(if off(a) { (a, b) } else { (b, a) }),
+            [a, b] if self.setting == Setting::Effort && off(a) != off(b) => {
+                Some(if off(a) { (a, b) } else { (b, a) })
+            }
             _ => None,
         }
     }
@@ -48,9 +56,21 @@ impl Knob {
 
 impl Inner {
     /// Who answers.
-    pub(super) async fn backend_knob(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> Knob {
-        let chosen = self.parts.workspace.bindings().active_backend(lane).await.as_deref() == Some(name);
-        Knob { setting: Setting::Backend, current: Some(name.to_owned()), chosen, choices: self.offered(lane, settings), open: false }
+    pub(super) async fn backend_knob(
+        &self,
+        lane: &Lane,
+        settings: &LaneSettings,
+        name: &str,
+    ) -> Knob {
+        let chosen =
+            self.parts.workspace.bindings().active_backend(lane).await.as_deref() == Some(name);
+        Knob {
+            setting: Setting::Backend,
+            current: Some(name.to_owned()),
+            chosen,
+            choices: self.offered(lane, settings),
+            open: false,
+        }
     }
 
     /// What the backend of a lane supports; `own` is what people chose.
@@ -78,7 +98,11 @@ impl Inner {
         knobs.push(knob(Setting::Safety, Some(level(now.safety).to_owned()), levels(now.ceiling)));
         if descriptor.has(Feature::Plan) {
             let mode = if now.mode == Mode::Plan { "plan" } else { "build" };
-            knobs.push(knob(Setting::Mode, Some(mode.to_owned()), modes(planning(&self.parts.choices, settings))));
+            knobs.push(knob(
+                Setting::Mode,
+                Some(mode.to_owned()),
+                modes(planning(&self.parts.choices, settings)),
+            ));
         }
         knobs
     }
@@ -92,7 +116,9 @@ pub(super) fn levels(ceiling: Safety) -> Vec<Choice> {
         Safety::Danger => "Everything without asking",
     };
     let allowed = LEVELS.into_iter().filter(|safety| *safety <= ceiling);
-    allowed.map(|safety| Choice { id: level(safety).to_owned(), label: label(safety).to_owned() }).collect()
+    allowed
+        .map(|safety| Choice { id: level(safety).to_owned(), label: label(safety).to_owned() })
+        .collect()
 }
 
 /// The modes, or only that for planning.
@@ -107,16 +133,23 @@ mod tests {
     use super::*;
 
     fn thinking(ids: &[&str]) -> Knob {
-        let choices = ids.iter().map(|id| Choice { id: (*id).to_owned(), label: id.to_uppercase() }).collect();
+        let choices = ids
+            .iter()
+            .map(|id| Choice { id: (*id).to_owned(), label: id.to_uppercase() })
+            .collect();
         Knob { setting: Setting::Effort, current: None, chosen: false, choices, open: false }
     }
 
     #[test]
     fn on_and_off_are_a_toggle_and_levels_are_none() {
-        let of = |ids: &[&str]| thinking(ids).toggle().map(|(off, on)| (off.id.clone(), on.id.clone()));
+        let of =
+            |ids: &[&str]| thinking(ids).toggle().map(|(off, on)| (off.id.clone(), on.id.clone()));
         assert_eq!(of(&["on", "off"]), Some(("off".to_owned(), "on".to_owned())));
         assert_eq!(of(&["none", "high"]), Some(("none".to_owned(), "high".to_owned())));
-        assert_eq!((of(&["low", "high"]), of(&["off", "low", "high"]), of(&[])), (None, None, None));
+        assert_eq!(
+            (of(&["low", "high"]), of(&["off", "low", "high"]), of(&[])),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -131,8 +164,12 @@ mod tests {
 
     #[test]
     fn nothing_above_the_ceiling_is_on_offer() {
-        let ids = |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>();
+        let ids =
+            |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>();
         assert_eq!(ids(levels(Safety::Edit)), ["ask", "edit"]);
-        assert_eq!((ids(modes(true)), ids(modes(false))), (vec!["plan".to_owned()], vec!["build".to_owned(), "plan".to_owned()]));
+        assert_eq!(
+            (ids(modes(true)), ids(modes(false))),
+            (vec!["plan".to_owned()], vec!["build".to_owned(), "plan".to_owned()])
+        );
     }
 }

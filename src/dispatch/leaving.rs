@@ -1,4 +1,5 @@
-//! The end of a dispatcher: what runs gets its time, and what cannot end in it is left to the next life.
+//! The end of a dispatcher: what runs gets its time, and what cannot end in it is left to the next
+//! life.
 
 use std::time::Duration;
 
@@ -6,8 +7,9 @@ use super::{Dispatcher, Refusal, lock};
 use crate::turn::StopReason;
 
 impl Dispatcher {
-    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what runs then, and returns when
-    /// all of it has ended. What still waits is kept for the next start, or refused where nothing is kept.
+    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what
+    /// runs then, and returns when all of it has ended. What still waits is kept for the next
+    /// start, or refused where nothing is kept.
     pub async fn shutdown(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = lock(&self.inner.queue);
@@ -17,7 +19,8 @@ impl Dispatcher {
         tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: waiting for turns");
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
             let waiting = lock(&self.inner.queue).drain_waiting();
-            let stops: Vec<_> = lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();
+            let stops: Vec<_> =
+                lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();
             let kept = self.inner.parts.journal.is_some();
             let (running, left) = (stops.len(), waiting.len());
             if kept {
@@ -43,16 +46,24 @@ impl Dispatcher {
         // Each of those that are still being told listens.
         let left = self.inner.leaving.receiver_count();
         if left > 0 {
-            tracing::warn!(left, "shutdown: not every answer could be delivered; what is kept is delivered by the next start");
+            tracing::warn!(
+                left,
+                "shutdown: not every answer could be delivered; what is kept is delivered by the next start"
+            );
         }
         self.inner.leaving.send_replace(true);
         self.inner.tasks.wait().await;
-        tracing::info!(links = self.inner.links.count(), "shutdown: no turn is left, long-lived agents leave");
+        tracing::info!(
+            links = self.inner.links.count(),
+            "shutdown: no turn is left, long-lived agents leave"
+        );
         self.inner.links.close().await;
         if let Some(journal) = &self.inner.parts.journal
             && !journal.flush().await
         {
-            tracing::error!("shutdown: state/queue.md could not be written; some events may be answered again after the next start");
+            tracing::error!(
+                "shutdown: state/queue.md could not be written; some events may be answered again after the next start"
+            );
         }
     }
 }

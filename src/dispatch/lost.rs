@@ -1,5 +1,5 @@
-//! Replies that no parser could read: what is noted when one is lost, and what people are told when a newer backend reads
-//! it.
+//! Replies that no parser could read: what is noted when one is lost, and what people are told when
+//! a newer backend reads it.
 //!
 //! Delivering them stands in `redelivery`. Pinned by `tests/dispatch/lost.rs`.
 
@@ -43,8 +43,8 @@ impl Salvage {
 }
 
 impl Inner {
-    /// Keeps the recording of a turn whose answer could not be read, and notes the turn. Returns the button for whoever
-    /// asked; none: nothing was lost, or it could not be kept.
+    /// Keeps the recording of a turn whose answer could not be read, and notes the turn. Returns
+    /// the button for whoever asked; none: nothing was lost, or it could not be kept.
     pub(super) async fn lose(
         &self,
         event: &Event,
@@ -93,7 +93,10 @@ impl Inner {
         epochs.insert(turn.to_owned(), binding.epoch);
         figures::lost_reply(backend, LostState::Lost.word());
         tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
-        Some(Offer { id: format!("{ONE}{turn}"), label: "Try again with a newer parser".to_owned() })
+        Some(Offer {
+            id: format!("{ONE}{turn}"),
+            label: "Try again with a newer parser".to_owned(),
+        })
     }
 
     /// A failure was told: where its button is.
@@ -112,7 +115,9 @@ impl Inner {
             return;
         }
         let lost = self.parts.workspace.lost_turns();
-        let outdone = |turn: &LostTurn| turn.event == event.sequence && turn.lane == event.lane && turn.state.is_open();
+        let outdone = |turn: &LostTurn| {
+            turn.event == event.sequence && turn.lane == event.lane && turn.state.is_open()
+        };
         for turn in lost.all().await.into_iter().filter(outdone) {
             if let Err(error) = lost.mark(&turn.turn, LostState::GivenUp, None).await {
                 tracing::warn!(turn = turn.turn, %error, "cannot note that a lost reply is not wanted any more");
@@ -123,19 +128,25 @@ impl Inner {
 
     /// What owners are told of the replies of a backend that are lost; none: none is.
     pub(super) async fn lost_summary(&self, backend: &str) -> Option<String> {
-        let (lost, readable) = LostTurn::count(&self.parts.workspace.lost_turns().all().await, backend);
+        let (lost, readable) =
+            LostTurn::count(&self.parts.workspace.lost_turns().all().await, backend);
         (lost + readable > 0).then(|| {
             format!("Replies that could not be read: {lost} wait for a newer backend, {readable} can be delivered with `aetheel recover`.")
         })
     }
 
-    /// Whether this program is the one to deliver a turn: what was asked at a terminal is told at a terminal.
+    /// Whether this program is the one to deliver a turn: what was asked at a terminal is told at a
+    /// terminal.
     pub(super) fn is_ours(&self, lost: &LostTurn) -> bool {
         (lost.lane == Lane::Console) == self.parts.journal.is_none()
     }
 
     /// What a turn's recording gives with a backend; none where that is what could not read it.
-    pub(super) async fn read_again(&self, lost: &LostTurn, backend: &dyn Backend) -> Result<crate::turn::lost::Reread, String> {
+    pub(super) async fn read_again(
+        &self,
+        lost: &LostTurn,
+        backend: &dyn Backend,
+    ) -> Result<crate::turn::lost::Reread, String> {
         if backend.generation().digest == lost.digest {
             return Err("the backend is still the one that could not read it".to_owned());
         }
@@ -145,22 +156,29 @@ impl Inner {
     /// Takes everything out of the queue that waits in a lane and that an agent would be asked for.
     pub(super) fn cancel_waiting(&self, lane: &Lane) -> Vec<Event> {
         let mut queue = lock(&self.queue);
-        let (delivered, waiting): (Vec<_>, Vec<_>) =
-            queue.cancel_waiting(lane).into_iter().partition(|event| LostTurn::of_key(event.key.as_deref()).is_some());
+        let (delivered, waiting): (Vec<_>, Vec<_>) = queue
+            .cancel_waiting(lane)
+            .into_iter()
+            .partition(|event| LostTurn::of_key(event.key.as_deref()).is_some());
         delivered.into_iter().for_each(|event| queue.restore(event));
         waiting
     }
 }
 
 impl Dispatcher {
-    /// Reads the lost turns of these backends again that their present generations have not tried; of all, when none is
-    /// named. Tells the operator's channel, once, of what can be read now. One after the other, each for a bounded time.
+    /// Reads the lost turns of these backends again that their present generations have not tried;
+    /// of all, when none is named. Tells the operator's channel, once, of what can be read now. One
+    /// after the other, each for a bounded time.
     pub async fn reread(&self, backends: Option<&[String]>) {
         let inner = &self.inner;
         let mut by_backend: BTreeMap<String, Vec<LostTurn>> = BTreeMap::new();
         for turn in inner.parts.workspace.lost_turns().all().await {
             let wanted = backends.is_none_or(|names| names.contains(&turn.backend));
-            if wanted && turn.state.is_open() && inner.is_ours(&turn) && !self.is_on_its_way(&turn).await {
+            if wanted
+                && turn.state.is_open()
+                && inner.is_ours(&turn)
+                && !self.is_on_its_way(&turn).await
+            {
                 by_backend.entry(turn.backend.clone()).or_default().push(turn);
             }
         }
@@ -174,8 +192,10 @@ impl Dispatcher {
     async fn reread_with(&self, name: &str, backend: &dyn Backend, turns: Vec<LostTurn>) {
         let (inner, generation) = (&self.inner, backend.generation());
         let digest = generation.digest.as_str();
-        let (tried, new): (Vec<_>, Vec<_>) =
-            turns.into_iter().filter(|turn| turn.digest != digest).partition(|turn| turn.tried.as_deref() == Some(digest));
+        let (tried, new): (Vec<_>, Vec<_>) = turns
+            .into_iter()
+            .filter(|turn| turn.digest != digest)
+            .partition(|turn| turn.tried.as_deref() == Some(digest));
         let before = tried.iter().filter(|turn| turn.state == LostState::Readable).count();
         let mut readable = Vec::new();
         for turn in new {
@@ -197,15 +217,22 @@ impl Dispatcher {
         }
         let count = readable.len() + before;
         tracing::info!(backend = name, %generation, count, "lost replies can be read now; `aetheel recover` delivers them too");
-        let replies = if count == 1 { "1 lost reply".to_owned() } else { format!("{count} lost replies") };
+        let replies =
+            if count == 1 { "1 lost reply".to_owned() } else { format!("{count} lost replies") };
         let text = format!("{replies} of `{name}` can be read by {generation}. (recoverable)");
         // Told apart by its beginning, and at most 64 characters in all.
-        let id: String = format!("{ALL}{}-{name}", digest.get(..12).unwrap_or(digest)).chars().take(64).collect();
+        let id: String = format!("{ALL}{}-{name}", digest.get(..12).unwrap_or(digest))
+            .chars()
+            .take(64)
+            .collect();
         let offer = Some(Offer { id, label: "Deliver them".to_owned() });
-        if let Err(error) = inner.parts.outlet.notify(Notice { channel: None, about: None, text, offer }).await {
+        if let Err(error) =
+            inner.parts.outlet.notify(Notice { channel: None, about: None, text, offer }).await
+        {
             tracing::warn!(%error, "nobody could be told of lost replies that can be read; `aetheel recover` delivers them");
         }
-        // Afterwards: after a death in between it is told again rather than never, and Discord shows the same notice once.
+        // Afterwards: after a death in between it is told again rather than never, and Discord
+        // shows the same notice once.
         for turn in readable {
             self.mark(&turn, LostState::Readable, Some(digest)).await;
         }

@@ -1,8 +1,9 @@
 //! From an accepted event to a delivered answer.
 //!
-//! [`Dispatcher`] owns the queue and the running turns: it accepts events, runs each in its lane and slot, delivers the
-//! answer through the [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
-//! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch.rs`.
+//! [`Dispatcher`] owns the queue and the running turns: it accepts events, runs each in its lane
+//! and slot, delivers the answer through the [`Outlet`] and saves what must outlive the turn. While
+//! a turn runs, people answer its agent's questions and steer it through here. It knows no adapter.
+//! Pinned by `tests/dispatch.rs`.
 
 mod artifacts;
 mod attachments;
@@ -64,7 +65,9 @@ pub use pulse::Pulse;
 pub use question::{OpenQuestion, Settlement, Subject};
 pub use questions::{AnswerRefusal, Person};
 pub use recovery::{Again, AgainRefusal};
-pub use reply::{Answer, AnswerFile, DeliveryError, Notice, Offer, Opened, Outlet, Reply, Traces, Unseen};
+pub use reply::{
+    Answer, AnswerFile, DeliveryError, Notice, Offer, Opened, Outlet, Reply, Traces, Unseen,
+};
 pub use sessions::{Conversation, Conversations};
 pub use settings::Setting;
 pub use steering::{Steered, Underway};
@@ -104,7 +107,8 @@ pub struct Parts {
     pub outlet: Arc<dyn Outlet>,
     /// Markdown files and bindings.
     pub workspace: Workspace,
-    /// Keeps accepted events over the death of the program; none: they live in memory, and what waits dies with it.
+    /// Keeps accepted events over the death of the program; none: they live in memory, and what
+    /// waits dies with it.
     pub journal: Option<Journal>,
     /// What writes recordings.
     pub recorder: Recorder,
@@ -178,14 +182,16 @@ struct Inner {
 }
 
 impl Dispatcher {
-    /// Makes one with nothing to do. Must be called within a Tokio runtime, as must [`Dispatcher::submit`].
+    /// Makes one with nothing to do. Must be called within a Tokio runtime, as must
+    /// [`Dispatcher::submit`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let mut queue = Queue::new(parts.limits);
         queue.count_from(parts.journal.as_ref().map_or(0, Journal::last));
         let queue = Mutex::new(queue);
         let pace = Pace::new(parts.choices.prompts_per_minute);
-        let questions = Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
+        let questions =
+            Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
         let (unasked, said) = mpsc::unbounded_channel();
         let tasks = TaskTracker::new();
         let radar = Radar::new(
@@ -198,7 +204,13 @@ impl Dispatcher {
         );
         let looking = radar.clone();
         let lookout: Lookout = Arc::new(move |sighting| looking.saw(sighting));
-        let links = Links::new(Arc::new(parts.host.clone()), parts.launcher.clone(), parts.recorder.clone(), unasked, lookout);
+        let links = Links::new(
+            Arc::new(parts.host.clone()),
+            parts.launcher.clone(),
+            parts.recorder.clone(),
+            unasked,
+            lookout,
+        );
         let inner = Inner {
             parts,
             links,
@@ -229,7 +241,8 @@ impl Dispatcher {
     /// # Errors
     /// [`Refusal`], in words for the person who asked; nothing was kept.
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
-        let (lane, kind, asker, limit) = (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
+        let (lane, kind, asker, limit) =
+            (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
             figures::event(kind, Outcome::Refused);
             tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
@@ -251,7 +264,11 @@ impl Dispatcher {
             return refused(refusal);
         }
         // What somebody wrote while we were away came as fast as we come back.
-        if let Some(wait) = event.asker.filter(|_| !event.missed).and_then(|person| self.inner.pace.count(person).err()) {
+        if let Some(wait) = event
+            .asker
+            .filter(|_| !event.missed)
+            .and_then(|person| self.inner.pace.count(person).err())
+        {
             return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
         }
         match self.inner.accept(event) {
@@ -272,15 +289,16 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets the conversation of a lane, and lets go of the agent's session with what still runs in it; a turn that still runs will not bring
-    /// it back. Returns whether there was one.
+    /// Forgets the conversation of a lane, and lets go of the agent's session with what still runs
+    /// in it; a turn that still runs will not bring it back. Returns whether there was one.
     ///
     /// # Errors
     /// When the file cannot be written; in words for the person who asked.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         let had = self.inner.parts.workspace.bindings().reset(lane).await.map_err(|error| {
             tracing::error!(%lane, %error, "cannot forget the conversation");
-            "The conversation could not be forgotten: its file cannot be written. (storage)".to_owned()
+            "The conversation could not be forgotten: its file cannot be written. (storage)"
+                .to_owned()
         })?;
         // Where a turn runs, the next one finds that the session is not its own.
         if !self.is_busy(lane) {
@@ -308,16 +326,21 @@ impl Dispatcher {
 
     /// Starts what may start.
     ///
-    /// A runtime that goes away drops a task at once, and with it the ticket, which comes back here: it must not go deeper
-    /// with every event that waits.
+    /// A runtime that goes away drops a task at once, and with it the ticket, which comes back
+    /// here: it must not go deeper with every event that waits.
     fn pump(&self) {
         let Some(_alone) = Pumping::begin() else { return };
         loop {
             let Some(event) = lock(&self.inner.queue).next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            lock(&self.inner.running).insert(event.lane.clone(), Running::new(&event, stop, steers));
-            let ticket = Ticket { dispatcher: self.clone(), sequence: event.sequence, lane: event.lane.clone() };
+            lock(&self.inner.running)
+                .insert(event.lane.clone(), Running::new(&event, stop, steers));
+            let ticket = Ticket {
+                dispatcher: self.clone(),
+                sequence: event.sequence,
+                lane: event.lane.clone(),
+            };
             let saving = lock(&self.inner.savings).get(&event.sequence).cloned();
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
@@ -340,7 +363,10 @@ impl Inner {
     async fn refuse(&self, event: &Event, why: &str) {
         figures::event(event.kind, Outcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
-        let answer = Answer { failure: Some(why.to_owned()), ..event::plain_answer(self.parts.choices.backend.clone()) };
+        let answer = Answer {
+            failure: Some(why.to_owned()),
+            ..event::plain_answer(self.parts.choices.backend.clone())
+        };
         self.tell(self.parts.outlet.open(event), answer, "a refusal").await;
     }
 }

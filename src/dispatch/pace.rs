@@ -15,7 +15,8 @@ use governor::{Quota, RateLimiter};
 const PEOPLE: usize = 1_000;
 
 /// By person.
-type Limiter<C> = RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+type Limiter<C> =
+    RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
 /// Counts prompts by person.
 #[derive(Debug)]
@@ -34,7 +35,11 @@ impl Pace {
 impl<C: Clock + Clone> Pace<C> {
     fn with_clock(a_minute: Option<u32>, clock: C) -> Self {
         let quota = a_minute.and_then(NonZeroU32::new).map(Quota::per_minute);
-        Self { limiter: quota.map(|quota| RateLimiter::new(quota, HashMapStateStore::default(), clock.clone())), clock }
+        Self {
+            limiter: quota
+                .map(|quota| RateLimiter::new(quota, HashMapStateStore::default(), clock.clone())),
+            clock,
+        }
     }
 
     /// Counts a prompt of a person.

@@ -1,4 +1,5 @@
-//! What is told of a lane, line by line, at the terminal and in Discord alike. Pure; adapters only decorate.
+//! What is told of a lane, line by line, at the terminal and in Discord alike. Pure; adapters only
+//! decorate.
 
 use std::time::Duration;
 
@@ -30,9 +31,19 @@ impl Row {
 #[must_use]
 pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
     let mut rows = Vec::new();
-    let name = if view.label == view.backend { view.backend.clone() } else { format!("{} ({})", view.label, view.backend) };
-    let version = view.agent_version.as_ref().map_or_else(|| "version unknown".to_owned(), |version| format!("agent {version}"));
-    let generation = view.generation.as_ref().map_or_else(|| "not loaded".to_owned(), |number| format!("generation {number}"));
+    let name = if view.label == view.backend {
+        view.backend.clone()
+    } else {
+        format!("{} ({})", view.label, view.backend)
+    };
+    let version = view
+        .agent_version
+        .as_ref()
+        .map_or_else(|| "version unknown".to_owned(), |version| format!("agent {version}"));
+    let generation = view
+        .generation
+        .as_ref()
+        .map_or_else(|| "not loaded".to_owned(), |number| format!("generation {number}"));
     rows.push(Row::new("Backend", format!("{name}, {version}, {generation}")));
     for knob in view.knobs.iter().filter(|knob| knob.setting != Setting::Backend) {
         let chosen = if knob.chosen { ", chosen here" } else { "" };
@@ -44,9 +55,18 @@ pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
     if owner && !view.sandbox.is_empty() {
         rows.push(Row::new("Sandbox", view.sandbox.clone()));
     }
-    rows.push(Row::new("Conversation", view.session.as_ref().map_or_else(|| "none yet".to_owned(), short)));
+    rows.push(Row::new(
+        "Conversation",
+        view.session.as_ref().map_or_else(|| "none yet".to_owned(), short),
+    ));
     let queue = &view.queue;
-    rows.push(Row::new("Running here", queue.running.as_ref().map_or_else(|| "nothing".to_owned(), |running| glimpse(running, now))));
+    rows.push(Row::new(
+        "Running here",
+        queue
+            .running
+            .as_ref()
+            .map_or_else(|| "nothing".to_owned(), |running| glimpse(running, now)),
+    ));
     rows.push(Row::new("Waiting here", queue.waiting.len().to_string()));
     rows.push(overall(queue));
     rows.push(Row::new("Up", format!("{}, Aetheel {}", span(view.up), env!("CARGO_PKG_VERSION"))));
@@ -60,7 +80,13 @@ pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
 #[must_use]
 pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
     let mut rows = Vec::new();
-    rows.push(Row::new("Running", queue.running.as_ref().map_or_else(|| "nothing".to_owned(), |running| glimpse(running, now))));
+    rows.push(Row::new(
+        "Running",
+        queue
+            .running
+            .as_ref()
+            .map_or_else(|| "nothing".to_owned(), |running| glimpse(running, now)),
+    ));
     for (number, waiting) in (1..).zip(queue.waiting.iter().take(MOST)) {
         rows.push(Row::new("", format!("{number}. {}", glimpse(waiting, now))));
     }
@@ -78,10 +104,19 @@ pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
         return vec![Row::new("", format!("{} cannot take a conversation up again.", found.label))];
     }
     if found.all.is_empty() {
-        return vec![Row::new("", format!("There is no conversation with {} here yet.", found.label))];
+        return vec![Row::new(
+            "",
+            format!("There is no conversation with {} here yet.", found.label),
+        )];
     }
     let mut rows = vec![Row::new("Conversations with", found.label.clone())];
-    rows.extend(found.all.iter().take(MOST).map(|known| Row::new("", format!("- {}", conversation(known, now)))));
+    rows.extend(
+        found
+            .all
+            .iter()
+            .take(MOST)
+            .map(|known| Row::new("", format!("- {}", conversation(known, now)))),
+    );
     if found.all.len() > MOST {
         rows.push(Row::new("", format!("and {} more", found.all.len() - MOST)));
     }
@@ -112,11 +147,21 @@ pub fn conversation(known: &Conversation, now: Timestamp) -> String {
 #[must_use]
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second() - then.as_second()).unwrap_or(0);
-    if seconds < 60 { "just now".to_owned() } else { format!("{} ago", span(Duration::from_secs(seconds))) }
+    if seconds < 60 {
+        "just now".to_owned()
+    } else {
+        format!("{} ago", span(Duration::from_secs(seconds)))
+    }
 }
 
 fn overall(queue: &QueueView) -> Row {
-    Row::new("Overall", format!("{} of {} slots taken, {} waiting", queue.all_running, queue.slots, queue.all_waiting))
+    Row::new(
+        "Overall",
+        format!(
+            "{} of {} slots taken, {} waiting",
+            queue.all_running, queue.slots, queue.all_waiting
+        ),
+    )
 }
 
 fn glimpse(glimpse: &Glimpse, now: Timestamp) -> String {
@@ -149,29 +194,57 @@ mod tests {
 
     #[test]
     fn a_queue_is_numbered_and_stays_short() {
-        let waiting = (0..40).map(|number| seen(&format!("prompt {number} {}", "x".repeat(50)))).collect();
-        let queue = QueueView { running: Some(seen("first")), waiting, all_running: 3, all_waiting: 41, slots: 5 };
+        let waiting =
+            (0..40).map(|number| seen(&format!("prompt {number} {}", "x".repeat(50)))).collect();
+        let queue = QueueView {
+            running: Some(seen("first")),
+            waiting,
+            all_running: 3,
+            all_waiting: 41,
+            slots: 5,
+        };
         let rows = queue_rows(&queue, at(125));
         assert_eq!(rows[0], Row { name: "Running", text: "first · ann · 2 min".to_owned() });
         assert!(rows[1].text.starts_with("1. prompt 0 "), "{rows:?}");
         assert_eq!(rows[MOST + 1].text, "and 25 more");
-        assert_eq!(rows.last().map(|row| row.text.as_str()), Some("3 of 5 slots taken, 41 waiting"));
+        assert_eq!(
+            rows.last().map(|row| row.text.as_str()),
+            Some("3 of 5 slots taken, 41 waiting")
+        );
         assert!(rows.iter().map(|row| row.text.chars().count() + 20).sum::<usize>() < 2_000);
     }
 
     #[test]
     fn a_conversation_is_told_by_its_words_its_age_and_its_id() {
         let id = SessionId::new("0199a213-81c0-7800-8aa1-bbab2a035a53").expect("an id");
-        let known = Conversation { id, title: "fix it".to_owned(), since: Some(at(0)), current: true, ours: false };
-        assert_eq!(conversation(&known, at(7_300)), "fix it · 2 h ago · 0199a213… · from the agent · now");
+        let known = Conversation {
+            id,
+            title: "fix it".to_owned(),
+            since: Some(at(0)),
+            current: true,
+            ours: false,
+        };
+        assert_eq!(
+            conversation(&known, at(7_300)),
+            "fix it · 2 h ago · 0199a213… · from the agent · now"
+        );
         let none = Conversations { label: "Demo".to_owned(), resumable: true, all: vec![] };
-        assert_eq!(session_rows(&none, at(0))[0].text, "There is no conversation with Demo here yet.");
+        assert_eq!(
+            session_rows(&none, at(0))[0].text,
+            "There is no conversation with Demo here yet."
+        );
     }
 
     #[test]
     fn nothing_in_a_title_moves_a_cursor_hides_or_reorders_what_is_read() {
         let title = "\u{1b}[2Jgood\u{202e}lab \u{200b}\n\u{9b}1mconv".to_owned();
-        let known = Conversation { id: SessionId::new("a").expect("an id"), title, since: None, current: false, ours: true };
+        let known = Conversation {
+            id: SessionId::new("a").expect("an id"),
+            title,
+            since: None,
+            current: false,
+            ours: true,
+        };
         assert_eq!(conversation(&known, at(0)), "goodlab conv · a");
     }
 

@@ -1,7 +1,8 @@
-//! Binding a channel to a project at run time: its working directory and who answers there, written into `channels.md`.
+//! Binding a channel to a project at run time: its working directory and who answers there, written
+//! into `channels.md`.
 //!
-//! Only paths below the operator's roots are taken. Who may do this is the adapters' affair. Pinned by
-//! `tests/gateway/projects.rs`.
+//! Only paths below the operator's roots are taken. Who may do this is the adapters' affair. Pinned
+//! by `tests/gateway/projects.rs`.
 
 use super::Dispatcher;
 use crate::event::Lane;
@@ -16,13 +17,19 @@ pub struct Project {
 }
 
 impl Dispatcher {
-    /// Binds a lane to a project, from its next turn on; with nothing to write, tells what it is bound to. `called` is the
-    /// name people know the channel by. Returns what to tell the person who asked.
+    /// Binds a lane to a project, from its next turn on; with nothing to write, tells what it is
+    /// bound to. `called` is the name people know the channel by. Returns what to tell the person
+    /// who asked.
     ///
     /// # Errors
-    /// When the directory or backend cannot be used, or the file cannot be written; nothing was changed. In words for the
-    /// person who asked.
-    pub async fn bind_project(&self, lane: &Lane, called: Option<&str>, project: &Project) -> Result<String, String> {
+    /// When the directory or backend cannot be used, or the file cannot be written; nothing was
+    /// changed. In words for the person who asked.
+    pub async fn bind_project(
+        &self,
+        lane: &Lane,
+        called: Option<&str>,
+        project: &Project,
+    ) -> Result<String, String> {
         let parts = &self.inner.parts;
         if *project == Project::default() {
             return Ok(self.project(lane).await);
@@ -30,7 +37,10 @@ impl Dispatcher {
         let named = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         if let Some(directory) = named(&project.directory) {
             let home = parts.host.variables.get("HOME").map(String::as_str);
-            let found = parts.workspace.directory(directory.trim(), &parts.choices.project_roots, home).await;
+            let found = parts
+                .workspace
+                .directory(directory.trim(), &parts.choices.project_roots, home)
+                .await;
             found.map_err(|fault| {
                 tracing::warn!(%lane, fault, "a project was refused");
                 format!("{directory:?} cannot be used: it must be a folder below PROJECT_ROOTS.")
@@ -46,7 +56,10 @@ impl Dispatcher {
             }
         }
         let entries = [("directory", &project.directory), ("backend", &project.backend)];
-        let entries: Vec<_> = entries.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?.trim().to_owned()))).collect();
+        let entries: Vec<_> = entries
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value.as_ref()?.trim().to_owned())))
+            .collect();
         parts.workspace.bind_channel(lane, called, entries).await.map_err(|error| {
             tracing::error!(%lane, %error, "cannot write channels.md");
             "The project could not be saved: channels.md cannot be written. (storage)".to_owned()
@@ -57,8 +70,13 @@ impl Dispatcher {
 
     async fn project(&self, lane: &Lane) -> String {
         let settings = self.inner.parts.workspace.channels().await.of(lane);
-        let directory = settings.directory.map_or_else(|| "the gateway's workspace".to_owned(), |directory| format!("`{directory}`"));
-        let backend = settings.backend.map_or_else(|| "the default".to_owned(), |backend| format!("`{backend}`"));
+        let directory = settings.directory.map_or_else(
+            || "the gateway's workspace".to_owned(),
+            |directory| format!("`{directory}`"),
+        );
+        let backend = settings
+            .backend
+            .map_or_else(|| "the default".to_owned(), |backend| format!("`{backend}`"));
         format!("This channel's agent works in {directory}; backend: {backend}.")
     }
 }

@@ -1,4 +1,5 @@
-//! Signs of life: events without a prompt, which take the way of all events, so that a bot that hears nobody notices.
+//! Signs of life: events without a prompt, which take the way of all events, so that a bot that
+//! hears nobody notices.
 
 use tokio::sync::oneshot;
 
@@ -25,8 +26,9 @@ impl Pulse {
 }
 
 impl Dispatcher {
-    /// Sends a pulse through queue, journal and outlet. It costs no agent, and nothing of it is kept. While turns hold all
-    /// slots it passes the queue by: that it waits for them would say nothing.
+    /// Sends a pulse through queue, journal and outlet. It costs no agent, and nothing of it is
+    /// kept. While turns hold all slots it passes the queue by: that it waits for them would say
+    /// nothing.
     pub fn pulse(&self, pulse: Pulse) {
         let mut queue = lock(&self.inner.queue);
         if queue.is_closed() || !queue.has_room() {
@@ -35,7 +37,12 @@ impl Dispatcher {
             self.inner.tasks.spawn(async move { inner.come_through(pulse).await });
             return;
         }
-        let event = NewEvent::new(EventKind::Hook, Lane::Hook("pulse".to_owned()), Origin::Internal { channel: None }, "");
+        let event = NewEvent::new(
+            EventKind::Hook,
+            Lane::Hook("pulse".to_owned()),
+            Origin::Internal { channel: None },
+            "",
+        );
         let event = queue.admit_aside(event, jiff::Timestamp::now().as_millisecond());
         lock(&self.inner.pulses).insert(event.sequence, pulse);
         drop(queue);

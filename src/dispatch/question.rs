@@ -1,7 +1,8 @@
 //! A question of an agent as people see it, and what became of it. Pure.
 //!
-//! Everything an agent says in a question goes through here before anybody sees it: secrets are blanked, and nothing in
-//! it moves a cursor, hides or reorders what is read. Whoever decides should see what they decide about.
+//! Everything an agent says in a question goes through here before anybody sees it: secrets are
+//! blanked, and nothing in it moves a cursor, hides or reorders what is read. Whoever decides
+//! should see what they decide about.
 
 use serde_json::Value;
 
@@ -75,7 +76,9 @@ impl Settlement {
         let (by, decision) = match self {
             Self::Answered { by, decision } => (by, decision),
             Self::Withdrawn => return "The agent no longer asks.".to_owned(),
-            Self::Expired => return "Nobody answered in time, so the agent was refused.".to_owned(),
+            Self::Expired => {
+                return "Nobody answered in time, so the agent was refused.".to_owned();
+            }
             Self::TurnEnded => return "No longer open: the turn is over.".to_owned(),
         };
         match decision {
@@ -88,10 +91,13 @@ impl Settlement {
             Decision::Deny(Some(words)) => format!("Denied by {by}: {}", line(words)),
             Decision::DenyAndStop => format!("Denied and stopped by {by}"),
             Decision::Answers(answers) => {
-                let chosen: Vec<String> = answers.iter().map(|(_, values)| line(&values.join(", "))).collect();
+                let chosen: Vec<String> =
+                    answers.iter().map(|(_, values)| line(&values.join(", "))).collect();
                 format!("Answered by {by}: {}", chosen.join(" · "))
             }
-            Decision::Dismissed => "Nobody was there to answer, so the agent was refused.".to_owned(),
+            Decision::Dismissed => {
+                "Nobody was there to answer, so the agent was refused.".to_owned()
+            }
         }
     }
 }
@@ -120,18 +126,25 @@ impl OpenQuestion {
                             .map(|option| agent::Choice {
                                 id: option.id.clone(),
                                 label: line(&clean(&option.label)),
-                                description: option.description.as_deref().map(|said| line(&clean(said))),
+                                description: option
+                                    .description
+                                    .as_deref()
+                                    .map(|said| line(&clean(said))),
                             })
                             .collect(),
                         preset: question.preset.iter().map(|value| clean(value)).collect(),
                         // Without options there is nothing to choose.
-                        free_text: question.free_text || (question.options.is_empty() && question.form != AnswerForm::YesNo),
+                        free_text: question.free_text
+                            || (question.options.is_empty() && question.form != AnswerForm::YesNo),
                         ..question.clone()
                     })
                     .map(|question| match (question.form, question.options.is_empty()) {
                         (AnswerForm::YesNo, true) => {
                             let options = [("yes", "Yes"), ("no", "No")];
-                            let options = options.map(|(id, label)| agent::Choice { id: id.to_owned(), ..agent::Choice::plain(label) });
+                            let options = options.map(|(id, label)| agent::Choice {
+                                id: id.to_owned(),
+                                ..agent::Choice::plain(label)
+                            });
                             agent::Question { options: options.to_vec(), ..question }
                         }
                         _ => question,
@@ -143,16 +156,21 @@ impl OpenQuestion {
         let always = ask.always_label.as_deref().map(|label| line(&clean(label)));
         let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
         let options = ask.options.iter().filter(|_| takes_options).take(OPTIONS);
-        let options = options.map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() }).collect();
+        let options = options
+            .map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() })
+            .collect();
         // With a secret blanked in it, it would be another input.
         let input = match &ask.kind {
-            AskKind::Permission(tool) if ask.changeable && clean(&tool.input) == tool.input => Some(tool.input.clone()),
+            AskKind::Permission(tool) if ask.changeable && clean(&tool.input) == tool.input => {
+                Some(tool.input.clone())
+            }
             _ => None,
         };
         Self { id, title: line(&clean(&ask.title)), subject, always, options, input, asker }
     }
 
-    /// The words that decide a question which is no list of questions, with their labels and what they mean.
+    /// The words that decide a question which is no list of questions, with their labels and what
+    /// they mean.
     #[must_use]
     pub fn choices(&self) -> Vec<(&'static str, String, Decision)> {
         if let Subject::SignIn(_) = self.subject {
@@ -167,7 +185,11 @@ impl OpenQuestion {
             false => Vec::new(),
         };
         // Beside the agent's own answers this is one of them.
-        choices.extend(self.always().filter(|_| self.options.is_empty()).map(|label| ("always", label, Decision::AllowAlways)));
+        choices.extend(
+            self.always()
+                .filter(|_| self.options.is_empty())
+                .map(|label| ("always", label, Decision::AllowAlways)),
+        );
         for option in &self.options {
             let word = match (option.allows, option.scope) {
                 (true, Scope::Once) => "allow",
@@ -192,19 +214,25 @@ impl OpenQuestion {
         })
     }
 
-    /// What a line that somebody writes decides; none: it is no answer. Of a list of questions only the choice of an option
-    /// is one, and only where there is one question: anything else may be meant for somebody else.
+    /// What a line that somebody writes decides; none: it is no answer. Of a list of questions only
+    /// the choice of an option is one, and only where there is one question: anything else may be
+    /// meant for somebody else.
     #[must_use]
     pub fn in_words(&self, line: &str) -> Option<Decision> {
         let line = line.trim();
         if let Subject::Questions(questions) = &self.subject {
             let [asked] = &questions[..] else { return None };
-            let option = asked.options.iter().find(|option| option.label.to_lowercase() == line.to_lowercase())?;
+            let option = asked
+                .options
+                .iter()
+                .find(|option| option.label.to_lowercase() == line.to_lowercase())?;
             return Some(Decision::Answers(vec![(asked.id.clone(), vec![option.id.clone()])]));
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if word.eq_ignore_ascii_case("change") && self.input.is_some() {
-            return serde_json::from_str::<serde_json::Map<String, Value>>(rest).is_ok().then(|| Decision::AllowChanged(rest.to_owned()));
+            return serde_json::from_str::<serde_json::Map<String, Value>>(rest)
+                .is_ok()
+                .then(|| Decision::AllowChanged(rest.to_owned()));
         }
         let word = match word.to_lowercase().as_str() {
             "y" | "yes" => "allow".to_owned(),
@@ -214,7 +242,9 @@ impl OpenQuestion {
         let (word, _, decision) = self.choices().into_iter().find(|(name, ..)| *name == word)?;
         match (decision, rest.trim()) {
             (decision, "") => Some(decision),
-            (Decision::Deny(_), why) if word == "deny" => Some(Decision::Deny(Some(why.to_owned()))),
+            (Decision::Deny(_), why) if word == "deny" => {
+                Some(Decision::Deny(Some(why.to_owned())))
+            }
             _ => None,
         }
     }
@@ -228,9 +258,15 @@ impl AskOption {
         let says = |any: &[&str]| any.iter().any(|word| words.contains(word));
         let scope = match self.scope {
             Scope::Session if !says(&["session"]) => " (this session)",
-            Scope::Project if !says(&["project", "repo", "director", "folder"]) => " (this project, from now on)",
+            Scope::Project if !says(&["project", "repo", "director", "folder"]) => {
+                " (this project, from now on)"
+            }
             Scope::User if !says(&["all", "every", "global"]) => " (everywhere, from now on)",
-            Scope::Always if !says(&["always", "never", "all ", "session", "again", "every", "auto"]) => " (from now on)",
+            Scope::Always
+                if !says(&["always", "never", "all ", "session", "again", "every", "auto"]) =>
+            {
+                " (from now on)"
+            }
             _ => "",
         };
         format!("{}{scope}", self.label)
@@ -252,7 +288,11 @@ mod tests {
     #[test]
     fn secrets_and_what_hides_or_reorders_text_are_shown_to_nobody() {
         let redactor = Redactor::new(&["sk-\"canary\"-1".to_owned().into()]);
-        let mut start = tool("bash", None, &json!({"command": "curl -H sk-\"canary\"-1 \u{202e}gpj.exe\u{1b}[2K"}));
+        let mut start = tool(
+            "bash",
+            None,
+            &json!({"command": "curl -H sk-\"canary\"-1 \u{202e}gpj.exe\u{1b}[2K"}),
+        );
         start.native_name = "Bash\n\u{202e}".to_owned();
         let ask = Ask {
             ask: 1,
@@ -306,12 +346,22 @@ mod tests {
         let permission = of(Subject::Permission { tool: "Bash".to_owned(), about: None });
         assert_eq!(permission.in_words(" Yes "), Some(Decision::AllowOnce));
         assert_eq!(permission.in_words("always"), Some(Decision::AllowAlways));
-        assert_eq!(permission.in_words("deny not now"), Some(Decision::Deny(Some("not now".to_owned()))));
+        assert_eq!(
+            permission.in_words("deny not now"),
+            Some(Decision::Deny(Some("not now".to_owned())))
+        );
         assert_eq!(permission.in_words("allow me to explain"), None);
-        let asked =
-            |id: &str| agent::Question { id: id.to_owned(), options: vec!["Red".into()], free_text: true, ..agent::Question::default() };
+        let asked = |id: &str| agent::Question {
+            id: id.to_owned(),
+            options: vec!["Red".into()],
+            free_text: true,
+            ..agent::Question::default()
+        };
         let one = of(Subject::Questions(vec![asked("a")]));
-        assert_eq!(one.in_words("red"), Some(Decision::Answers(vec![("a".to_owned(), vec!["Red".to_owned()])])));
+        assert_eq!(
+            one.in_words("red"),
+            Some(Decision::Answers(vec![("a".to_owned(), vec!["Red".to_owned()])]))
+        );
         assert_eq!(one.in_words("blue"), None, "it may be meant for somebody else");
         assert_eq!(of(Subject::Questions(vec![asked("a"), asked("b")])).in_words("red"), None);
     }

@@ -1,4 +1,5 @@
-//! The questions that are open: who may answer them, and what fits. Exactly one decision about each reaches its agent.
+//! The questions that are open: who may answer them, and what fits. Exactly one decision about each
+//! reaches its agent.
 //!
 //! Owns no sending: what became of a question is told through the [`Stage`] of its turn. Pinned by
 //! `tests/dispatch/asks.rs`.
@@ -31,7 +32,8 @@ pub enum Person {
     User {
         /// The user's id.
         id: u64,
-        /// The user's roles in the guild, and the guild's own id, which is the role of everyone there.
+        /// The user's roles in the guild, and the guild's own id, which is the role of everyone
+        /// there.
         roles: Vec<u64>,
         /// Whether the user owns the bot's application.
         owner: bool,
@@ -63,7 +65,9 @@ pub enum AnswerRefusal {
     #[error("This question is no longer open.")]
     Gone,
     /// Neither asked for the turn nor may approve.
-    #[error("This question is not yours to answer: whoever asked, the bot's owner and its approvers may.")]
+    #[error(
+        "This question is not yours to answer: whoever asked, the bot's owner and its approvers may."
+    )]
     NotYours,
     /// It is still open for a better answer.
     #[error("{0}")]
@@ -106,13 +110,26 @@ impl Questions {
     }
 
     /// Opens a question and returns what people see of it. To be shown after this returned.
-    pub(super) fn open(&self, context: Context, ask: &Ask, answerer: Answerer, stage: &Arc<Stage>) -> OpenQuestion {
+    pub(super) fn open(
+        &self,
+        context: Context,
+        ask: &Ask,
+        answerer: Answerer,
+        stage: &Arc<Stage>,
+    ) -> OpenQuestion {
         let mut id = uuid::Uuid::new_v4().simple().to_string();
         id.truncate(16);
         let shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
         figures::question("opened");
         tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
-        let entry = Entry { context, ask: ask.clone(), shown: shown.clone(), answerer, stage: Arc::clone(stage), asked: Instant::now() };
+        let entry = Entry {
+            context,
+            ask: ask.clone(),
+            shown: shown.clone(),
+            answerer,
+            stage: Arc::clone(stage),
+            asked: Instant::now(),
+        };
         lock(&self.open).insert(id, entry);
         shown
     }
@@ -137,15 +154,29 @@ impl Questions {
             return Ok(());
         }
         let _turn = entry.context.span.enter();
-        tracing::warn!(question = id, user = person.id(), name = person.name(), "refused an answer: neither asker nor approver");
+        tracing::warn!(
+            question = id,
+            user = person.id(),
+            name = person.name(),
+            "refused an answer: neither asker nor approver"
+        );
         Err(AnswerRefusal::NotYours)
     }
 
-    /// Takes what somebody wrote as the decision about the latest question of a lane. None: it decides nothing.
-    pub(super) fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+    /// Takes what somebody wrote as the decision about the latest question of a lane. None: it
+    /// decides nothing.
+    pub(super) fn answer_in_words(
+        &self,
+        lane: &Lane,
+        person: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>> {
         let (id, decision) = {
             let open = lock(&self.open);
-            let latest = open.iter().filter(|(_, entry)| entry.context.lane == *lane).max_by_key(|(_, entry)| entry.asked);
+            let latest = open
+                .iter()
+                .filter(|(_, entry)| entry.context.lane == *lane)
+                .max_by_key(|(_, entry)| entry.asked);
             let (id, entry) = latest?;
             (id.clone(), entry.shown.in_words(words)?)
         };
@@ -153,7 +184,12 @@ impl Questions {
     }
 
     /// Takes a decision: the first that fits wins.
-    pub(super) fn answer(&self, id: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+    pub(super) fn answer(
+        &self,
+        id: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal> {
         self.may_answer(id, person)?;
         let (entry, decision) = {
             let mut open = lock(&self.open);
@@ -164,7 +200,13 @@ impl Questions {
         };
         let _turn = entry.context.span.enter();
         figures::question("answered");
-        tracing::info!(question = id, user = person.id(), name = person.name(), decision = word(&decision), "question answered");
+        tracing::info!(
+            question = id,
+            user = person.id(),
+            name = person.name(),
+            decision = word(&decision),
+            "question answered"
+        );
         let shown = self.clean(&shown(&entry, &decision));
         let by = self.redactor.clean(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);
@@ -189,7 +231,9 @@ impl Questions {
         match person {
             Person::Terminal => *lane == Lane::Console,
             Person::User { id, roles, owner, .. } => {
-                *owner || asker == Some(*id) || self.approvers.iter().any(|listed| listed == id || roles.contains(listed))
+                *owner
+                    || asker == Some(*id)
+                    || self.approvers.iter().any(|listed| listed == id || roles.contains(listed))
             }
         }
     }
@@ -201,32 +245,46 @@ impl Questions {
             Decision::Deny(words) => Decision::Deny(words.as_ref().map(clean)),
             Decision::Chosen(label) => Decision::Chosen(clean(label)),
             Decision::AllowChanged(input) => Decision::AllowChanged(clean(input)),
-            Decision::Answers(answers) => {
-                Decision::Answers(answers.iter().map(|(id, values)| (id.clone(), values.iter().map(clean).collect())).collect())
-            }
+            Decision::Answers(answers) => Decision::Answers(
+                answers
+                    .iter()
+                    .map(|(id, values)| (id.clone(), values.iter().map(clean).collect()))
+                    .collect(),
+            ),
             other => other.clone(),
         }
     }
 }
 
 impl Dispatcher {
-    /// Takes a person's decision about a question of an agent. The first one that fits wins; the agent and everybody who
-    /// sees the question are told. Returns at once.
+    /// Takes a person's decision about a question of an agent. The first one that fits wins; the
+    /// agent and everybody who sees the question are told. Returns at once.
     ///
     /// # Errors
     /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
-    pub fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+    pub fn answer(
+        &self,
+        question: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal> {
         self.inner.questions.answer(question, person, decision)
     }
 
-    /// Takes what a person wrote in a lane as the answer to the question that is open there. None: it decides nothing, and may
-    /// be a prompt.
+    /// Takes what a person wrote in a lane as the answer to the question that is open there. None:
+    /// it decides nothing, and may be a prompt.
     #[must_use]
-    pub fn answer_in_words(&self, lane: &Lane, person: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+    pub fn answer_in_words(
+        &self,
+        lane: &Lane,
+        person: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>> {
         self.inner.questions.answer_in_words(lane, person, words)
     }
 
-    /// Tells whether a person may answer a question, for questions that take several steps. A refusal is logged.
+    /// Tells whether a person may answer a question, for questions that take several steps. A
+    /// refusal is logged.
     ///
     /// # Errors
     /// [`AnswerRefusal`], in words for that person.
@@ -243,7 +301,10 @@ fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
     };
     match (decision, &entry.ask.kind, &entry.shown.subject) {
         (Decision::Deny(words), ..) => {
-            let words = words.filter(|words| !words.trim().is_empty()).map(|words| own(&words)).transpose()?;
+            let words = words
+                .filter(|words| !words.trim().is_empty())
+                .map(|words| own(&words))
+                .transpose()?;
             Ok(Decision::Deny(words))
         }
         (decision @ (Decision::DenyAndStop | Decision::Dismissed), ..) => Ok(decision),
@@ -253,8 +314,13 @@ fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
                 .iter()
                 .zip(shown)
                 .map(|(asked, shown)| {
-                    let values = given.iter().find(|(id, _)| *id == asked.id).map(|(_, values)| &values[..]).unwrap_or_default();
-                    let values: Result<Vec<String>, &str> = values.iter().map(|value| value_of(shown, value, own)).collect();
+                    let values = given
+                        .iter()
+                        .find(|(id, _)| *id == asked.id)
+                        .map(|(_, values)| &values[..])
+                        .unwrap_or_default();
+                    let values: Result<Vec<String>, &str> =
+                        values.iter().map(|value| value_of(shown, value, own)).collect();
                     let values = values?;
                     match values.len() {
                         0 if asked.optional => Ok(None),
@@ -268,14 +334,22 @@ fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
             Ok(Decision::Answers(answers?))
         }
         (_, AskKind::Questions(_), _) => Err("This is a question: choose or write an answer."),
-        (Decision::Answers(_) | Decision::Declined, ..) => Err("This can only be allowed or denied."),
+        (Decision::Answers(_) | Decision::Declined, ..) => {
+            Err("This can only be allowed or denied.")
+        }
         (Decision::AllowChanged(_), ..) if !entry.ask.changeable => Err("It cannot be changed."),
         (Decision::AllowChanged(input), ..) => match serde_json::from_str(&input) {
-            Ok(serde_json::Value::Object(_)) if input.len() <= WORDS => Ok(Decision::AllowChanged(input)),
+            Ok(serde_json::Value::Object(_)) if input.len() <= WORDS => {
+                Ok(Decision::AllowChanged(input))
+            }
             _ => Err("What the tool is to be given must be a JSON object."),
         },
-        (Decision::Chosen(id), ..) if !entry.ask.options.iter().any(|option| option.id == id) => Err("This is not offered here."),
-        (Decision::AllowAlways, ..) if entry.ask.always_label.is_none() => Err("Allowing it always is not offered here."),
+        (Decision::Chosen(id), ..) if !entry.ask.options.iter().any(|option| option.id == id) => {
+            Err("This is not offered here.")
+        }
+        (Decision::AllowAlways, ..) if entry.ask.always_label.is_none() => {
+            Err("Allowing it always is not offered here.")
+        }
         (decision, ..) => Ok(decision),
     }
 }
@@ -290,10 +364,15 @@ fn shown(entry: &Entry, decision: &Decision) -> Decision {
         (Decision::Answers(answers), AskKind::Questions(asked)) => Decision::Answers(
             answers
                 .iter()
-                .filter_map(|(id, values)| Some((asked.iter().find(|question| question.id == *id)?, values)))
+                .filter_map(|(id, values)| {
+                    Some((asked.iter().find(|question| question.id == *id)?, values))
+                })
                 .map(|(question, values)| match question.secret {
                     true => (question.id.clone(), vec!["(a secret)".to_owned()]),
-                    false => (question.id.clone(), values.iter().map(|value| label(question, value)).collect()),
+                    false => (
+                        question.id.clone(),
+                        values.iter().map(|value| label(question, value)).collect(),
+                    ),
                 })
                 .collect(),
         ),
@@ -306,8 +385,14 @@ fn shown(entry: &Entry, decision: &Decision) -> Decision {
 }
 
 /// What was chosen is told in the agent's own words, also where people see stars in them.
-fn value_of(shown: &Question, value: &str, own: impl Fn(&str) -> Result<String, &'static str>) -> Result<String, &'static str> {
-    if let Some(option) = shown.options.iter().find(|option| option.id == value || option.label == value) {
+fn value_of(
+    shown: &Question,
+    value: &str,
+    own: impl Fn(&str) -> Result<String, &'static str>,
+) -> Result<String, &'static str> {
+    if let Some(option) =
+        shown.options.iter().find(|option| option.id == value || option.label == value)
+    {
         return Ok(option.id.clone());
     }
     if !shown.free_text {
@@ -317,7 +402,9 @@ fn value_of(shown: &Question, value: &str, own: impl Fn(&str) -> Result<String, 
     match shown.form {
         _ if words.is_empty() => Err("Every question needs an answer."),
         AnswerForm::Whole if words.parse::<i64>().is_err() => Err("This wants a whole number."),
-        AnswerForm::Number if !words.parse::<f64>().is_ok_and(f64::is_finite) => Err("This wants a number."),
+        AnswerForm::Number if !words.parse::<f64>().is_ok_and(f64::is_finite) => {
+            Err("This wants a number.")
+        }
         _ => Ok(words),
     }
 }

@@ -1,8 +1,8 @@
 //! After a restart: what becomes of the events that an earlier life of the gateway left open.
 //!
-//! What waited runs. What ran and had used no tool runs again. What had used a tool is not simply repeated: people are asked.
-//! What was answered is delivered. What was running at three deaths of the gateway is set aside, and people are asked.
-//! Pinned by `tests/dispatch/kept.rs`.
+//! What waited runs. What ran and had used no tool runs again. What had used a tool is not simply
+//! repeated: people are asked. What was answered is delivered. What was running at three deaths of
+//! the gateway is set aside, and people are asked. Pinned by `tests/dispatch/kept.rs`.
 
 use super::event::plain_answer;
 use super::questions::Person;
@@ -34,7 +34,9 @@ impl Turn {
         match entry {
             None => Self::Over,
             Some(entry) if entry.answer.is_some() => Self::Over,
-            Some(entry) if entry.offered.is_some() || entry.tool || entry.started >= DEATHS => Self::Asked,
+            Some(entry) if entry.offered.is_some() || entry.tool || entry.started >= DEATHS => {
+                Self::Asked
+            }
             Some(_) => Self::Again,
         }
     }
@@ -69,7 +71,9 @@ pub enum AgainRefusal {
     #[error("This is no longer on offer.")]
     Gone,
     /// Neither asked for it nor may approve.
-    #[error("This is not yours to start again: whoever asked, the bot's owner and its approvers may.")]
+    #[error(
+        "This is not yours to start again: whoever asked, the bot's owner and its approvers may."
+    )]
     NotYours,
     /// The gateway is stopping.
     #[error("I am restarting. Please try again in a minute.")]
@@ -98,25 +102,34 @@ pub enum AgainRefusal {
 }
 
 impl Dispatcher {
-    /// Brings back what an earlier life left open. To be called once, before anything is submitted; returns at once, and
-    /// people are asked in the background.
+    /// Brings back what an earlier life left open. To be called once, before anything is submitted;
+    /// returns at once, and people are asked in the background.
     pub fn recover(&self) {
         let Some(journal) = self.inner.parts.journal.clone() else { return };
         let (mut restored, mut offers, mut offered, mut threads) = (0, Vec::new(), 0, Vec::new());
         {
             let mut queue = lock(&self.inner.queue);
             for entry in journal.open_events() {
-                match entry.heard.map_or(Turn::Again, |turn| Turn::of(journal.entry(turn).as_ref())) {
+                match entry.heard.map_or(Turn::Again, |turn| Turn::of(journal.entry(turn).as_ref()))
+                {
                     Turn::Again => {}
                     _ if entry.answer.is_some() => {}
                     Turn::Over => {
-                        let _ = journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
+                        let _ =
+                            journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
                         continue;
                     }
-                    // Told as what an event came to that is only delivered: once, whatever dies when.
+                    // Told as what an event came to that is only delivered: once, whatever dies
+                    // when.
                     Turn::Asked => {
-                        let told = Answer { failure: Some(HEARD.to_owned()), ..plain_answer(self.inner.parts.choices.backend.clone()) };
-                        let _ = journal.answered(entry.event.sequence, serde_json::to_string(&told).expect("an answer is plain data"));
+                        let told = Answer {
+                            failure: Some(HEARD.to_owned()),
+                            ..plain_answer(self.inner.parts.choices.backend.clone())
+                        };
+                        let _ = journal.answered(
+                            entry.event.sequence,
+                            serde_json::to_string(&told).expect("an answer is plain data"),
+                        );
                         restored += 1;
                         queue.restore(entry.event);
                         continue;
@@ -158,18 +171,27 @@ impl Dispatcher {
         self.pump();
     }
 
-    /// Does an event again that was offered, or delivers lost replies, because a person pressed a button; the first press
-    /// counts. `admitted` says that the person may use the bot where the button is. Returns when that is on disk.
+    /// Does an event again that was offered, or delivers lost replies, because a person pressed a
+    /// button; the first press counts. `admitted` says that the person may use the bot where the
+    /// button is. Returns when that is on disk.
     ///
     /// # Errors
     /// [`AgainRefusal`], in words for that person; nothing was started.
-    pub async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+    pub async fn again(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Result<Again, AgainRefusal> {
         if let Some(pressed) = self.press_of_lost(id, person, admitted).await {
             return pressed;
         }
         let journal = self.inner.parts.journal.as_ref().ok_or(AgainRefusal::Gone)?;
         let (sequence, again) = read_id(id).ok_or(AgainRefusal::Gone)?;
-        let entry = journal.entry(sequence).filter(|entry| entry.again == again).ok_or(AgainRefusal::Gone)?;
+        let entry = journal
+            .entry(sequence)
+            .filter(|entry| entry.again == again)
+            .ok_or(AgainRefusal::Gone)?;
         let fresh = |at: i64| at >= jiff::Timestamp::now().as_millisecond() - OFFER_SPAN_MS;
         if !entry.offered.is_some_and(fresh) {
             return Err(AgainRefusal::Gone);
@@ -188,7 +210,10 @@ impl Dispatcher {
                 return Err(AgainRefusal::NotSaved);
             }
             // Another press may have come between.
-            if journal.entry(sequence).is_none_or(|entry| entry.again != again || entry.offered.is_none()) {
+            if journal
+                .entry(sequence)
+                .is_none_or(|entry| entry.again != again || entry.offered.is_none())
+            {
                 return Err(AgainRefusal::Gone);
             }
             journal.again(sequence)
@@ -196,7 +221,10 @@ impl Dispatcher {
         if !saving.done().await {
             // Its button works once there is room.
             journal.put_back(entry);
-            tracing::error!(event = sequence, "cannot note in state/queue.md that an event is done again");
+            tracing::error!(
+                event = sequence,
+                "cannot note in state/queue.md that an event is done again"
+            );
             return Err(AgainRefusal::NotSaved);
         }
         tracing::info!(event = sequence, lane = %event.lane, ?person, "a person has an event done again");
@@ -215,7 +243,10 @@ impl Inner {
         let text = match why {
             Why::SetAside => {
                 tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running at every one of the gateway's last deaths; it is set aside");
-                format!("I died {} times while I worked on {what}, so I have set it aside. (set aside)", entry.started)
+                format!(
+                    "I died {} times while I worked on {what}, so I have set it aside. (set aside)",
+                    entry.started
+                )
             }
             Why::Interrupted => {
                 tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
@@ -223,40 +254,62 @@ impl Inner {
                     "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
                 )
             }
-            Why::Broke => format!("Something inside me broke while I worked on {what}. My operator's log says what. (internal)"),
+            Why::Broke => format!(
+                "Something inside me broke while I worked on {what}. My operator's log says what. (internal)"
+            ),
         };
         let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
         let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
         // What stands there must not look like an answer.
         let told = self.parts.outlet.give_up(event, notice, self.kept(event).traces(event)).await;
         if aside && channel.is_some() {
-            let text =
-                format!("An event in {} was running when I died, {} times; I have set it aside. (set aside)", event.lane, entry.started);
+            let text = format!(
+                "An event in {} was running when I died, {} times; I have set it aside. (set aside)",
+                event.lane, entry.started
+            );
             // Where there is no such channel, the log has told.
-            let _ = self.parts.outlet.notify(Notice { channel: None, about: None, text, offer: Some(offer) }).await;
+            let _ = self
+                .parts
+                .outlet
+                .notify(Notice { channel: None, about: None, text, offer: Some(offer) })
+                .await;
         }
         match told {
-            Ok(()) => journal.offered(event.sequence, jiff::Timestamp::now().as_millisecond(), aside),
+            Ok(()) => {
+                journal.offered(event.sequence, jiff::Timestamp::now().as_millisecond(), aside)
+            }
             Err(error) => {
                 tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
             }
         }
     }
 
-    /// A turn of ours panicked: its people are asked whether it is to be done again, or told to ask again.
+    /// A turn of ours panicked: its people are asked whether it is to be done again, or told to ask
+    /// again.
     pub(super) async fn broke(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
         let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life());
-        if let Some((journal, entry)) = journal.and_then(|journal| Some((journal, journal.entry(event.sequence)?))) {
+        if let Some((journal, entry)) =
+            journal.and_then(|journal| Some((journal, journal.entry(event.sequence)?)))
+        {
             return self.offer(journal, &entry, Why::Broke).await;
         }
         self.check_off(event);
-        self.refuse(event, "Something inside me broke while I worked on this. Please ask again. (internal)").await;
+        self.refuse(
+            event,
+            "Something inside me broke while I worked on this. Please ask again. (internal)",
+        )
+        .await;
     }
 
     /// The beginning of a prompt that cannot be pointed at, in one line.
     fn excerpt(&self, event: &Event) -> String {
-        let line: String = event.prompt.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).take(80).collect();
+        let line: String = event
+            .prompt
+            .chars()
+            .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
+            .take(80)
+            .collect();
         let line = self.parts.redactor.clean(line.trim().to_owned());
         match &event.lane {
             Lane::Channel(_) | Lane::Console => format!("`{line}`"),
@@ -269,7 +322,9 @@ impl Inner {
 fn place(event: &Event) -> (Option<u64>, Option<u64>) {
     match (&event.origin, &event.lane) {
         (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
-        (Origin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => (Some(*channel), None),
+        (Origin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => {
+            (Some(*channel), None)
+        }
         (Origin::Internal { channel }, _) => (*channel, None),
         (Origin::Console, _) => (None, None),
     }

@@ -1,8 +1,9 @@
-//! Delivering replies that were lost and can be read now: each once, in the order of its lane, and without asking any agent.
+//! Delivering replies that were lost and can be read now: each once, in the order of its lane, and
+//! without asking any agent.
 //!
-//! The answer goes into the journal together with its event, before anything is posted; its key makes sure that there is
-//! only one. `state/lost.md` says that it was delivered before the event is checked off, so that one of both always knows.
-//! Pinned by `tests/dispatch/lost.rs`.
+//! The answer goes into the journal together with its event, before anything is posted; its key
+//! makes sure that there is only one. `state/lost.md` says that it was delivered before the event
+//! is checked off, so that one of both always knows. Pinned by `tests/dispatch/lost.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +26,22 @@ const PRESS: Duration = Duration::from_millis(1_800);
 const OLD_MS: i64 = 24 * 3_600_000;
 
 impl Dispatcher {
-    /// Hands a lost reply over for delivery, read by the backend as it is now. Returns when it is safe.
+    /// Hands a lost reply over for delivery, read by the backend as it is now. Returns when it is
+    /// safe.
     ///
     /// # Errors
     /// [`AgainRefusal`]; nothing is delivered, or it was before.
     pub async fn deliver_lost(&self, turn: &str) -> Result<(), AgainRefusal> {
         let inner = &self.inner;
         let _alone = inner.salvage.alone.lock().await;
-        let lost = inner.parts.workspace.lost_turns().get(turn).await.filter(|lost| inner.is_ours(lost)).ok_or(AgainRefusal::Gone)?;
+        let lost = inner
+            .parts
+            .workspace
+            .lost_turns()
+            .get(turn)
+            .await
+            .filter(|lost| inner.is_ours(lost))
+            .ok_or(AgainRefusal::Gone)?;
         match lost.state {
             LostState::Delivered => return Err(AgainRefusal::Delivered),
             LostState::GivenUp => return Err(AgainRefusal::Gone),
@@ -46,7 +55,12 @@ impl Dispatcher {
         let read = match inner.read_again(&lost, &*backend).await {
             Ok(read) => read,
             Err(why) => {
-                tracing::info!(turn, backend = lost.backend, why, "a lost reply still cannot be read");
+                tracing::info!(
+                    turn,
+                    backend = lost.backend,
+                    why,
+                    "a lost reply still cannot be read"
+                );
                 return Err(AgainRefusal::NotYet);
             }
         };
@@ -55,10 +69,14 @@ impl Dispatcher {
         self.hand_over(turn, event, answer).await
     }
 
-    /// Whether a lost reply was handed over before. When it was delivered and `lost.md` does not say so, it does from now on.
+    /// Whether a lost reply was handed over before. When it was delivered and `lost.md` does not
+    /// say so, it does from now on.
     pub(super) async fn is_on_its_way(&self, lost: &LostTurn) -> bool {
         let key = lost.key();
-        let Some(journal) = self.inner.parts.journal.as_ref().filter(|journal| journal.knows(&key)) else { return false };
+        let Some(journal) = self.inner.parts.journal.as_ref().filter(|journal| journal.knows(&key))
+        else {
+            return false;
+        };
         if !journal.open_events().iter().any(|entry| entry.event.key.as_deref() == Some(&key)) {
             self.mark(&lost.turn, LostState::Delivered, None).await;
         }
@@ -66,7 +84,12 @@ impl Dispatcher {
     }
 
     /// Puts an event with its answer into the queue and the journal.
-    async fn hand_over(&self, turn: &str, event: NewEvent, answer: Answer) -> Result<(), AgainRefusal> {
+    async fn hand_over(
+        &self,
+        turn: &str,
+        event: NewEvent,
+        answer: Answer,
+    ) -> Result<(), AgainRefusal> {
         let inner = &self.inner;
         let json = serde_json::to_string(&answer).expect("an answer is plain data");
         let kind = event.kind;
@@ -78,7 +101,11 @@ impl Dispatcher {
             let event = queue.admit(event, jiff::Timestamp::now().as_millisecond());
             tracing::info!(turn, event = event.sequence, lane = %event.lane, "a lost reply is delivered");
             lock(&inner.salvage.answers).insert(event.sequence, Arc::new(answer));
-            let saving = inner.parts.journal.as_ref().map(|journal| journal.accepted_answered(&inner.to_keep(&event), json));
+            let saving = inner
+                .parts
+                .journal
+                .as_ref()
+                .map(|journal| journal.accepted_answered(&inner.to_keep(&event), json));
             if let Some(saving) = &saving {
                 lock(&inner.savings).insert(event.sequence, saving.clone());
             }
@@ -113,24 +140,40 @@ impl Dispatcher {
         count
     }
 
-    /// Delivers what was lost in a lane, as far as it can be read now; returns what to tell whoever asked.
+    /// Delivers what was lost in a lane, as far as it can be read now; returns what to tell whoever
+    /// asked.
     pub async fn recover_lane(&self, lane: &Lane) -> String {
         let lost = self.inner.parts.workspace.lost_turns().all().await;
-        let lost: Vec<String> = lost.into_iter().filter(|turn| turn.lane == *lane && turn.state.is_open()).map(|turn| turn.turn).collect();
+        let lost: Vec<String> = lost
+            .into_iter()
+            .filter(|turn| turn.lane == *lane && turn.state.is_open())
+            .map(|turn| turn.turn)
+            .collect();
         if lost.is_empty() {
             return "no reply is lost".to_owned();
         }
         let (delivered, all) = (self.deliver_all(&lost).await, lost.len());
         match all - delivered {
             0 => format!("recovered: {delivered}"),
-            left => format!("recovered: {delivered}; still unreadable: {left} (a newer backend may read them)"),
+            left => format!(
+                "recovered: {delivered}; still unreadable: {left} (a newer backend may read them)"
+            ),
         }
     }
 
     /// Takes the press of a button about lost replies; none: it is another button.
-    pub(super) async fn press_of_lost(&self, id: &str, person: &Person, admitted: bool) -> Option<Result<Again, AgainRefusal>> {
+    pub(super) async fn press_of_lost(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Option<Result<Again, AgainRefusal>> {
         if let Some(turn) = id.strip_prefix(ONE) {
-            return Some(if admitted { self.press_one(turn).await } else { Err(AgainRefusal::NotAdmitted) });
+            return Some(if admitted {
+                self.press_one(turn).await
+            } else {
+                Err(AgainRefusal::NotAdmitted)
+            });
         }
         let (_, backend) = id.strip_prefix(ALL)?.split_once('-')?;
         // Nobody in particular asked for all of them.
@@ -151,7 +194,11 @@ impl Dispatcher {
 
     async fn press_all(&self, backend: &str) -> Result<Again, AgainRefusal> {
         let lost = self.inner.parts.workspace.lost_turns().all().await;
-        let open = |turn: &LostTurn| turn.backend == backend && turn.state == LostState::Readable && !self.inner.knows(&event_of(turn));
+        let open = |turn: &LostTurn| {
+            turn.backend == backend
+                && turn.state == LostState::Readable
+                && !self.inner.knows(&event_of(turn))
+        };
         let turns: Vec<String> = lost.into_iter().filter(open).map(|turn| turn.turn).collect();
         if turns.is_empty() {
             return Err(AgainRefusal::Gone);
@@ -172,10 +219,21 @@ impl Inner {
         let old = jiff::Timestamp::now().as_millisecond() - lost.at_ms > OLD_MS;
         let date = jiff::Timestamp::from_millisecond(lost.at_ms).ok().filter(|_| old);
         let date = date.map(|at| format!(" of {}", at.strftime("%Y-%m-%d"))).unwrap_or_default();
-        notices.push(format!("The reply{date} that could not be read at first. (recovered, {})", lost.turn));
+        notices.push(format!(
+            "The reply{date} that could not be read at first. (recovered, {})",
+            lost.turn
+        ));
         let (text, notices) = self.remember(&lost.lane, None, read.text, notices).await;
         let model = read.session.and_then(|session| session.model);
-        Answer { text, notices, model, usage: read.usage, took: read.took, ..plain_answer(label.to_owned()) }.cleaned(&self.parts.redactor)
+        Answer {
+            text,
+            notices,
+            model,
+            usage: read.usage,
+            took: read.took,
+            ..plain_answer(label.to_owned())
+        }
+        .cleaned(&self.parts.redactor)
     }
 
     /// Has the conversation go on where the recovered turn left it, unless it went elsewhere since.
@@ -186,7 +244,8 @@ impl Inner {
         let binding = bindings.get(&lost.lane, backend).await;
         let now = binding.session.as_ref().map(SessionId::as_str);
         let key = (lost.lane.clone(), lost.backend.clone());
-        let ours = now.is_some() && lock(&self.salvage.rebound).get(&key).map(String::as_str) == now;
+        let ours =
+            now.is_some() && lock(&self.salvage.rebound).get(&key).map(String::as_str) == now;
         if now == Some(session.as_str()) || !(ours || now == lost.session.as_deref()) {
             return;
         }
@@ -198,18 +257,29 @@ impl Inner {
             bindings.set_setting(&lost.lane, backend, DIRECTORY, elsewhere.clone()).await
         };
         let bound = match placed {
-            Ok(()) => bindings.set_session_if(&lost.lane, backend, Some(session.clone()), epoch).await,
+            Ok(()) => {
+                bindings.set_session_if(&lost.lane, backend, Some(session.clone()), epoch).await
+            }
             Err(error) => Err(error),
         };
         match bound {
             Ok(true) => {
                 let event: Event = event.clone().accepted(0, lost.at_ms);
-                self.noted(&event, backend, session.clone(), lost.session.as_deref(), (ready.title.as_deref(), elsewhere)).await;
+                self.noted(
+                    &event,
+                    backend,
+                    session.clone(),
+                    lost.session.as_deref(),
+                    (ready.title.as_deref(), elsewhere),
+                )
+                .await;
                 lock(&self.salvage.rebound).insert(key, session.as_str().to_owned());
             }
             // It was begun anew since.
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "cannot save the session of a recovered turn; the next prompt does not continue it"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot save the session of a recovered turn; the next prompt does not continue it")
+            }
         }
     }
 
@@ -243,5 +313,9 @@ fn event_of(lost: &LostTurn) -> NewEvent {
         (channel, _) => Origin::Internal { channel },
     };
     let words = format!("(the recovered reply {})", lost.turn);
-    NewEvent { asker: lost.asker, key: Some(lost.key()), ..NewEvent::new(kind, lost.lane.clone(), origin, words) }
+    NewEvent {
+        asker: lost.asker,
+        key: Some(lost.key()),
+        ..NewEvent::new(kind, lost.lane.clone(), origin, words)
+    }
 }

@@ -20,8 +20,8 @@ pub trait Outlet: Send + Sync {
     /// An event's turn begins. Called once an event, on an async worker; must not block.
     fn open(&self, event: &Event) -> Box<dyn Reply>;
 
-    /// The turn of an event that outlives the program begins, or begins once more after a restart: what earlier lives left of
-    /// its reply is taken up again.
+    /// The turn of an event that outlives the program begins, or begins once more after a restart:
+    /// what earlier lives left of its reply is taken up again.
     fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
         let _ = traces;
         self.open(event)
@@ -33,7 +33,8 @@ pub trait Outlet: Send + Sync {
     /// Fetches a file that came with a prompt.
     ///
     /// # Errors
-    /// Why there is none, in words for the person who sent it; also when it is larger than `limit` bytes.
+    /// Why there is none, in words for the person who sent it; also when it is larger than `limit`
+    /// bytes.
     async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         let _ = limit;
         Err(format!("{:?} cannot be fetched here", attached.name))
@@ -48,7 +49,8 @@ pub trait Outlet: Send + Sync {
         Err(DeliveryError::Refused("there is no place for notices here".to_owned()))
     }
 
-    /// Opens the thread that an event asks for, once however often it is called, and tells there what was asked.
+    /// Opens the thread that an event asks for, once however often it is called, and tells there
+    /// what was asked.
     ///
     /// # Errors
     /// Why there is none, in words for the person who asked.
@@ -57,22 +59,29 @@ pub trait Outlet: Send + Sync {
         Err("There are no threads here.".to_owned())
     }
 
-    /// Tells people that a reply was given up, and says of what there is of it, noted or not, that it is not the answer; of a
-    /// command's own message too that nothing was said in.
+    /// Tells people that a reply was given up, and says of what there is of it, noted or not, that
+    /// it is not the answer; of a command's own message too that nothing was said in.
     ///
     /// # Errors
     /// As [`Outlet::notify`].
-    async fn give_up(&self, event: &Event, notice: Notice, traces: Traces) -> Result<(), DeliveryError> {
+    async fn give_up(
+        &self,
+        event: &Event,
+        notice: Notice,
+        traces: Traces,
+    ) -> Result<(), DeliveryError> {
         let _ = (event, traces);
         self.notify(notice).await
     }
 
-    /// An event that waited will have no answer, and people are told so elsewhere: what shows that it waits goes. Best effort.
+    /// An event that waited will have no answer, and people are told so elsewhere: what shows that
+    /// it waits goes. Best effort.
     async fn put_away(&self, event: &Event) {
         let _ = event;
     }
 
-    /// The reply that a failure's button offers was delivered: the button goes, if it is still there. Best effort.
+    /// The reply that a failure's button offers was delivered: the button goes, if it is still
+    /// there. Best effort.
     async fn settle_offer(&self, channel: u64, message: u64) {
         let _ = (channel, message);
     }
@@ -87,11 +96,12 @@ pub struct Opened {
     pub first: u64,
 }
 
-/// What an event's reply left behind, and where it is noted: by it an outlet finds its messages again instead of sending
-/// them twice.
+/// What an event's reply left behind, and where it is noted: by it an outlet finds its messages
+/// again instead of sending them twice.
 #[derive(Clone)]
 pub struct Traces {
-    /// At most 17 letters, digits and dots, the same for every life of this attempt at the event and for nothing else.
+    /// At most 17 letters, digits and dots, the same for every life of this attempt at the event
+    /// and for nothing else.
     pub stem: String,
     /// Ids of the messages that earlier lives posted, in order.
     pub posted: Vec<u64>,
@@ -116,7 +126,10 @@ impl Traces {
 
 impl std::fmt::Debug for Traces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Traces").field("stem", &self.stem).field("posted", &self.posted).finish_non_exhaustive()
+        f.debug_struct("Traces")
+            .field("stem", &self.stem)
+            .field("posted", &self.posted)
+            .finish_non_exhaustive()
     }
 }
 
@@ -145,22 +158,25 @@ pub struct Offer {
 /// The answer to one event while it takes shape.
 #[async_trait]
 pub trait Reply: Send {
-    /// Something happened. Called for every agent-event, in order; must return at once (pacing is the outlet's affair).
+    /// Something happened. Called for every agent-event, in order; must return at once (pacing is
+    /// the outlet's affair).
     fn update(&mut self, event: &EventKind, transcript: &Transcript);
 
-    /// The agent asks people: shows the question below what was told so far. Must return at once. Whoever can show it to
-    /// nobody says so with `unseen`.
+    /// The agent asks people: shows the question below what was told so far. Must return at once.
+    /// Whoever can show it to nobody says so with `unseen`.
     fn ask(&mut self, question: &OpenQuestion, unseen: Unseen);
 
-    /// A question that was shown is over: nothing about it invites an answer any more. Must return at once.
+    /// A question that was shown is over: nothing about it invites an answer any more. Must return
+    /// at once.
     fn settled(&mut self, id: &str, how: &Settlement);
 
-    /// People said something to the turn while it ran: what it says from now on belongs below that. Must return at once.
+    /// People said something to the turn while it ran: what it says from now on belongs below that.
+    /// Must return at once.
     fn steered(&mut self) {}
 
-    /// The turn is over: delivers the answer whole and removes what was only for the time being (typing, drafts). Takes as
-    /// long as it takes: where it cannot be delivered now it waits until it can, and answers of the same place that are
-    /// finished later wait behind it.
+    /// The turn is over: delivers the answer whole and removes what was only for the time being
+    /// (typing, drafts). Takes as long as it takes: where it cannot be delivered now it waits until
+    /// it can, and answers of the same place that are finished later wait behind it.
     ///
     /// # Errors
     /// [`DeliveryError`] when people never will see it; the outlet has logged the details.
@@ -232,7 +248,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns it without secrets, and without anything that moves a cursor, hides or reorders what is read.
+    /// Returns it without secrets, and without anything that moves a cursor, hides or reorders what
+    /// is read.
     #[must_use]
     pub fn cleaned(self, redactor: &Redactor) -> Self {
         let plain = |text: String| redactor.clean(clean_text(&text).into_owned());

@@ -1,7 +1,8 @@
 //! Conversations that a lane can take up again, and shortening the present one.
 //!
-//! Nobody is shown another lane's conversations, and no session is open in two lanes. What the agent knows beside those of
-//! the gateway was begun by somebody at its own terminal: it is for owners. Pinned by `tests/dispatch/sessions.rs`.
+//! Nobody is shown another lane's conversations, and no session is open in two lanes. What the
+//! agent knows beside those of the gateway was begun by somebody at its own terminal: it is for
+//! owners. Pinned by `tests/dispatch/sessions.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,11 +12,11 @@ use jiff::Timestamp;
 
 use super::event::DIRECTORY;
 use super::listings::Listing;
-use crate::plain::short_line;
 use super::{Dispatcher, Inner};
 use crate::agent::descriptor::Feature;
 use crate::agent::{QueryKind, QueryResult};
 use crate::event::{Event, Lane};
+use crate::plain::short_line;
 use crate::turn::reason::in_words;
 use crate::workspace::{Past, SessionId};
 
@@ -51,14 +52,20 @@ pub struct Conversation {
 }
 
 impl Dispatcher {
-    /// The conversations that a lane can take up again; for an owner also those that the agent tells of within `wait` and
-    /// that are nobody else's.
+    /// The conversations that a lane can take up again; for an owner also those that the agent
+    /// tells of within `wait` and that are nobody else's.
     pub async fn conversations(&self, lane: &Lane, owner: bool, wait: Duration) -> Conversations {
         let inner = &self.inner;
         let (name, settings) = inner.backend_of(lane).await;
-        let Some(backend) = inner.parts.backends.get(&name) else { return Conversations::default() };
+        let Some(backend) = inner.parts.backends.get(&name) else {
+            return Conversations::default();
+        };
         let descriptor = backend.descriptor();
-        let mut found = Conversations { label: descriptor.label().to_owned(), resumable: descriptor.has(Feature::Resume), all: Vec::new() };
+        let mut found = Conversations {
+            label: descriptor.label().to_owned(),
+            resumable: descriptor.has(Feature::Resume),
+            all: Vec::new(),
+        };
         let Ok(directory) = inner.directory_of(&settings).await else { return found };
         if !found.resumable {
             return found;
@@ -66,7 +73,14 @@ impl Dispatcher {
         let elsewhere = inner.elsewhere(&directory);
         let current = inner.parts.workspace.bindings().get(lane, &name).await.session;
         // An agent finds a session only where it was made.
-        let past = inner.parts.workspace.history().of(lane, &name).await.into_iter().filter(|past| past.directory == elsewhere);
+        let past = inner
+            .parts
+            .workspace
+            .history()
+            .of(lane, &name)
+            .await
+            .into_iter()
+            .filter(|past| past.directory == elsewhere);
         found.all.extend(past.map(|past| Conversation {
             current: current.as_ref() == Some(&past.session),
             title: past.title,
@@ -75,7 +89,8 @@ impl Dispatcher {
             ours: true,
         }));
         if owner {
-            let mut known: HashSet<SessionId> = found.all.iter().map(|known| known.id.clone()).collect();
+            let mut known: HashSet<SessionId> =
+                found.all.iter().map(|known| known.id.clone()).collect();
             known.extend(inner.parts.workspace.bindings().of_others(lane, &name).await);
             known.extend(inner.parts.workspace.history().of_others(lane, &name).await);
             let told = self.listing(&backend, Listing::Sessions, wait).await;
@@ -85,44 +100,72 @@ impl Dispatcher {
         found
     }
 
-    /// Takes one of [`Dispatcher::conversations`] up again, from the next turn on. Returns what to tell the person who asked.
+    /// Takes one of [`Dispatcher::conversations`] up again, from the next turn on. Returns what to
+    /// tell the person who asked.
     ///
     /// # Errors
     /// When it is none of them, or the file cannot be written; in words for the person who asked.
-    pub async fn resume(&self, lane: &Lane, id: &str, owner: bool, wait: Duration) -> Result<String, String> {
+    pub async fn resume(
+        &self,
+        lane: &Lane,
+        id: &str,
+        owner: bool,
+        wait: Duration,
+    ) -> Result<String, String> {
         let found = self.conversations(lane, owner, wait).await;
         if !found.resumable {
             return Err("Conversations cannot be taken up again with this backend.".to_owned());
         }
         let Some(chosen) = named(found.all, id) else {
-            return Err("That is no conversation of this channel; `/sessions` lists them.".to_owned());
+            return Err(
+                "That is no conversation of this channel; `/sessions` lists them.".to_owned()
+            );
         };
-        let called = if chosen.title.is_empty() { short(&chosen.id) } else { format!("\"{}\"", chosen.title) };
+        let called = if chosen.title.is_empty() {
+            short(&chosen.id)
+        } else {
+            format!("\"{}\"", chosen.title)
+        };
         if chosen.current {
             return Ok(format!("{called} is the present conversation already"));
         }
         let (name, settings) = self.inner.backend_of(lane).await;
         let directory = self.inner.directory_of(&settings).await?;
-        let (workspace, elsewhere) = (&self.inner.parts.workspace, self.inner.elsewhere(&directory));
-        workspace.bindings().resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone())).await.map_err(|error| {
-            tracing::error!(%lane, %error, "cannot save which conversation goes on");
-            "The choice could not be saved. (storage)".to_owned()
-        })?;
-        let past =
-            Past { lane: lane.clone(), backend: name, session: chosen.id, since: now(), title: chosen.title.clone(), directory: elsewhere };
+        let (workspace, elsewhere) =
+            (&self.inner.parts.workspace, self.inner.elsewhere(&directory));
+        workspace
+            .bindings()
+            .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
+            .await
+            .map_err(|error| {
+                tracing::error!(%lane, %error, "cannot save which conversation goes on");
+                "The choice could not be saved. (storage)".to_owned()
+            })?;
+        let past = Past {
+            lane: lane.clone(),
+            backend: name,
+            session: chosen.id,
+            since: now(),
+            title: chosen.title.clone(),
+            directory: elsewhere,
+        };
         self.inner.note(past, None).await;
         Ok(format!("{called} goes on with the next message"))
     }
 
-    /// Has the agent shorten the conversation of a lane. Takes as long as the model, at most three minutes. Returns what to
-    /// tell the person who asked.
+    /// Has the agent shorten the conversation of a lane. Takes as long as the model, at most three
+    /// minutes. Returns what to tell the person who asked.
     ///
     /// # Errors
-    /// When the backend cannot, there is nothing to shorten, or the agent fails; in words for the person who asked.
+    /// When the backend cannot, there is nothing to shorten, or the agent fails; in words for the
+    /// person who asked.
     pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
         let (name, _) = self.inner.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names(lane).await.join(", ")));
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                self.backend_names(lane).await.join(", ")
+            ));
         };
         if !backend.descriptor().has(Feature::Compact) {
             return Err(format!("{} cannot shorten a conversation.", backend.descriptor().label()));
@@ -135,7 +178,11 @@ impl Dispatcher {
         let Some(session) = binding.session else {
             return Err("There is no conversation here yet.".to_owned());
         };
-        let asked = self.inner.links.query_session(lane, &backend, session.as_str(), QueryKind::Compact, COMPACT).await;
+        let asked = self
+            .inner
+            .links
+            .query_session(lane, &backend, session.as_str(), QueryKind::Compact, COMPACT)
+            .await;
         let refused = |why: &str| {
             tracing::warn!(%lane, backend = name, why, "a conversation was not shortened");
             "The conversation could not be shortened. (agent failure)".to_owned()
@@ -170,11 +217,17 @@ impl Inner {
         known: &HashSet<SessionId>,
     ) -> Vec<Conversation> {
         let Some(QueryResult::Sessions(told)) = told else { return Vec::new() };
-        let here = told.iter().filter(|session| session.cwd.as_deref().is_some_and(|cwd| Path::new(cwd) == directory));
+        let here = told.iter().filter(|session| {
+            session.cwd.as_deref().is_some_and(|cwd| Path::new(cwd) == directory)
+        });
         let mut found: Vec<Conversation> = here
             .filter_map(|session| {
-                let id = SessionId::new(&session.native_id).ok().filter(|id| !known.contains(id))?;
-                let title = self.parts.redactor.clean(short_line(session.title.as_deref().unwrap_or_default(), TITLE));
+                let id =
+                    SessionId::new(&session.native_id).ok().filter(|id| !known.contains(id))?;
+                let title = self
+                    .parts
+                    .redactor
+                    .clean(short_line(session.title.as_deref().unwrap_or_default(), TITLE));
                 let since = session.updated.as_deref().and_then(|time| time.parse().ok());
                 Some(Conversation { current: current == Some(&id), id, title, since, ours: false })
             })
@@ -183,8 +236,8 @@ impl Inner {
         found
     }
 
-    /// Remembers the conversation that an event's turn was in: `before` is the session it was to continue, `title` what the
-    /// agent calls it.
+    /// Remembers the conversation that an event's turn was in: `before` is the session it was to
+    /// continue, `title` what the agent calls it.
     pub(super) async fn noted(
         &self,
         event: &Event,
@@ -198,13 +251,27 @@ impl Inner {
             return;
         }
         let title = self.parts.redactor.clean(short_line(title.unwrap_or(&event.prompt), TITLE));
-        let past = Past { lane: event.lane.clone(), backend: backend.to_owned(), session, since: now(), title, directory };
+        let past = Past {
+            lane: event.lane.clone(),
+            backend: backend.to_owned(),
+            session,
+            since: now(),
+            title,
+            directory,
+        };
         self.note(past, before.and_then(|id| SessionId::new(id).ok())).await;
     }
 
     /// A session goes on under another id.
     async fn went_on(&self, lane: &Lane, backend: &str, before: &SessionId, session: SessionId) {
-        let known = self.parts.workspace.history().of(lane, backend).await.into_iter().find(|past| past.session == *before);
+        let known = self
+            .parts
+            .workspace
+            .history()
+            .of(lane, backend)
+            .await
+            .into_iter()
+            .find(|past| past.session == *before);
         if let Some(past) = known {
             self.note(Past { session, ..past }, Some(before.clone())).await;
         }
@@ -239,7 +306,11 @@ fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
 /// Enough of an id to tell it from others.
 pub(super) fn short(id: &SessionId) -> String {
     let text = id.as_str();
-    if text.len() <= 12 { text.to_owned() } else { format!("{}…", text.chars().take(8).collect::<String>()) }
+    if text.len() <= 12 {
+        text.to_owned()
+    } else {
+        format!("{}…", text.chars().take(8).collect::<String>())
+    }
 }
 
 fn now() -> Timestamp {

@@ -1,11 +1,14 @@
-//! What people choose for a lane while the gateway runs: the backend, and with it model, thinking, safety and mode.
+//! What people choose for a lane while the gateway runs: the backend, and with it model, thinking,
+//! safety and mode.
 //!
 //! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::choices::{Choices, Effective, effective, effort, level, listed, names, planning, safety};
+use super::choices::{
+    Choices, Effective, effective, effort, level, listed, names, planning, safety,
+};
 use super::knobs::{levels, modes};
 use super::{Dispatcher, Inner};
 use crate::agent::descriptor::{Choice, Feature, Sharing};
@@ -78,8 +81,8 @@ impl Dispatcher {
     /// Chooses the backend of a lane, from its next turn on.
     ///
     /// # Errors
-    /// When there is no such backend, the operator does not offer it there, it cannot work here, or the file cannot be
-    /// written; in words for the person who asked.
+    /// When there is no such backend, the operator does not offer it there, it cannot work here, or
+    /// the file cannot be written; in words for the person who asked.
     pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
         let backends = &self.inner.parts.backends;
         let (_, settings) = self.inner.backend_of(lane).await;
@@ -92,15 +95,18 @@ impl Dispatcher {
         kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
     }
 
-    /// Asks a backend whether it can work: what is known of its agent, and where that runs live, the agent itself, which
-    /// may be started for it. Returns one line about it.
+    /// Asks a backend whether it can work: what is known of its agent, and where that runs live,
+    /// the agent itself, which may be started for it. Returns one line about it.
     ///
     /// # Errors
     /// Why it cannot; in words for the person who asked.
     pub async fn ping(&self, name: &str) -> Result<String, String> {
         let backends = &self.inner.parts.backends;
         let Some(backend) = backends.get(name) else {
-            return Err(format!("There is no backend {name:?}; there are: {}.", backends.offered().join(", ")));
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                backends.offered().join(", ")
+            ));
         };
         if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
             return Err(format!("{name} cannot be used here: {reason}."));
@@ -113,21 +119,30 @@ impl Dispatcher {
             QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
                 Ok(format!("{name} is ready; its agent tells nothing about its health"))
             }
-            QueryResult::Failed(failure) => Err(format!("{name} does not work: {}", one_line(&in_words(&failure.message, "")))),
+            QueryResult::Failed(failure) => {
+                Err(format!("{name} does not work: {}", one_line(&in_words(&failure.message, ""))))
+            }
             other => Err(format!("{name} gave a strange answer: {other:?}")),
         }
     }
 
-    /// Chooses a setting of a lane and its backend, from its next turn on; with no value tells what is in force and
-    /// what there is to choose from. Returns what to tell the person who asked.
+    /// Chooses a setting of a lane and its backend, from its next turn on; with no value tells what
+    /// is in force and what there is to choose from. Returns what to tell the person who asked.
     ///
     /// # Errors
-    /// When the backend has no such setting or value, the operator does not allow it, or the file cannot be written; in
-    /// words for the person who asked.
-    pub async fn choose(&self, lane: &Lane, setting: Setting, value: Option<&str>) -> Result<String, String> {
+    /// When the backend has no such setting or value, the operator does not allow it, or the file
+    /// cannot be written; in words for the person who asked.
+    pub async fn choose(
+        &self,
+        lane: &Lane,
+        setting: Setting,
+        value: Option<&str>,
+    ) -> Result<String, String> {
         if let (Setting::Backend, Some(name)) = (setting, value) {
             match name {
-                UNSET => kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?,
+                UNSET => {
+                    kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?
+                }
                 name => self.choose_backend(lane, name).await?,
             }
             let name = self.backend_of(lane).await;
@@ -137,24 +152,50 @@ impl Dispatcher {
         }
         let (name, settings) = self.inner.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
-            return Err(format!("There is no backend {name:?}; there are: {}.", self.backend_names(lane).await.join(", ")));
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                self.backend_names(lane).await.join(", ")
+            ));
         };
         let descriptor = backend.descriptor();
         let bindings = self.inner.parts.workspace.bindings();
-        let now = effective(&self.inner.parts.choices, &settings, &self.inner.chosen(lane, &name).await, descriptor);
+        let now = effective(
+            &self.inner.parts.choices,
+            &settings,
+            &self.inner.chosen(lane, &name).await,
+            descriptor,
+        );
         let backends = self.inner.offered(lane, &settings);
-        let desk = Desk { choices: &self.inner.parts.choices, settings: &settings, descriptor, now: &now, backends: &backends };
+        let desk = Desk {
+            choices: &self.inner.parts.choices,
+            settings: &settings,
+            descriptor,
+            now: &now,
+            backends: &backends,
+        };
         desk.supported(setting)?;
         let Some(value) = value else { return Ok(desk.shown(setting)) };
         let value = if value == UNSET { None } else { Some(desk.accepted(setting, value)?) };
         let before = bindings.get(lane, &name).await;
         kept(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
-        let now = effective(&self.inner.parts.choices, &settings, &self.inner.chosen(lane, &name).await, descriptor);
+        let now = effective(
+            &self.inner.parts.choices,
+            &settings,
+            &self.inner.chosen(lane, &name).await,
+            descriptor,
+        );
         let desk = Desk { now: &now, ..desk };
-        // Claude Code, OpenCode and Droid take a session up with the model it had, and nothing tells them to take none.
-        let kept =
-            setting == Setting::Model && now.model.is_none() && before.session.is_some() && before.settings.contains_key(setting.name());
-        let but = if kept { " This conversation may keep the model it has; `/reset` begins one without." } else { "" };
+        // Claude Code, OpenCode and Droid take a session up with the model it had, and nothing
+        // tells them to take none.
+        let kept = setting == Setting::Model
+            && now.model.is_none()
+            && before.session.is_some()
+            && before.settings.contains_key(setting.name());
+        let but = if kept {
+            " This conversation may keep the model it has; `/reset` begins one without."
+        } else {
+            ""
+        };
         Ok(format!("{} is {} from now on.{but}", setting.title(), desk.current(setting)))
     }
 }
@@ -176,7 +217,11 @@ impl Desk<'_> {
             Setting::Mode => (Feature::Plan, "mode for planning"),
             Setting::Safety | Setting::Backend => return Ok(()),
         };
-        if self.descriptor.has(feature) { Ok(()) } else { Err(format!("{} has no {what}.", self.descriptor.label())) }
+        if self.descriptor.has(feature) {
+            Ok(())
+        } else {
+            Err(format!("{} has no {what}.", self.descriptor.label()))
+        }
     }
 
     /// The form in which a value is kept.
@@ -187,9 +232,8 @@ impl Desk<'_> {
             // Agents know more models than they list.
             Setting::Model if is_plain_model(value) => Ok(value.to_owned()),
             Setting::Model => refused(format!("{value:?} is not the name of a model")),
-            Setting::Effort => {
-                effort(self.descriptor, value).map_or_else(|| refused(format!("There is no level of thinking {value:?}")), Ok)
-            }
+            Setting::Effort => effort(self.descriptor, value)
+                .map_or_else(|| refused(format!("There is no level of thinking {value:?}")), Ok),
             Setting::Safety => match safety(value) {
                 Some(wanted) if wanted <= self.now.ceiling => Ok(value.to_owned()),
                 Some(_) => refused(format!("The operator does not allow {value} here")),
@@ -197,7 +241,9 @@ impl Desk<'_> {
             },
             Setting::Mode => match value {
                 "plan" => Ok(value.to_owned()),
-                "build" if planning(self.choices, self.settings) => refused("The operator allows only planning here".to_owned()),
+                "build" if planning(self.choices, self.settings) => {
+                    refused("The operator allows only planning here".to_owned())
+                }
                 "build" => Ok(value.to_owned()),
                 _ => refused(format!("There is no mode {value:?}")),
             },
@@ -206,26 +252,35 @@ impl Desk<'_> {
 
     fn current(&self, setting: Setting) -> String {
         let label = |id: &str, choices: &[Choice]| {
-            let known = choices.iter().find(|choice| choice.id == id).map(|choice| choice.label.as_str());
+            let known =
+                choices.iter().find(|choice| choice.id == id).map(|choice| choice.label.as_str());
             known.filter(|label| !label.is_empty()).unwrap_or(id).to_owned()
         };
         let chosen = |value: &Option<String>, choices: &[Choice]| {
-            value.as_deref().map_or_else(|| "the agent's default".to_owned(), |value| label(value, choices))
+            value
+                .as_deref()
+                .map_or_else(|| "the agent's default".to_owned(), |value| label(value, choices))
         };
         match setting {
             Setting::Backend => self.descriptor.label().to_owned(),
             Setting::Model => chosen(&self.now.model, &self.descriptor.models),
             Setting::Effort => chosen(&self.now.effort, &self.descriptor.efforts),
             Setting::Safety => label(level(self.now.safety), &levels(self.now.ceiling)),
-            Setting::Mode => label(if self.now.mode == Mode::Plan { "plan" } else { "build" }, &modes(false)),
+            Setting::Mode => {
+                label(if self.now.mode == Mode::Plan { "plan" } else { "build" }, &modes(false))
+            }
         }
     }
 
     fn offered(&self, setting: Setting) -> String {
         match setting {
             Setting::Backend => listed(self.backends),
-            Setting::Model if self.descriptor.models.is_empty() => "those the agent knows, by its own names".to_owned(),
-            Setting::Model => format!("{} and others the agent knows", listed(&self.descriptor.models)),
+            Setting::Model if self.descriptor.models.is_empty() => {
+                "those the agent knows, by its own names".to_owned()
+            }
+            Setting::Model => {
+                format!("{} and others the agent knows", listed(&self.descriptor.models))
+            }
             Setting::Effort => listed(&self.descriptor.efforts),
             Setting::Safety => listed(&levels(self.now.ceiling)),
             Setting::Mode => listed(&modes(planning(self.choices, self.settings))),
@@ -233,7 +288,12 @@ impl Desk<'_> {
     }
 
     fn shown(&self, setting: Setting) -> String {
-        format!("{} is {}; there are: {}", setting.title(), self.current(setting), self.offered(setting))
+        format!(
+            "{} is {}; there are: {}",
+            setting.title(),
+            self.current(setting),
+            self.offered(setting)
+        )
     }
 }
 
@@ -252,7 +312,12 @@ impl Inner {
     }
 
     /// What is in force for a lane and backend; what was set and is not, is logged once.
-    pub(super) async fn in_force(&self, lane: &Lane, settings: &LaneSettings, descriptor: &Descriptor) -> Effective {
+    pub(super) async fn in_force(
+        &self,
+        lane: &Lane,
+        settings: &LaneSettings,
+        descriptor: &Descriptor,
+    ) -> Effective {
         let own = self.chosen(lane, &descriptor.name).await;
         let found = effective(&self.parts.choices, settings, &own, descriptor);
         let mut told = super::lock(&self.told);

@@ -1,4 +1,5 @@
-//! Between a running turn and its reply: events without secrets, questions, and what becomes of them.
+//! Between a running turn and its reply: events without secrets, questions, and what becomes of
+//! them.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -10,7 +11,9 @@ use super::questions::{Context, Questions};
 use super::reply::{Reply, Unseen};
 use super::{lock, veil::Veil};
 use crate::agent::descriptor::Feature;
-use crate::agent::{AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits};
+use crate::agent::{
+    AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits,
+};
 use crate::figures;
 use crate::fold::Transcript;
 use crate::plain::one_line;
@@ -71,7 +74,11 @@ impl Gate {
         let changes = matches!(tool.kind.as_str(), "bash" | "file_write" | "file_edit");
         if changes && !self.permits(tool) {
             let (tool, backend) = (one_line(&tool.native_name), &self.backend.descriptor().name);
-            tracing::error!(tool, backend, "the agent used a tool that ALLOWED_TOOLS does not name without asking; choose another backend");
+            tracing::error!(
+                tool,
+                backend,
+                "the agent used a tool that ALLOWED_TOOLS does not name without asking; choose another backend"
+            );
         }
     }
 }
@@ -106,7 +113,8 @@ impl Audience for Follower<'_> {
         let shown = async move {
             // Where it cannot be written now, it is as soon as may be.
             saving.done().await;
-            self.veil.pass(&event, |event| self.stage.with(|reply| reply.update(event, &transcript)));
+            self.veil
+                .pass(&event, |event| self.stage.with(|reply| reply.update(event, &transcript)));
         };
         Some(Box::pin(shown))
     }
@@ -120,7 +128,9 @@ impl Audience for Follower<'_> {
                 kind = tool.kind,
                 "refused the agent a tool that ALLOWED_TOOLS does not name"
             );
-            answer.decide(Decision::Deny(Some("The operator does not allow this tool here.".to_owned())));
+            answer.decide(Decision::Deny(Some(
+                "The operator does not allow this tool here.".to_owned(),
+            )));
             return;
         }
         if let Some(refusal) = self.context.planning.refusal(&ask.kind) {
@@ -136,7 +146,10 @@ impl Audience for Follower<'_> {
         let unseen = Unseen::new(move || {
             if questions.close(&id) {
                 figures::question("unseen");
-                tracing::warn!(question = id, "nobody can see the agent's question; it was dismissed");
+                tracing::warn!(
+                    question = id,
+                    "nobody can see the agent's question; it was dismissed"
+                );
             }
         });
         self.stage.with(|reply| reply.ask(&question, unseen));

@@ -11,7 +11,8 @@ use crate::turn::Backend;
 use crate::workspace::{LaneSettings, Place, SessionId};
 
 impl Inner {
-    /// What the guest is told, from files read at this moment, and whether nothing is to be changed.
+    /// What the guest is told, from files read at this moment, and whether nothing is to be
+    /// changed.
     pub(super) async fn start(
         &self,
         event: &Event,
@@ -33,13 +34,16 @@ impl Inner {
         let assembled = prompt::assemble(&documents, noting);
         self.warn_once(assembled.warnings);
         let supported = |feature| descriptor.has(feature);
-        let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &descriptor.expands));
+        let quotation =
+            event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &descriptor.expands));
         let words = prompt::neutralise(words(event), &descriptor.expands, event.author.as_deref());
         let start = StartTurn {
             session: 1,
             turn: 1,
             cwd: directory.to_string_lossy().into_owned(),
-            native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
+            native_id: session
+                .filter(|_| supported(Feature::Resume))
+                .map(|id| id.as_str().to_owned()),
             fork: false,
             fresh_id: uuid::Uuid::new_v4().to_string(),
             one_shot: true,
@@ -49,7 +53,11 @@ impl Inner {
                 mode: in_force.mode,
                 effort: in_force.effort,
                 system_prompt: Some(assembled.text).filter(|_| supported(Feature::SystemPrompt)),
-                allowed_tools: if supported(Feature::AllowedTools) { allowed_tools } else { Vec::new() },
+                allowed_tools: if supported(Feature::AllowedTools) {
+                    allowed_tools
+                } else {
+                    Vec::new()
+                },
                 max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
                 options: backend.options().to_owned(),
             },
@@ -58,7 +66,8 @@ impl Inner {
         (start, in_force.planning)
     }
 
-    /// Logs warnings about the files that were not there the time before: they are read for every event.
+    /// Logs warnings about the files that were not there the time before: they are read for every
+    /// event.
     fn warn_once(&self, warnings: Vec<String>) {
         let mut known = lock(&self.warned);
         for warning in warnings.iter().filter(|warning| !known.contains(warning)) {

@@ -1,5 +1,5 @@
-//! Messages of people for a turn that runs. What does not reach it becomes an ordinary prompt, so that nothing a person
-//! wrote is lost in silence.
+//! Messages of people for a turn that runs. What does not reach it becomes an ordinary prompt, so
+//! that nothing a person wrote is lost in silence.
 
 use std::sync::Arc;
 
@@ -28,14 +28,27 @@ pub(super) struct Running {
     pub(super) stage: Option<Arc<Stage>>,
     /// What it is about, for people who look; since its beginning.
     pub(super) glimpse: Glimpse,
-    /// Messages that its agent took in: open in the journal until what the turn came to is kept. None: it is.
+    /// Messages that its agent took in: open in the journal until what the turn came to is kept.
+    /// None: it is.
     pub(super) heard: Option<Vec<Event>>,
 }
 
 impl Running {
-    pub(super) fn new(event: &Event, stop: watch::Sender<Option<StopReason>>, steers: mpsc::UnboundedSender<Steering>) -> Self {
+    pub(super) fn new(
+        event: &Event,
+        stop: watch::Sender<Option<StopReason>>,
+        steers: mpsc::UnboundedSender<Steering>,
+    ) -> Self {
         let glimpse = Glimpse::of(event, jiff::Timestamp::now());
-        Self { event: event.sequence, stop, steers, backend: None, stage: None, glimpse, heard: Some(Vec::new()) }
+        Self {
+            event: event.sequence,
+            stop,
+            steers,
+            backend: None,
+            stage: None,
+            glimpse,
+            heard: Some(Vec::new()),
+        }
     }
 }
 
@@ -54,7 +67,8 @@ pub enum Steered {
     NotNow,
     /// The backend cannot be steered: it became the next prompt.
     Unsupported,
-    /// Somebody stopped the turn before it got there; whoever wrote is told so as of any prompt that waited.
+    /// Somebody stopped the turn before it got there; whoever wrote is told so as of any prompt
+    /// that waited.
     Stopped,
     /// The gateway ends: the next life takes it up.
     Later,
@@ -76,8 +90,12 @@ impl Steered {
             Self::Dropped => Some("The agent lost this message. Please send it again."),
             Self::Prompt | Self::Stopped => None,
             Self::Later => Some("I am restarting: this is taken up as soon as I am back."),
-            Self::NotNow => Some("The agent cannot take it in right now: it is queued as your next prompt."),
-            Self::Unsupported => Some("This agent takes nothing in while it works: it is queued as your next prompt."),
+            Self::NotNow => {
+                Some("The agent cannot take it in right now: it is queued as your next prompt.")
+            }
+            Self::Unsupported => Some(
+                "This agent takes nothing in while it works: it is queued as your next prompt.",
+            ),
         }
     }
 }
@@ -87,8 +105,8 @@ impl Steered {
 pub struct Underway(oneshot::Receiver<Steered>);
 
 impl Underway {
-    /// Waits until it is known what became of the message, at most as long as the turn. Dropping the future leaves the
-    /// message on its way to the agent.
+    /// Waits until it is known what became of the message, at most as long as the turn. Dropping
+    /// the future leaves the message on its way to the agent.
     pub async fn outcome(self) -> Steered {
         // Nobody says so only where everything ends.
         self.0.await.unwrap_or(Steered::Later)
@@ -106,8 +124,9 @@ enum Ear {
 }
 
 impl Dispatcher {
-    /// Hands a message to the turn that runs in its lane, or submits it as an ordinary event where that is not possible.
-    /// Returns once it is kept: where this life of the gateway ends before that turn does, the next one takes it as a prompt.
+    /// Hands a message to the turn that runs in its lane, or submits it as an ordinary event where
+    /// that is not possible. Returns once it is kept: where this life of the gateway ends before
+    /// that turn does, the next one takes it as a prompt.
     ///
     /// # Errors
     /// [`Refusal`], in words for the person who wrote; nothing was kept.
@@ -141,8 +160,8 @@ impl Dispatcher {
         Ok(Underway(told))
     }
 
-    /// Keeps a message for a turn that runs: an event that waits in no lane. It is refused by no limit of the queue, for it
-    /// costs no turn.
+    /// Keeps a message for a turn that runs: an event that waits in no lane. It is refused by no
+    /// limit of the queue, for it costs no turn.
     async fn keep_steer(&self, event: NewEvent) -> Result<Event, Refusal> {
         let journal = self.inner.parts.journal.as_ref();
         if journal.is_some_and(|journal| journal.is_failing()) {
@@ -171,7 +190,9 @@ impl Dispatcher {
 
     /// Sees a kept message to the turn that runs, or into the queue.
     async fn see_steered(&self, event: &Event) -> Steered {
-        let Some((turn, outcome)) = self.inner.pass(event) else { return self.queue_steered(event) };
+        let Some((turn, outcome)) = self.inner.pass(event) else {
+            return self.queue_steered(event);
+        };
         let steered = match outcome.await {
             Ok(SteerOutcome::Injected) => Steered::Injected,
             Ok(SteerOutcome::Queued) => Steered::Queued,
@@ -182,7 +203,11 @@ impl Dispatcher {
         let goes_on = steered != Steered::Dropped && {
             let mut running = lock(&self.inner.running);
             let turn = running.get_mut(&event.lane).filter(|running| running.event == turn);
-            if let Some(stage) = turn.as_ref().and_then(|turn| turn.stage.as_ref()).filter(|_| steered == Steered::Injected) {
+            if let Some(stage) = turn
+                .as_ref()
+                .and_then(|turn| turn.stage.as_ref())
+                .filter(|_| steered == Steered::Injected)
+            {
                 stage.with(|reply| reply.steered());
             }
             let heard = turn.and_then(|running| running.heard.as_mut());
@@ -210,7 +235,11 @@ impl Dispatcher {
             self.pump();
             return Steered::NotNow;
         }
-        if lock(&self.inner.queue).is_closed() && self.inner.parts.journal.is_some() { Steered::Later } else { Steered::Stopped }
+        if lock(&self.inner.queue).is_closed() && self.inner.parts.journal.is_some() {
+            Steered::Later
+        } else {
+            Steered::Stopped
+        }
     }
 }
 
@@ -224,7 +253,8 @@ impl Inner {
         }
     }
 
-    /// Sends a message to the turn that runs in its lane; none: there is none that could be steered now.
+    /// Sends a message to the turn that runs in its lane; none: there is none that could be steered
+    /// now.
     fn pass(&self, event: &Event) -> Option<(Sequence, oneshot::Receiver<SteerOutcome>)> {
         let running = lock(&self.running);
         let Running { steers, backend, event: turn, .. } = running.get(&event.lane)?;
@@ -246,7 +276,8 @@ impl Inner {
         }
     }
 
-    /// Has the messages that a turn of ours took in and did not come to an end with answered by themselves.
+    /// Has the messages that a turn of ours took in and did not come to an end with answered by
+    /// themselves.
     pub(super) fn unhear(&self, turn: &Event) {
         for event in self.take_heard(turn) {
             lock(&self.queue).restore(event);

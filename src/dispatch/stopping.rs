@@ -25,7 +25,8 @@ impl Stopped {
 }
 
 impl Dispatcher {
-    /// Stops the turn that runs in a lane and refuses what waits there, each by itself. Returns whether there was anything.
+    /// Stops the turn that runs in a lane and refuses what waits there, each by itself. Returns
+    /// whether there was anything.
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
         let (running, waiting) = self.halt(lane);
@@ -41,8 +42,8 @@ impl Dispatcher {
         any
     }
 
-    /// Stops what [`Dispatcher::stop`] does, and returns once a crash brings none of it back. Who asks tells people of what
-    /// waited: nothing is said for each.
+    /// Stops what [`Dispatcher::stop`] does, and returns once a crash brings none of it back. Who
+    /// asks tells people of what waited: nothing is said for each.
     pub async fn stop_for_good(&self, lane: &Lane) -> Stopped {
         let sequence = lock(&self.inner.queue).running_in(lane);
         let (running, waiting) = self.halt(lane);
@@ -62,8 +63,8 @@ impl Dispatcher {
         stopped
     }
 
-    /// Stops a turn if it is the one that runs in a lane, and returns once a crash does not bring it back. What waits there
-    /// goes on. False: it does not run.
+    /// Stops a turn if it is the one that runs in a lane, and returns once a crash does not bring
+    /// it back. What waits there goes on. False: it does not run.
     pub async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
         if lock(&self.inner.queue).running_in(lane) != Some(event) {
             return false;
@@ -79,11 +80,13 @@ impl Dispatcher {
         (self.halt_turn(lane), waiting)
     }
 
-    /// Stops the turn that runs in a lane, and with it what it was told meanwhile. False: there is none.
+    /// Stops the turn that runs in a lane, and with it what it was told meanwhile. False: there is
+    /// none.
     fn halt_turn(&self, lane: &Lane) -> bool {
         let heard = {
             let mut running = lock(&self.inner.running);
-            let turn = running.get_mut(lane).filter(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
+            let turn =
+                running.get_mut(lane).filter(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
             turn.map(|turn| turn.heard.take().unwrap_or_default())
         };
         let running = heard.is_some();
@@ -96,10 +99,16 @@ impl Dispatcher {
     /// Keeps that a running turn was stopped.
     async fn keep_stopped(&self, running: Option<Sequence>) {
         let Some(journal) = &self.inner.parts.journal else { return };
-        if let Some(sequence) = running.filter(|sequence| journal.entry(*sequence).is_some_and(|entry| entry.answer.is_none())) {
+        if let Some(sequence) = running
+            .filter(|sequence| journal.entry(*sequence).is_some_and(|entry| entry.answer.is_none()))
+        {
             // What it came to unless it says more before it ends.
-            let answer = Answer { failure: Some("Stopped.".to_owned()), ..plain_answer(String::new()) };
-            drop(journal.answered(sequence, serde_json::to_string(&answer).expect("an answer is plain data")));
+            let answer =
+                Answer { failure: Some("Stopped.".to_owned()), ..plain_answer(String::new()) };
+            drop(journal.answered(
+                sequence,
+                serde_json::to_string(&answer).expect("an answer is plain data"),
+            ));
         }
         journal.flush().await;
     }

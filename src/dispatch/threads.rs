@@ -1,4 +1,5 @@
-//! Threads: each has a session of its own; the settings of its channel hold where it has none of its own.
+//! Threads: each has a session of its own; the settings of its channel hold where it has none of
+//! its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +24,13 @@ impl Dispatcher {
     /// Whether a lane was used before, or the operator wrote about it.
     pub async fn knows(&self, lane: &Lane) -> bool {
         let workspace = &self.inner.parts.workspace;
-        self.is_busy(lane) || workspace.channels().await.lanes().any(|(known, _)| known == lane) || workspace.bindings().knows(lane).await
+        self.is_busy(lane)
+            || workspace.channels().await.lanes().any(|(known, _)| known == lane)
+            || workspace.bindings().knows(lane).await
     }
 
-    /// Whether the operator lets the bot read everything in a channel, and in its threads: `require-mention: no`.
+    /// Whether the operator lets the bot read everything in a channel, and in its threads:
+    /// `require-mention: no`.
     pub async fn reads_all(&self, lane: &Lane) -> bool {
         let (_, settings) = self.inner.backend_of(lane).await;
         settings.require_mention == Some(false)
@@ -34,8 +38,8 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
-    /// Has the thread opened that an accepted event asks for, and lets it wait there. Every step can be taken again: after
-    /// a crash the next life does all of them.
+    /// Has the thread opened that an accepted event asks for, and lets it wait there. Every step
+    /// can be taken again: after a crash the next life does all of them.
     pub(super) fn open_thread(&self, event: Event, saving: Option<Saving>) {
         let this = self.clone();
         self.inner.tasks.spawn(async move {
@@ -58,12 +62,19 @@ impl Inner {
             Err(why) => {
                 lock(&self.queue).cancel(sequence);
                 let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
-                let answer = Answer { failure: Some(why), ..plain_answer(self.parts.choices.backend.clone()) };
+                let answer = Answer {
+                    failure: Some(why),
+                    ..plain_answer(self.parts.choices.backend.clone())
+                };
                 kept.answered(&answer).await;
                 return self.deliver(&event, &kept, &stage, answer).await;
             }
         };
-        let parent = if let Origin::Interaction { channel, .. } = event.origin { Some(channel) } else { event.parent };
+        let parent = if let Origin::Interaction { channel, .. } = event.origin {
+            Some(channel)
+        } else {
+            event.parent
+        };
         if let Some(parent) = parent {
             self.learn(opened.thread, parent);
         }
@@ -78,7 +89,10 @@ impl Inner {
             // The message in the channel is none of the answer's.
             journal.posted(sequence, &[]);
             if !journal.accepted(&self.to_keep(&event)).done().await {
-                tracing::warn!(event = sequence, "cannot note the thread of an event; after a crash now it would be looked for again");
+                tracing::warn!(
+                    event = sequence,
+                    "cannot note the thread of an event; after a crash now it would be looked for again"
+                );
             }
         }
         // Where the gateway ends, it is kept for the next life.
@@ -105,16 +119,20 @@ impl Inner {
         (name, settings)
     }
 
-    /// Who answers in a lane, what the operator wrote about it, and whom people chose who may not. What belongs to the
-    /// thread goes before what belongs to its channel; of either, what people chose before what the operator wrote.
+    /// Who answers in a lane, what the operator wrote about it, and whom people chose who may not.
+    /// What belongs to the thread goes before what belongs to its channel; of either, what people
+    /// chose before what the operator wrote.
     pub(super) async fn answering(&self, lane: &Lane) -> (String, LaneSettings, Option<String>) {
-        let (channels, bindings) = (self.parts.workspace.channels().await, self.parts.workspace.bindings());
+        let (channels, bindings) =
+            (self.parts.workspace.channels().await, self.parts.workspace.bindings());
         let own = channels.of(lane);
         let parent = self.parent_of(lane);
         let above = parent.as_ref().map(|parent| channels.of(parent));
         let settings = above.as_ref().map_or_else(|| own.clone(), |above| own.clone().or(above));
         let (mut name, mut refused) = (None, None);
-        for (lane, written) in std::iter::once((lane, &own)).chain(parent.as_ref().zip(above.as_ref())) {
+        for (lane, written) in
+            std::iter::once((lane, &own)).chain(parent.as_ref().zip(above.as_ref()))
+        {
             if let Some(chosen) = bindings.active_backend(lane).await {
                 if self.may_choose(lane, &settings, &chosen) {
                     name = Some(chosen);

@@ -1,7 +1,8 @@
 //! A private folder for the files of one turn, where its agent works.
 //!
-//! It stands in the working directory because every agent may read there at every level of safety. The names in it are
-//! ours; it is opened without following links, because the agent may write beside it. Removed when dropped.
+//! It stands in the working directory because every agent may read there at every level of safety.
+//! The names in it are ours; it is opened without following links, because the agent may write
+//! beside it. Removed when dropped.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -33,7 +34,11 @@ impl Tray {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let parent = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         mkdirat(&parent, &name, Mode::RWXU)?;
-        let tray = Self { folder: openat(&parent, &name, flags, Mode::empty())?, path: directory.join(name), files: 0 };
+        let tray = Self {
+            folder: openat(&parent, &name, flags, Mode::empty())?,
+            path: directory.join(name),
+            files: 0,
+        };
         tray.write(".gitignore", b"*\n")?;
         Ok(tray)
     }
@@ -50,7 +55,8 @@ impl Tray {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?).write_all(bytes)
     }
 }
@@ -64,7 +70,11 @@ impl Drop for Tray {
 fn sweep(directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
-        let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|modified| modified.elapsed().ok());
+        let age = entry
+            .metadata()
+            .and_then(|data| data.modified())
+            .ok()
+            .and_then(|modified| modified.elapsed().ok());
         if age.is_some_and(|age| age > LEFT_OVER) {
             remove(&entry.path());
         }
@@ -91,9 +101,13 @@ mod tests {
         let directory = tempfile::tempdir().expect("a folder");
         let mut tray = Tray::make(directory.path()).expect("made");
         let file = tray.put("png", b"bytes").expect("put");
-        let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        let mode =
+            |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(file.parent().expect("a folder"))), (0o600, 0o700));
-        assert!(file.ends_with("att-1.png") && tray.put("txt", b"").expect("put").ends_with("att-2.txt"));
+        assert!(
+            file.ends_with("att-1.png")
+                && tray.put("txt", b"").expect("put").ends_with("att-2.txt")
+        );
         assert_eq!(std::fs::read(&file).expect("readable"), b"bytes");
         drop(tray);
         assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
@@ -102,7 +116,10 @@ mod tests {
     #[test]
     fn what_a_crash_left_behind_is_removed_a_day_later() {
         let directory = tempfile::tempdir().expect("a folder");
-        let (old, young) = (directory.path().join(".aetheel-files-old"), directory.path().join(".aetheel-files-young"));
+        let (old, young) = (
+            directory.path().join(".aetheel-files-old"),
+            directory.path().join(".aetheel-files-young"),
+        );
         for folder in [&old, &young] {
             std::fs::create_dir(folder).expect("made");
             std::fs::write(folder.join("att-1.txt"), "x").expect("written");

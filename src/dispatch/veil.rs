@@ -1,10 +1,12 @@
-//! What people may see of an agent's events while they come: no secrets, and nothing that moves a cursor, hides or
-//! reorders what is read; also when either is said in pieces.
+//! What people may see of an agent's events while they come: no secrets, and nothing that moves a
+//! cursor, hides or reorders what is read; also when either is said in pieces.
 //!
-//! The end of a text that may be the beginning of a secret is held back until more of the text tells what it is. Pinned
-//! by the tests below and by `tests/gateway/terminal.rs`.
+//! The end of a text that may be the beginning of a secret is held back until more of the text
+//! tells what it is. Pinned by the tests below and by `tests/gateway/terminal.rs`.
 
-use crate::agent::{Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput};
+use crate::agent::{
+    Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput,
+};
 use crate::plain::{Cleaner, clean_text, one_line};
 use crate::redact::Redactor;
 
@@ -22,7 +24,8 @@ impl<'a> Veil<'a> {
         Self { redactor, held: None, cleaner: Default::default() }
     }
 
-    /// Shows what may be seen of an event, and before it what was held back and is none of a secret.
+    /// Shows what may be seen of an event, and before it what was held back and is none of a
+    /// secret.
     pub(super) fn pass(&mut self, event: &EventKind, mut show: impl FnMut(&EventKind)) {
         match event {
             // No part of what grows: a sub-agent's words.
@@ -39,28 +42,49 @@ impl<'a> Veil<'a> {
                 show(&EventKind::ToolStart(start));
             }
             EventKind::ToolOutput(output) => {
-                show(&EventKind::ToolOutput(ToolOutput { text: self.plain(&output.text), ..output.clone() }));
+                show(&EventKind::ToolOutput(ToolOutput {
+                    text: self.plain(&output.text),
+                    ..output.clone()
+                }));
             }
             EventKind::ToolEnd(end) => {
                 let output = end.output.as_ref().map(|output| self.plain(output));
                 show(&EventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
             }
-            EventKind::Thinking(text) => show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() })),
+            EventKind::Thinking(text) => {
+                show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() }))
+            }
             EventKind::Plan(steps) => {
-                show(&EventKind::Plan(steps.iter().map(|step| PlanEntry { text: self.line(&step.text), ..step.clone() }).collect()));
+                show(&EventKind::Plan(
+                    steps
+                        .iter()
+                        .map(|step| PlanEntry { text: self.line(&step.text), ..step.clone() })
+                        .collect(),
+                ));
             }
             EventKind::Retry(failure) => {
-                show(&EventKind::Retry(Failure { message: self.line(&failure.message), ..failure.clone() }));
+                show(&EventKind::Retry(Failure {
+                    message: self.line(&failure.message),
+                    ..failure.clone()
+                }));
             }
             EventKind::Notice(notice) => show(&EventKind::Notice(self.line(notice))),
             EventKind::Mode(mode) => show(&EventKind::Mode(self.line(mode))),
             EventKind::Title(title) => show(&EventKind::Title(self.line(title))),
             EventKind::Task(task) => {
                 let summary = task.summary.as_ref().map(|summary| self.line(summary));
-                show(&EventKind::Task(Task { title: self.line(&task.title), summary, ..task.clone() }));
+                show(&EventKind::Task(Task {
+                    title: self.line(&task.title),
+                    summary,
+                    ..task.clone()
+                }));
             }
             EventKind::Quota(all) => {
-                show(&EventKind::Quota(all.iter().map(|quota| Quota { label: self.line(&quota.label), ..quota.clone() }).collect()));
+                show(&EventKind::Quota(
+                    all.iter()
+                        .map(|quota| Quota { label: self.line(&quota.label), ..quota.clone() })
+                        .collect(),
+                ));
             }
             EventKind::Artifact(artifact) => {
                 let body = match &artifact.body {
@@ -69,7 +93,12 @@ impl<'a> Veil<'a> {
                     ArtifactBody::Link(address) => ArtifactBody::Link(self.line(address)),
                 };
                 let name = artifact.name.as_ref().map(|name| self.line(name));
-                show(&EventKind::Artifact(Artifact { name, body, media_type: self.line(&artifact.media_type), ..artifact.clone() }));
+                show(&EventKind::Artifact(Artifact {
+                    name,
+                    body,
+                    media_type: self.line(&artifact.media_type),
+                    ..artifact.clone()
+                }));
             }
             EventKind::Usage(_) | EventKind::Unrecognised(_) | EventKind::Raw(_) => show(event),
         }
@@ -112,7 +141,8 @@ impl<'a> Veil<'a> {
             // Withdrawn until it is known what comes in its place.
             show(&EventKind::Text(Text { part, text: String::new(), replace, parent: None }));
         }
-        self.held = (!held.is_empty()).then_some(Text { part, text: held, replace: false, parent: None });
+        self.held =
+            (!held.is_empty()).then_some(Text { part, text: held, replace: false, parent: None });
     }
 }
 
@@ -151,13 +181,25 @@ mod tests {
         let said = format!("The key is {SECRET}, or sk-can, or {SECRET}");
         let clean = "The key is ***, or sk-can, or ***";
         for size in 1..said.len() {
-            let pieces: Vec<String> = said.as_bytes().chunks(size).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect();
-            let screens_of_pieces = screens(&pieces.iter().map(|piece| more(0, piece)).collect::<Vec<_>>());
-            assert!(screens_of_pieces.iter().all(|screen| clean.starts_with(screen.as_str())), "{screens_of_pieces:#?}");
+            let pieces: Vec<String> = said
+                .as_bytes()
+                .chunks(size)
+                .map(|piece| String::from_utf8(piece.to_vec()).unwrap())
+                .collect();
+            let screens_of_pieces =
+                screens(&pieces.iter().map(|piece| more(0, piece)).collect::<Vec<_>>());
+            assert!(
+                screens_of_pieces.iter().all(|screen| clean.starts_with(screen.as_str())),
+                "{screens_of_pieces:#?}"
+            );
             assert_eq!(screens_of_pieces.last().unwrap(), clean);
-            let growing: Vec<EventKind> = (1..=pieces.len()).map(|count| whole(&pieces[..count].concat())).collect();
+            let growing: Vec<EventKind> =
+                (1..=pieces.len()).map(|count| whole(&pieces[..count].concat())).collect();
             let screens_of_growing = screens(&growing);
-            assert!(screens_of_growing.iter().all(|screen| clean.starts_with(screen.as_str())), "{screens_of_growing:#?}");
+            assert!(
+                screens_of_growing.iter().all(|screen| clean.starts_with(screen.as_str())),
+                "{screens_of_growing:#?}"
+            );
             assert_eq!(screens_of_growing.last().unwrap(), clean);
         }
     }
@@ -175,7 +217,11 @@ mod tests {
             }
             assert_eq!(screens(&pieces).last().unwrap(), "abcdefg", "in pieces of {size}");
         }
-        assert_eq!(screens(&[whole("a\u{1b}["), whole("31m")]).last().unwrap(), "31m", "another text is in no sequence");
+        assert_eq!(
+            screens(&[whole("a\u{1b}["), whole("31m")]).last().unwrap(),
+            "31m",
+            "another text is in no sequence"
+        );
     }
 
     #[test]
@@ -191,15 +237,27 @@ mod tests {
             target: Some(odd.clone()),
             input: "{}".into(),
         };
-        let failure = Failure { kind: crate::agent::FailureKind::Other, message: odd.clone(), retry_after_ms: None };
-        let end =
-            ToolEnd { id: "t".into(), status: crate::agent::ToolStatus::Ok, output: Some(odd.clone()), exit_code: None, diffs: vec![] };
+        let failure = Failure {
+            kind: crate::agent::FailureKind::Other,
+            message: odd.clone(),
+            retry_after_ms: None,
+        };
+        let end = ToolEnd {
+            id: "t".into(),
+            status: crate::agent::ToolStatus::Ok,
+            output: Some(odd.clone()),
+            exit_code: None,
+            diffs: vec![],
+        };
         let events = [
             EventKind::ToolStart(start),
             EventKind::ToolEnd(end),
             EventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
             EventKind::Thinking(Text { part: 0, text: odd.clone(), replace: false, parent: None }),
-            EventKind::Plan(vec![PlanEntry { text: odd.clone(), status: crate::agent::PlanStatus::Active }]),
+            EventKind::Plan(vec![PlanEntry {
+                text: odd.clone(),
+                status: crate::agent::PlanStatus::Active,
+            }]),
             EventKind::Retry(failure),
             EventKind::Notice(odd.clone()),
             EventKind::Mode(odd.clone()),
@@ -210,7 +268,10 @@ mod tests {
             Veil::new(&redactor).pass(&event, |event| shown.push(format!("{event:?}")));
             let shown = shown.concat();
             // As Debug writes it; the target and texts of their own keep their line breaks.
-            assert!(!shown.contains("\\u{") && !shown.contains("\\0") && !shown.contains(SECRET), "{shown}");
+            assert!(
+                !shown.contains("\\u{") && !shown.contains("\\0") && !shown.contains(SECRET),
+                "{shown}"
+            );
             assert!(shown.contains("a bc***") || shown.contains("a\\nbc***"), "{shown}");
             if let EventKind::ToolStart(_) = event {
                 assert!(shown.contains("native_name: \"a bc***\", title: \"a bc***\""), "{shown}");

@@ -1,7 +1,7 @@
 //! What there is to show about a lane: who answers in it and how, what runs and waits.
 //!
-//! Decides nothing and changes nothing. How it is worded stands in `pages`; what people may choose, in `settings`. Pinned
-//! by `tests/dispatch/view.rs`.
+//! Decides nothing and changes nothing. How it is worded stands in `pages`; what people may choose,
+//! in `settings`. Pinned by `tests/dispatch/view.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -115,10 +115,14 @@ impl Dispatcher {
                 warnings.extend(inner.unable(&name).await);
                 for_owners.extend(in_force.warnings);
             }
-            None => warnings.push(format!("The backend {name} is not there: choose another one with /backend.")),
+            None => warnings.push(format!(
+                "The backend {name} is not there: choose another one with /backend."
+            )),
         }
         if let Some(refused) = &refused {
-            warnings.push(format!("{refused} was chosen here, but the operator does not allow it: {name} answers."));
+            warnings.push(format!(
+                "{refused} was chosen here, but the operator does not allow it: {name} answers."
+            ));
         }
         if let Err(fault) = &directory {
             warnings
@@ -128,7 +132,9 @@ impl Dispatcher {
         for_owners.extend(inner.parts.backends.unaccepted(&name));
         for_owners.extend(inner.parts.workspace.bindings().warnings().await);
         let agent_version = inner.links.host().agent_version(&name);
-        let drift = backend.as_ref().and_then(|backend| inner.radar.summary(&name, backend.generation(), agent_version.as_deref()));
+        let drift = backend.as_ref().and_then(|backend| {
+            inner.radar.summary(&name, backend.generation(), agent_version.as_deref())
+        });
         for_owners.extend(drift);
         for_owners.extend(inner.lost_summary(&name).await);
         View {
@@ -152,7 +158,9 @@ impl Dispatcher {
     pub fn queue_of(&self, lane: &Lane) -> QueueView {
         let running = lock(&self.inner.running).get(lane).map(|running| running.glimpse.clone());
         let queue = lock(&self.inner.queue);
-        let accepted = |event: &Event| Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+        let accepted = |event: &Event| {
+            Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH)
+        };
         let clean = |glimpse: Glimpse| Glimpse {
             who: self.inner.parts.redactor.clean(glimpse.who),
             words: self.inner.parts.redactor.clean(glimpse.words),
@@ -160,7 +168,10 @@ impl Dispatcher {
         };
         QueueView {
             running: running.map(clean),
-            waiting: queue.waiting_in(lane).map(|event| clean(Glimpse::of(event, accepted(event)))).collect(),
+            waiting: queue
+                .waiting_in(lane)
+                .map(|event| clean(Glimpse::of(event, accepted(event))))
+                .collect(),
             all_running: queue.running(),
             all_waiting: queue.waiting(),
             slots: self.inner.parts.limits.max_concurrent.max(1),
@@ -171,7 +182,10 @@ impl Dispatcher {
 impl Inner {
     /// Why a backend cannot work, as far as that is known soon.
     async fn unable(&self, name: &str) -> Option<String> {
-        let reason = tokio::time::timeout(LOOK, self.parts.backends.unavailable(name)).await.ok().flatten()?;
+        let reason = tokio::time::timeout(LOOK, self.parts.backends.unavailable(name))
+            .await
+            .ok()
+            .flatten()?;
         Some(format!("{name} cannot work here: {reason}."))
     }
 }

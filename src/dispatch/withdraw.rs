@@ -3,7 +3,8 @@
 use super::{Dispatcher, Refusal, lock};
 
 impl Dispatcher {
-    /// Takes a waiting event back, by its key: it is answered by nobody. Returns whether it was waiting.
+    /// Takes a waiting event back, by its key: it is answered by nobody. Returns whether it was
+    /// waiting.
     #[must_use]
     pub fn withdraw(&self, key: &str) -> bool {
         let withdrawn = {
@@ -18,7 +19,8 @@ impl Dispatcher {
         true
     }
 
-    /// Changes the prompt of a waiting event, by its key; it keeps its place. Returns whether there was one to change.
+    /// Changes the prompt of a waiting event, by its key; it keeps its place. Returns whether there
+    /// was one to change.
     ///
     /// # Errors
     /// [`Refusal::TooLong`], in words for the person who wrote it; the old prompt stands.

@@ -1,4 +1,5 @@
-//! What people are told: what happened, what to do next, no internals; a kind and an id where something is broken.
+//! What people are told: what happened, what to do next, no internals; a kind and an id where
+//! something is broken.
 
 use std::time::Duration;
 
@@ -55,7 +56,9 @@ pub enum Refusal {
         seconds: u64,
     },
     /// The prompt is too long.
-    #[error("That is too long: {bytes} bytes, at most {limit} are taken. Send it in parts, or as a file.")]
+    #[error(
+        "That is too long: {bytes} bytes, at most {limit} are taken. Send it in parts, or as a file."
+    )]
     TooLong {
         /// Of the prompt.
         bytes: usize,
@@ -74,11 +77,17 @@ impl From<Rejection> for Refusal {
     }
 }
 
-/// What a person is told about a turn that did not go well; `None` for one that did. It says what to do next; where something
-/// is broken, the kind and the turn's id lead the operator to it. `timeout` is the turn's budget, `retry` the failure the
-/// agent was retrying after. `docs/messages.md` lists all of it.
+/// What a person is told about a turn that did not go well; `None` for one that did. It says what
+/// to do next; where something is broken, the kind and the turn's id lead the operator to it.
+/// `timeout` is the turn's budget, `retry` the failure the agent was retrying after.
+/// `docs/messages.md` lists all of it.
 #[must_use]
-pub fn failure(ending: &Ending, timeout: Duration, retry: Option<&str>, id: &str) -> Option<String> {
+pub fn failure(
+    ending: &Ending,
+    timeout: Duration,
+    retry: Option<&str>,
+    id: &str,
+) -> Option<String> {
     let (sentence, broken) = match ending {
         Ending::Completed => return None,
         Ending::Interrupted => ("Stopped.".to_owned(), None),
@@ -124,7 +133,9 @@ pub fn failure(ending: &Ending, timeout: Duration, retry: Option<&str>, id: &str
 #[must_use]
 pub fn detail(ending: &Ending) -> Option<String> {
     match ending {
-        Ending::Agent(failure) => Some(failure.message.clone()).filter(|message| !message.is_empty()),
+        Ending::Agent(failure) => {
+            Some(failure.message.clone()).filter(|message| !message.is_empty())
+        }
         Ending::Backend(failure) => Some(failure.to_string()),
         Ending::Mute(what) | Ending::Unread(what) => Some(what.clone()),
         _ => None,
@@ -149,32 +160,56 @@ fn agent(failure: &Failure) -> (String, Option<&'static str>) {
             "Choose another agent with `/backend`, or tell the operator.",
             Some("authentication"),
         ),
-        FailureKind::RateLimited => ("The agent's service is limiting requests.", later.as_str(), None),
-        FailureKind::Overloaded => ("The agent's service is overloaded or failing.", later.as_str(), None),
-        FailureKind::BadRequest => {
-            ("The agent, or its service, refused the request.", "Ask in other words, or begin a new conversation with `/reset`.", None)
+        FailureKind::RateLimited => {
+            ("The agent's service is limiting requests.", later.as_str(), None)
         }
-        FailureKind::ModelNotFound => ("The chosen model does not exist or may not be used.", "Choose another one with `/model`.", None),
-        FailureKind::ContextFull => ("The conversation has become too long for the model.", "Start afresh with `/reset`.", None),
+        FailureKind::Overloaded => {
+            ("The agent's service is overloaded or failing.", later.as_str(), None)
+        }
+        FailureKind::BadRequest => (
+            "The agent, or its service, refused the request.",
+            "Ask in other words, or begin a new conversation with `/reset`.",
+            None,
+        ),
+        FailureKind::ModelNotFound => (
+            "The chosen model does not exist or may not be used.",
+            "Choose another one with `/model`.",
+            None,
+        ),
+        FailureKind::ContextFull => (
+            "The conversation has become too long for the model.",
+            "Start afresh with `/reset`.",
+            None,
+        ),
         FailureKind::SessionUnknown => (
             "The agent no longer knows this conversation; it has been forgotten here as well.",
             "Please ask again to start a new one.",
             None,
         ),
-        FailureKind::Protocol => ("The agent said something that cannot be.", AGAIN, Some("protocol")),
-        FailureKind::Crashed => ("The agent ended without a result.", AGAIN, Some("agent failure")),
-        FailureKind::TimedOut => ("The agent gave up waiting.", "Please ask again.", Some("agent timeout")),
-        FailureKind::Refused => ("The agent declined.", "Ask in other words.", None),
-        FailureKind::Unsupported => {
-            ("This agent does not support that.", "Ask for it in another way, or choose another agent with `/backend`.", None)
+        FailureKind::Protocol => {
+            ("The agent said something that cannot be.", AGAIN, Some("protocol"))
         }
+        FailureKind::Crashed => ("The agent ended without a result.", AGAIN, Some("agent failure")),
+        FailureKind::TimedOut => {
+            ("The agent gave up waiting.", "Please ask again.", Some("agent timeout"))
+        }
+        FailureKind::Refused => ("The agent declined.", "Ask in other words.", None),
+        FailureKind::Unsupported => (
+            "This agent does not support that.",
+            "Ask for it in another way, or choose another agent with `/backend`.",
+            None,
+        ),
         FailureKind::Other => ("The agent failed.", AGAIN, Some("agent failure")),
     };
     (format!("{happened} {next}"), broken)
 }
 
 fn seconds(time: Duration) -> String {
-    if time.subsec_millis() == 0 { format!("{} s", time.as_secs()) } else { format!("{:.1} s", time.as_secs_f64()) }
+    if time.subsec_millis() == 0 {
+        format!("{} s", time.as_secs())
+    } else {
+        format!("{:.1} s", time.as_secs_f64())
+    }
 }
 
 fn first_line(text: &str) -> String {
@@ -210,7 +245,9 @@ mod tests {
 
     fn endings() -> Vec<Ending> {
         let secret = "/home/operator/.claude: sk-123 at line 7";
-        let agent = kinds().into_iter().map(|kind| Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: None }));
+        let agent = kinds().into_iter().map(|kind| {
+            Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: None })
+        });
         agent
             .chain([
                 Ending::ShutDown,
@@ -238,7 +275,8 @@ mod tests {
                 sentences.len() > 1
                     && sentences[1..]
                         .iter()
-                        .any(|said| next.iter().any(|next| said.starts_with(next)) || said.contains("please tell the operator")),
+                        .any(|said| next.iter().any(|next| said.starts_with(next))
+                            || said.contains("please tell the operator")),
                 "{text}"
             );
             assert!(!text.contains("/home") && !text.contains("line 7"), "{text}");
@@ -253,7 +291,14 @@ mod tests {
                 Ending::ShutDown | Ending::Limit(_) => true,
                 Ending::Agent(failure) => matches!(
                     failure.kind,
-                    RateLimited | Overloaded | BadRequest | ModelNotFound | ContextFull | SessionUnknown | Refused | Unsupported
+                    RateLimited
+                        | Overloaded
+                        | BadRequest
+                        | ModelNotFound
+                        | ContextFull
+                        | SessionUnknown
+                        | Refused
+                        | Unsupported
                 ),
                 _ => false,
             };
@@ -267,8 +312,9 @@ mod tests {
     fn the_page_of_messages_lists_all_of_them() {
         let page = include_str!("../../docs/messages.md");
         let plain = |text: &str| text.split(" (").next().unwrap_or_default().to_owned();
-        let failures =
-            endings().into_iter().map(|ending| plain(&told(&ending)).replace("120 s", "N s").replace("9 tool uses", "N tool uses"));
+        let failures = endings().into_iter().map(|ending| {
+            plain(&told(&ending)).replace("120 s", "N s").replace("9 tool uses", "N tool uses")
+        });
         let refusals = [
             Refusal::Busy { slots: 0 },
             Refusal::Full { depth: 0 },
@@ -290,7 +336,11 @@ mod tests {
     #[test]
     fn times_are_told() {
         assert!(told(&Ending::TimedOut).starts_with("Query timed out after 120 s."));
-        let limited = Ending::Agent(Failure { kind: FailureKind::RateLimited, message: String::new(), retry_after_ms: Some(1500) });
+        let limited = Ending::Agent(Failure {
+            kind: FailureKind::RateLimited,
+            message: String::new(),
+            retry_after_ms: Some(1500),
+        });
         assert!(told(&limited).contains("Try again in 1.5 s."));
         assert_eq!(failure(&Ending::Completed, Duration::ZERO, None, "x"), None);
     }

@@ -27,7 +27,8 @@ impl Case {
     /// # Errors
     /// Names the file, the line where there is one, and what is wrong.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let tape = Tape::read(&text).map_err(|fault| pointed(path, &fault))?;
         let beside = actions_beside(path);
         let actions = match fs::read_to_string(&beside) {
@@ -58,7 +59,8 @@ pub fn actions_beside(recording: &Path) -> PathBuf {
 fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parsed = lines.map(|(number, line)| {
-        serde_json::from_str(line).map_err(|error| format!("{}:{}: not an action: {error}", path.display(), number + 1))
+        serde_json::from_str(line)
+            .map_err(|error| format!("{}:{}: not an action: {error}", path.display(), number + 1))
     });
     parsed.collect()
 }
@@ -70,7 +72,9 @@ fn pointed(path: &Path, fault: &str) -> String {
         (digits > 0).then(|| rest.split_at(digits))
     });
     match number {
-        Some((number, rest)) => format!("{}:{number}: {}", path.display(), rest.trim_start_matches([':', ' '])),
+        Some((number, rest)) => {
+            format!("{}:{number}: {}", path.display(), rest.trim_start_matches([':', ' ']))
+        }
         None => format!("{}: {fault}", path.display()),
     }
 }
@@ -82,12 +86,16 @@ fn pointed(path: &Path, fault: &str) -> String {
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for path in paths {
-        let metadata = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let metadata =
+            fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
         if metadata.is_dir() {
             let before = found.len();
             below(path, &mut found).map_err(|error| format!("{}: {error}", path.display()))?;
             if found.len() == before {
-                return Err(format!("{}: there is no recording (`*.jsonl`) in this folder", path.display()));
+                return Err(format!(
+                    "{}: there is no recording (`*.jsonl`) in this folder",
+                    path.display()
+                ));
             }
             found[before..].sort();
         } else {
@@ -102,7 +110,9 @@ fn below(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             below(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "jsonl") && !path.to_string_lossy().ends_with(ACTIONS) {
+        } else if path.extension().is_some_and(|extension| extension == "jsonl")
+            && !path.to_string_lossy().ends_with(ACTIONS)
+        {
             found.push(path);
         }
     }
@@ -123,7 +133,10 @@ mod tests {
             fs::write(folder.path().join(name), "").unwrap();
         }
         let found = find(&[folder.path().to_owned()]).unwrap();
-        let names: Vec<_> = found.iter().map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap()).collect();
+        let names: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
+            .collect();
         assert_eq!(names, ["a.jsonl", "b.jsonl", "in/c.jsonl"]);
         assert!(find(&[folder.path().join("none")]).unwrap_err().contains("none"));
         let empty = tempfile::tempdir().unwrap();
@@ -134,13 +147,22 @@ mod tests {
     fn what_cannot_be_read_is_named_with_file_and_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
-        fs::write(&path, format!("{HEADER}\n{{\"t\":0,\"in\":{{\"timer\":1}}}}\n{{\"t\":1}}\n")).unwrap();
+        fs::write(&path, format!("{HEADER}\n{{\"t\":0,\"in\":{{\"timer\":1}}}}\n{{\"t\":1}}\n"))
+            .unwrap();
         assert!(Case::read(&path).unwrap_err().contains("x.jsonl:3: "), "{:?}", Case::read(&path));
         fs::write(&path, "hello\n").unwrap();
-        assert!(Case::read(&path).unwrap_err().contains("x.jsonl:1: is not a recording's header"), "{:?}", Case::read(&path));
+        assert!(
+            Case::read(&path).unwrap_err().contains("x.jsonl:1: is not a recording's header"),
+            "{:?}",
+            Case::read(&path)
+        );
         fs::write(&path, format!("{HEADER}\n")).unwrap();
         assert_eq!(Case::read(&path).unwrap().actions, None);
         fs::write(actions_beside(&path), "{\"close-stdin\":1}\n{\"nonsense\":1}\n").unwrap();
-        assert!(Case::read(&path).unwrap_err().contains("x.actions.jsonl:2: not an action"), "{:?}", Case::read(&path));
+        assert!(
+            Case::read(&path).unwrap_err().contains("x.actions.jsonl:2: not an action"),
+            "{:?}",
+            Case::read(&path)
+        );
     }
 }

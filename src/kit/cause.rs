@@ -1,4 +1,5 @@
-//! Finding the piece of input that a value came from: the line and the field. A guess by equality, good enough to point. Pure.
+//! Finding the piece of input that a value came from: the line and the field. A guess by equality,
+//! good enough to point. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -16,21 +17,31 @@ pub(super) fn texts(action: &Action) -> Vec<String> {
     let Ok(value) = serde_json::to_value(action) else { return Vec::new() };
     let mut places = Vec::new();
     nodes(&value, &mut String::new(), &mut places);
-    let mut texts: Vec<String> =
-        places.iter().filter_map(|place| value.pointer(place)?.as_str()).filter(|text| text.len() >= TELLING).map(str::to_owned).collect();
+    let mut texts: Vec<String> = places
+        .iter()
+        .filter_map(|place| value.pointer(place)?.as_str())
+        .filter(|text| text.len() >= TELLING)
+        .map(str::to_owned)
+        .collect();
     texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
     texts
 }
 
 /// The entry and the field of it that hold one of these values, the first value first.
-pub(super) fn among(entries: &[Entry], range: RangeInclusive<usize>, values: &[String]) -> Option<(usize, String)> {
+pub(super) fn among(
+    entries: &[Entry],
+    range: RangeInclusive<usize>,
+    values: &[String],
+) -> Option<(usize, String)> {
     let inputs = || {
         range.clone().filter_map(|at| match &entries.get(at)?.what {
             What::In(input) => Some((at, input)),
             _ => None,
         })
     };
-    values.iter().find_map(|value| inputs().find_map(|(at, input)| Some((at, holder(input, value)?))))
+    values
+        .iter()
+        .find_map(|value| inputs().find_map(|(at, input)| Some((at, holder(input, value)?))))
 }
 
 /// The field of an input that holds a value.
@@ -41,8 +52,10 @@ fn holder(input: &Input, value: &str) -> Option<String> {
             Ok(said) => inside(&said, value),
             Err(_) => line.text.contains(value).then(|| "the line itself".to_owned()),
         },
-        Input::HttpResponse(response) => inside(&serde_json::from_str(&response.body).ok()?, value).map(|field| format!("body: {field}")),
-        Input::StreamEvent(event) => inside(&serde_json::from_str(&event.data).ok()?, value).map(|field| format!("data: {field}")),
+        Input::HttpResponse(response) => inside(&serde_json::from_str(&response.body).ok()?, value)
+            .map(|field| format!("body: {field}")),
+        Input::StreamEvent(event) => inside(&serde_json::from_str(&event.data).ok()?, value)
+            .map(|field| format!("data: {field}")),
         other => inside(&serde_json::to_value(other).ok()?, value),
     }
 }
@@ -57,7 +70,11 @@ fn inside(said: &Value, value: &str) -> Option<String> {
     };
     let equal = places.iter().find(|place| text(place).is_some_and(|text| text == value));
     let similar = || {
-        let near = |text: &str| text.len() >= TELLING && value.len() >= TELLING && (text.contains(value) || value.contains(text));
+        let near = |text: &str| {
+            text.len() >= TELLING
+                && value.len() >= TELLING
+                && (text.contains(value) || value.contains(text))
+        };
         places.iter().find(|place| text(place).is_some_and(|text| near(&text)))
     };
     equal.or_else(similar).map(|place| field(place))
@@ -71,8 +88,11 @@ mod tests {
     #[test]
     fn a_value_is_found_in_the_field_of_the_line_that_holds_it() {
         let entry = |text: &str| Entry { t: 0.0, what: What::In(said(1, text)) };
-        let entries =
-            [entry(r#"{"type":"init"}"#), entry(r#"{"message":{"content":[{"text":"Hello there"}],"n":42}}"#), entry("plain Hello")];
+        let entries = [
+            entry(r#"{"type":"init"}"#),
+            entry(r#"{"message":{"content":[{"text":"Hello there"}],"n":42}}"#),
+            entry("plain Hello"),
+        ];
         let find = |value: &str| among(&entries, 0..=2, &[value.to_owned()]);
         assert_eq!(find("Hello there"), Some((1, "message.content[0].text".to_owned())));
         assert_eq!(find("Hello there, and more"), Some((1, "message.content[0].text".to_owned())));

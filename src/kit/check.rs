@@ -50,7 +50,8 @@ impl Area {
 
     /// A guest that is cut off takes its second every time.
     fn is_done(&self) -> bool {
-        let cost = |finding: &Finding| finding.times * if is_cut_off(&finding.came) { 20 } else { 1 };
+        let cost =
+            |finding: &Finding| finding.times * if is_cut_off(&finding.came) { 20 } else { 1 };
         self.findings.len() >= ENOUGH || self.findings.iter().map(cost).sum::<usize>() >= 100
     }
 }
@@ -60,7 +61,8 @@ fn is_cut_off(came: &str) -> bool {
     came.contains("cut off")
 }
 
-/// Tries everything: hostile input, determinism, batching, and taking over state where the backend lives long enough.
+/// Tries everything: hostile input, determinism, batching, and taking over state where the backend
+/// lives long enough.
 ///
 /// # Errors
 /// When no guest can be opened.
@@ -98,7 +100,8 @@ async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFai
     let mut area = Area::new("hostile input", "bad days");
     let mut dice = Dice::new(5);
     for script in hostile::of_descriptor(backend.descriptor()) {
-        attempt(backend, &Keys::of(&script::entries(&script.tells)), &script, None, &mut area).await?;
+        attempt(backend, &Keys::of(&script::entries(&script.tells)), &script, None, &mut area)
+            .await?;
     }
     let told: Vec<_> = cases.iter().map(|case| (case, script::tells(&case.tape))).collect();
     let inputs: usize = told.iter().map(|(_, tells)| tells.len()).sum();
@@ -117,7 +120,13 @@ async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFai
 }
 
 /// Plays a script, and once more input by input when something is wrong with it, to tell at which.
-async fn attempt(backend: &dyn Backend, keys: &Keys, script: &Script, case: Option<&Case>, area: &mut Area) -> Result<(), GuestFailure> {
+async fn attempt(
+    backend: &dyn Backend,
+    keys: &Keys,
+    script: &Script,
+    case: Option<&Case>,
+    area: &mut Area,
+) -> Result<(), GuestFailure> {
     if area.is_done() {
         return Ok(());
     }
@@ -137,7 +146,20 @@ async fn attempt(backend: &dyn Backend, keys: &Keys, script: &Script, case: Opti
         let Remark { rule, line, told, came, expected } = remark;
         let recording = case.map(|case| case.path.display().to_string());
         let trial = script.name.clone();
-        finding::add(&mut area.findings, Finding { rule, trial, recording, line, told, came, expected, advice: rule.advice(), times: 1 });
+        finding::add(
+            &mut area.findings,
+            Finding {
+                rule,
+                trial,
+                recording,
+                line,
+                told,
+                came,
+                expected,
+                advice: rule.advice(),
+                times: 1,
+            },
+        );
     }
     Ok(())
 }
@@ -149,7 +171,15 @@ async fn determinism(backend: &dyn Backend, cases: &[Case]) -> Result<Area, Gues
         let second = replay(backend, &case.tape.entries, Batches::Single).await?;
         area.trials += 1;
         if let Some((at, failure)) = &first.failure {
-            add(&mut area, Rule::NeverFails, "read as it is", case, Some(*at), failure.to_string(), "no failure".into());
+            add(
+                &mut area,
+                Rule::NeverFails,
+                "read as it is",
+                case,
+                Some(*at),
+                failure.to_string(),
+                "no failure".into(),
+            );
         }
         compare(&mut area, Rule::Determinism, "read a second time", case, &first, &second);
     }
@@ -179,36 +209,67 @@ async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
 async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
     let mut area = Area::new("moving", "times a guest handed its state to another");
     if backend.descriptor().sharing == Sharing::Turn {
-        area.why = Some("its agent runs once a turn, so there is never anything to hand over".to_owned());
+        area.why =
+            Some("its agent runs once a turn, so there is never anything to hand over".to_owned());
         return Ok(area);
     }
     let (mut places, mut kept_still) = (0, 0);
     let mut guest = backend.open().await?;
-    if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) = guest.load("{\"kit\":[", "0.0.0-kit").await {
+    if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) =
+        guest.load("{\"kit\":[", "0.0.0-kit").await
+    {
         let rule = Rule::Moving;
         let (trial, told) = ("a state that cannot be read".to_owned(), "load".to_owned());
         let expected = "the state refused with an error".to_owned();
         let came = failure.to_string();
-        area.findings.push(Finding { rule, trial, recording: None, line: None, told, came, expected, advice: rule.advice(), times: 1 });
+        area.findings.push(Finding {
+            rule,
+            trial,
+            recording: None,
+            line: None,
+            told,
+            came,
+            expected,
+            advice: rule.advice(),
+            times: 1,
+        });
     }
-    for case in cases.iter().filter(|case| case.tape.entries.iter().all(|entry| !matches!(entry.what, What::Moved { .. }))) {
+    for case in cases.iter().filter(|case| {
+        case.tape.entries.iter().all(|entry| !matches!(entry.what, What::Moved { .. }))
+    }) {
         let still = replay(backend, &case.tape.entries, Batches::Single).await?;
         for before in idle(case, &still) {
             places += 1;
             match replay_moving(backend, &case.tape.entries, before).await {
                 Ok(Some(moved)) => {
                     area.trials += 1;
-                    // It may number what it asks its agent anew; the recorded agent answers the old numbers.
+                    // It may number what it asks its agent anew; the recorded agent answers the old
+                    // numbers.
                     if asks_otherwise(&still, &moved) {
                         continue;
                     }
-                    compare(&mut area, Rule::Moving, "moved to a fresh guest", case, &still, &moved);
+                    compare(
+                        &mut area,
+                        Rule::Moving,
+                        "moved to a fresh guest",
+                        case,
+                        &still,
+                        &moved,
+                    );
                 }
                 Ok(None) => kept_still += 1,
                 Err(failure) => {
                     area.trials += 1;
                     let expected = "its own state taken over".to_owned();
-                    add(&mut area, Rule::Moving, "moved to a fresh guest", case, Some(before), failure.to_string(), expected);
+                    add(
+                        &mut area,
+                        Rule::Moving,
+                        "moved to a fresh guest",
+                        case,
+                        Some(before),
+                        failure.to_string(),
+                        expected,
+                    );
                 }
             }
         }
@@ -230,7 +291,8 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
 
 /// Whether what differs first is something said to the agent.
 fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
-    let (actions, others): (Vec<_>, Vec<_>) = (first.actions().cloned().collect(), second.actions().cloned().collect());
+    let (actions, others): (Vec<_>, Vec<_>) =
+        (first.actions().cloned().collect(), second.actions().cloned().collect());
     let path = actions_differ(&actions, &others).and_then(|differ| differ.path);
     path.is_some_and(|path| path.starts_with("write.") || path.starts_with("http."))
 }
@@ -249,11 +311,17 @@ fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
             begun = true;
         }
         while let Some(step) = steps.next_if(|step| step.entry <= at) {
-            let ends = step.actions.iter().filter(|action| matches!(action, crate::agent::Action::TurnDone(_))).count();
+            let ends = step
+                .actions
+                .iter()
+                .filter(|action| matches!(action, crate::agent::Action::TurnDone(_)))
+                .count();
             open = open.saturating_sub(ends);
         }
     }
-    let starts = |at: &usize| matches!(&case.tape.entries[*at].what, What::In(Input::Command(Command::StartTurn(_))));
+    let starts = |at: &usize| {
+        matches!(&case.tape.entries[*at].what, What::In(Input::Command(Command::StartTurn(_))))
+    };
     // What comes before the next turn tells most: the agent goes on.
     found.sort_by_key(|at| !starts(at));
     found.truncate(MOVES);
@@ -261,7 +329,14 @@ fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
 }
 
 /// Compares what two readings of a recording gave; `first` was told one input a call.
-fn compare(area: &mut Area, rule: Rule, trial: &str, case: &Case, first: &Replayed, second: &Replayed) {
+fn compare(
+    area: &mut Area,
+    rule: Rule,
+    trial: &str,
+    case: &Case,
+    first: &Replayed,
+    second: &Replayed,
+) {
     let actions: Vec<_> = first.actions().cloned().collect();
     let others: Vec<_> = second.actions().cloned().collect();
     if let Some(differ) = actions_differ(&actions, &others) {
@@ -275,7 +350,15 @@ fn compare(area: &mut Area, rule: Rule, trial: &str, case: &Case, first: &Replay
     } else if first.failure.is_none()
         && let Some((at, failure)) = &second.failure
     {
-        add(area, rule, trial, case, Some(*at), failure.to_string(), "no failure, as when it is told one by one".into());
+        add(
+            area,
+            rule,
+            trial,
+            case,
+            Some(*at),
+            failure.to_string(),
+            "no failure, as when it is told one by one".into(),
+        );
     }
 }
 
@@ -291,7 +374,15 @@ pub(super) fn entry_of(replayed: &Replayed, number: usize) -> Option<usize> {
     replayed.failure.as_ref().map(|(at, _)| *at).or(replayed.steps.last().map(|step| step.entry))
 }
 
-fn add(area: &mut Area, rule: Rule, trial: &str, case: &Case, entry: Option<usize>, came: String, expected: String) {
+fn add(
+    area: &mut Area,
+    rule: Rule,
+    trial: &str,
+    case: &Case,
+    entry: Option<usize>,
+    came: String,
+    expected: String,
+) {
     let told = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
         What::In(input) => brief(input),
         other => super::shortened(&serde_json::to_string(other).unwrap_or_default(), 200),

@@ -1,4 +1,5 @@
-//! Breaking lines of output: what agents print when they are updated, killed, or not themselves. Pure.
+//! Breaking lines of output: what agents print when they are updated, killed, or not themselves.
+//! Pure.
 
 use serde_json::Value;
 
@@ -14,12 +15,27 @@ pub(super) const GARBAGE: &[(&str, &str)] = &[
     ("an empty list", "[]"),
     ("an empty object", "{}"),
     ("a list of objects", "[{\"type\":\"text\"},[],null]"),
-    ("an object with a `type` of null", "{\"type\":null,\"id\":null,\"method\":null,\"result\":null}"),
-    ("an unknown type", "{\"type\":\"kit-unknown\",\"subtype\":\"kit\",\"method\":\"kit/unknown\",\"params\":{\"kit\":true}}"),
+    (
+        "an object with a `type` of null",
+        "{\"type\":null,\"id\":null,\"method\":null,\"result\":null}",
+    ),
+    (
+        "an unknown type",
+        "{\"type\":\"kit-unknown\",\"subtype\":\"kit\",\"method\":\"kit/unknown\",\"params\":{\"kit\":true}}",
+    ),
     ("a `type` that is an object", "{\"type\":{\"a\":1},\"method\":[],\"params\":7,\"id\":{}}"),
-    ("an answer to a question never asked", "{\"jsonrpc\":\"2.0\",\"id\":987654,\"result\":{\"kit\":[]}}"),
-    ("an error to a question never asked", "{\"jsonrpc\":\"2.0\",\"id\":\"kit\",\"error\":{\"code\":-32603,\"message\":null,\"data\":[]}}"),
-    ("a request nobody knows", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kit/unknown\",\"params\":null}"),
+    (
+        "an answer to a question never asked",
+        "{\"jsonrpc\":\"2.0\",\"id\":987654,\"result\":{\"kit\":[]}}",
+    ),
+    (
+        "an error to a question never asked",
+        "{\"jsonrpc\":\"2.0\",\"id\":\"kit\",\"error\":{\"code\":-32603,\"message\":null,\"data\":[]}}",
+    ),
+    (
+        "a request nobody knows",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kit/unknown\",\"params\":null}",
+    ),
     ("binary", "\u{0}\u{1}\u{7f}\u{fffd}PNG\u{fffd}\u{1b}[2J\u{fffe}"),
     ("a stack trace", "    at Object.<anonymous> (/usr/lib/node_modules/x/index.js:1:1)"),
     ("half a surrogate", "{\"type\":\"text\",\"text\":\"\\ud83d\"}"),
@@ -76,9 +92,15 @@ pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
         at.truncate(length);
     };
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| visit(key.replace('~', "~0").replace('/', "~1"), value, at)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| visit(key.replace('~', "~0").replace('/', "~1"), value, at)),
         // Of long lists the beginning stands for the rest.
-        Value::Array(list) => list.iter().take(8).enumerate().for_each(|(index, value)| visit(index.to_string(), value, at)),
+        Value::Array(list) => list
+            .iter()
+            .take(8)
+            .enumerate()
+            .for_each(|(index, value)| visit(index.to_string(), value, at)),
         _ => {}
     }
 }
@@ -89,7 +111,10 @@ pub(super) fn words(json: &str) -> Vec<String> {
     let mut places = Vec::new();
     nodes(&value, &mut String::new(), &mut places);
     let texts = places.iter().filter_map(|place| value.pointer(place)?.as_str());
-    texts.flat_map(|text| std::iter::once(text).chain(text.split_whitespace())).map(str::to_owned).collect()
+    texts
+        .flat_map(|text| std::iter::once(text).chain(text.split_whitespace()))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn breaking(value: &mut Value, pointer: &str, dice: &mut Dice) -> Option<&'static str> {
@@ -134,7 +159,10 @@ mod tests {
             let value: Value = serde_json::from_str(text).unwrap();
             assert_ne!(value, serde_json::from_str::<Value>(line).unwrap(), "{what}");
         }
-        assert!(broken.iter().any(|(what, _)| what.ends_with("`message.content[0].text`")), "{broken:?}");
+        assert!(
+            broken.iter().any(|(what, _)| what.ends_with("`message.content[0].text`")),
+            "{broken:?}"
+        );
         assert!(broken.iter().any(|(what, _)| what.ends_with("`a/b`")), "{broken:?}");
         assert!(super::broken("plain words", 3, &mut Dice::new(1)).is_empty());
     }

@@ -34,19 +34,31 @@ pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<Apart> {
         replayed.steps.iter().map(|step| (step.entry, step.actions.clone())).collect()
     };
     let failure = |replayed: &Replayed, at: usize| {
-        replayed.failure.as_ref().filter(|(entry, _)| *entry == at).map(|(_, failure)| failure.to_string())
+        replayed
+            .failure
+            .as_ref()
+            .filter(|(entry, _)| *entry == at)
+            .map(|(_, failure)| failure.to_string())
     };
     let (mut ones, mut others) = (actions(first), actions(second));
     let mut apart = Vec::new();
     for (at, entry) in tape.entries.iter().enumerate() {
-        let (one, other) = (ones.remove(&at).unwrap_or_default(), others.remove(&at).unwrap_or_default());
+        let (one, other) =
+            (ones.remove(&at).unwrap_or_default(), others.remove(&at).unwrap_or_default());
         let failures = [failure(first, at), failure(second, at)];
         if one != other || failures[0] != failures[1] {
             let told = match &entry.what {
                 What::In(input) => brief(input),
                 _ => String::new(),
             };
-            apart.push(Apart { line: tape.lines[at], t: entry.t, told, first: one, second: other, failures });
+            apart.push(Apart {
+                line: tape.lines[at],
+                t: entry.t,
+                told,
+                first: one,
+                second: other,
+                failures,
+            });
         }
     }
     apart

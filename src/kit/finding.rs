@@ -42,9 +42,15 @@ impl Rule {
             Self::Keys => {
                 "use a key only for what was asked for, a fresh one every time, and speak of turns between their `start-turn` and `turn-done`"
             }
-            Self::Determinism => "keep state in the guest only: no addresses, hash orders, clocks or counters that outlive a link",
-            Self::Batching => "decide by the inputs alone, one after the other; the end of a call means nothing",
-            Self::Moving => "save everything that decides what comes next, or return none from `save`",
+            Self::Determinism => {
+                "keep state in the guest only: no addresses, hash orders, clocks or counters that outlive a link"
+            }
+            Self::Batching => {
+                "decide by the inputs alone, one after the other; the end of a call means nothing"
+            }
+            Self::Moving => {
+                "save everything that decides what comes next, or return none from `save`"
+            }
         }
     }
 }
@@ -75,7 +81,11 @@ pub struct Finding {
 
 /// Adds a finding, or counts it when the same was found before.
 pub(super) fn add(findings: &mut Vec<Finding>, finding: Finding) {
-    match findings.iter_mut().find(|known| known.rule == finding.rule && known.came == finding.came && known.expected == finding.expected) {
+    match findings.iter_mut().find(|known| {
+        known.rule == finding.rule
+            && known.came == finding.came
+            && known.expected == finding.expected
+    }) {
         Some(known) => known.times += 1,
         None => findings.push(finding),
     }

@@ -1,5 +1,5 @@
-//! Comparing what comes of a recording with what was agreed on: the first action that differs, the line and the field of
-//! the input that made it, and both lists side by side.
+//! Comparing what comes of a recording with what was agreed on: the first action that differs, the
+//! line and the field of the input that made it, and both lists side by side.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -69,13 +69,18 @@ pub enum Verdict {
 ///
 /// # Errors
 /// When no guest can be opened.
-pub async fn judge(backend: &dyn Backend, case: &Case) -> Result<(Verdict, Vec<Action>), GuestFailure> {
+pub async fn judge(
+    backend: &dyn Backend,
+    case: &Case,
+) -> Result<(Verdict, Vec<Action>), GuestFailure> {
     let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
     let actions: Vec<Action> = replayed.actions().cloned().collect();
     if let Some((at, failure)) = &replayed.failure {
         return Ok((Verdict::Failed(*at, failure.clone()), actions));
     }
-    for (how, batches) in [("7 inputs a call", Batches::Of(7)), ("everything in a call", Batches::Whole)] {
+    for (how, batches) in
+        [("7 inputs a call", Batches::Of(7)), ("everything in a call", Batches::Whole)]
+    {
         let other = replay(backend, &case.tape.entries, batches).await?;
         if !other.actions().eq(replayed.actions()) {
             return Ok((Verdict::Batching(how.to_owned()), actions));
@@ -83,28 +88,47 @@ pub async fn judge(backend: &dyn Backend, case: &Case) -> Result<(Verdict, Vec<A
     }
     let verdict = match &case.actions {
         None => Verdict::Unknown,
-        Some(expected) => difference(case, &replayed, expected).map_or(Verdict::Same, |found| Verdict::Differs(Box::new(found))),
+        Some(expected) => difference(case, &replayed, expected)
+            .map_or(Verdict::Same, |found| Verdict::Differs(Box::new(found))),
     };
     Ok((verdict, actions))
 }
 
 /// Compares what came (one input a call) with what must come.
-pub(super) fn difference(case: &Case, replayed: &Replayed, expected: &[Action]) -> Option<Difference> {
+pub(super) fn difference(
+    case: &Case,
+    replayed: &Replayed,
+    expected: &[Action],
+) -> Option<Difference> {
     let came: Vec<Action> = replayed.actions().cloned().collect();
     let differ = actions_differ(expected, &came)?;
-    let wanted: Vec<String> =
-        [expected.get(differ.number - 1), came.get(differ.number - 1)].into_iter().flatten().flat_map(cause::texts).collect();
+    let wanted: Vec<String> = [expected.get(differ.number - 1), came.get(differ.number - 1)]
+        .into_iter()
+        .flatten()
+        .flat_map(cause::texts)
+        .collect();
     let (entry, field) = match (came.get(differ.number - 1), expected.get(differ.number - 1)) {
         // An action too few: it should have come of a line between those of its neighbours.
         (_, Some(_)) if differ.path.is_none() => {
-            let after = if differ.number == 1 { 0 } else { entry_of(replayed, differ.number - 1).unwrap_or(0) };
-            let until = came.get(differ.number - 1).and_then(|_| entry_of(replayed, differ.number)).unwrap_or(case.tape.entries.len() - 1);
-            cause::among(&case.tape.entries, after..=until, &wanted).map_or((Some(until), None), |(at, field)| (Some(at), Some(field)))
+            let after = if differ.number == 1 {
+                0
+            } else {
+                entry_of(replayed, differ.number - 1).unwrap_or(0)
+            };
+            let until = came
+                .get(differ.number - 1)
+                .and_then(|_| entry_of(replayed, differ.number))
+                .unwrap_or(case.tape.entries.len() - 1);
+            cause::among(&case.tape.entries, after..=until, &wanted)
+                .map_or((Some(until), None), |(at, field)| (Some(at), Some(field)))
         }
         _ => {
             let at = entry_of(replayed, differ.number);
-            let values: Vec<String> = [&differ.expected, &differ.came].into_iter().flatten().cloned().collect();
-            let field = at.and_then(|at| cause::among(&case.tape.entries, at..=at, &values)).map(|(_, field)| field);
+            let values: Vec<String> =
+                [&differ.expected, &differ.came].into_iter().flatten().cloned().collect();
+            let field = at
+                .and_then(|at| cause::among(&case.tape.entries, at..=at, &values))
+                .map(|(_, field)| field);
             (at, field)
         }
     };
@@ -127,7 +151,11 @@ pub(super) fn difference(case: &Case, replayed: &Replayed, expected: &[Action]) 
 /// Actions as they stand in `NAME.actions.jsonl`.
 #[must_use]
 pub fn written(actions: &[Action]) -> String {
-    actions.iter().filter_map(|action| serde_json::to_string(action).ok()).map(|line| line + "\n").collect()
+    actions
+        .iter()
+        .filter_map(|action| serde_json::to_string(action).ok())
+        .map(|line| line + "\n")
+        .collect()
 }
 
 fn unified(expected: &str, came: &str) -> String {
@@ -138,7 +166,8 @@ fn unified(expected: &str, came: &str) -> String {
 /// Where two lists first differ.
 pub(super) fn actions_differ(expected: &[Action], came: &[Action]) -> Option<Differ> {
     let at = (0..expected.len().max(came.len())).find(|at| expected.get(*at) != came.get(*at))?;
-    let value = |action: Option<&Action>| action.and_then(|action| serde_json::to_value(action).ok());
+    let value =
+        |action: Option<&Action>| action.and_then(|action| serde_json::to_value(action).ok());
     let (wanted, is) = (value(expected.get(at)), value(came.get(at)));
     let number = at + 1;
     if let (Some(wanted), Some(is)) = (&wanted, &is)
@@ -146,21 +175,34 @@ pub(super) fn actions_differ(expected: &[Action], came: &[Action]) -> Option<Dif
         // Of two different kinds of action no field is the same.
         && path.contains('.')
     {
-        return Some(Differ { number, path: Some(path), expected: Some(shown(wanted)), came: Some(shown(is)) });
+        return Some(Differ {
+            number,
+            path: Some(path),
+            expected: Some(shown(wanted)),
+            came: Some(shown(is)),
+        });
     }
     let whole = |value: Option<Value>| value.map(|value| value.to_string());
     Some(Differ { number, path: None, expected: whole(wanted), came: whole(is) })
 }
 
-fn first_difference<'a>(a: &'a Value, b: &'a Value, path: String) -> Option<(String, &'a Value, &'a Value)> {
+fn first_difference<'a>(
+    a: &'a Value,
+    b: &'a Value,
+    path: String,
+) -> Option<(String, &'a Value, &'a Value)> {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) if x.keys().eq(y.keys()) => {
             let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-            x.iter().zip(y.values()).find_map(|((key, a), b)| first_difference(a, b, format!("{prefix}{key}")))
+            x.iter()
+                .zip(y.values())
+                .find_map(|((key, a), b)| first_difference(a, b, format!("{prefix}{key}")))
         }
-        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
-            x.iter().zip(y).enumerate().find_map(|(index, (a, b))| first_difference(a, b, format!("{path}[{index}]")))
-        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => x
+            .iter()
+            .zip(y)
+            .enumerate()
+            .find_map(|(index, (a, b))| first_difference(a, b, format!("{path}[{index}]"))),
         _ => (a != b).then_some((path, a, b)),
     }
 }
@@ -181,7 +223,12 @@ mod tests {
         Action::Event(AgentEvent {
             session: 1,
             turn: 1,
-            kind: EventKind::Text(Text { part: 0, text: text.into(), replace: false, parent: None }),
+            kind: EventKind::Text(Text {
+                part: 0,
+                text: text.into(),
+                replace: false,
+                parent: None,
+            }),
         })
     }
 

@@ -1,9 +1,10 @@
 //! Trying a backend: everything the kit finds out about a component, without a terminal.
 //!
-//! Stands on the ports of the turn driver and on recordings; knows neither wasmtime nor how results are shown. [`check`]
-//! plays a host that does everything a bad day could bring, [`golden`] compares with what was agreed on, [`selftest`] is
-//! what a component brings along to be admitted with, [`telling`] and [`difference`] are for people who read.
-//! Pinned by the tests below and by `tests/kit` (real components, and guests that misbehave on purpose).
+//! Stands on the ports of the turn driver and on recordings; knows neither wasmtime nor how results
+//! are shown. [`check`] plays a host that does everything a bad day could bring, [`golden`]
+//! compares with what was agreed on, [`selftest`] is what a component brings along to be admitted
+//! with, [`telling`] and [`difference`] are for people who read. Pinned by the tests below and by
+//! `tests/kit` (real components, and guests that misbehave on purpose).
 
 mod case;
 mod cause;

@@ -71,7 +71,11 @@ pub(super) fn said(proc: u32, text: &str) -> Input {
 
 /// What a recording tells, up to where its link went over to another guest.
 pub(super) fn tells(tape: &Tape) -> Vec<Tell> {
-    let still = tape.entries.iter().zip(&tape.lines).take_while(|(entry, _)| !matches!(entry.what, What::Moved { .. }));
+    let still = tape
+        .entries
+        .iter()
+        .zip(&tape.lines)
+        .take_while(|(entry, _)| !matches!(entry.what, What::Moved { .. }));
     let told = still.filter_map(|(entry, line)| match &entry.what {
         What::In(input) => Some(Tell { input: input.clone(), line: Some(*line), foreign: false }),
         _ => None,
@@ -81,7 +85,11 @@ pub(super) fn tells(tape: &Tape) -> Vec<Tell> {
 
 /// The entries a trial made of nothing would have in a recording.
 pub(super) fn entries(tells: &[Tell]) -> Vec<Entry> {
-    tells.iter().filter(|tell| !tell.foreign).map(|tell| Entry { t: 0.0, what: What::In(tell.input.clone()) }).collect()
+    tells
+        .iter()
+        .filter(|tell| !tell.foreign)
+        .map(|tell| Entry { t: 0.0, what: What::In(tell.input.clone()) })
+        .collect()
 }
 
 /// The turn that was begun last before a place.

@@ -1,5 +1,6 @@
-//! The recordings a component brings along: `X.cases/*.jsonl` beside `X.wasm`, read again whenever it is loaded. A
-//! component that does not make of them what it should does not serve. Bounded, because loading waits for it.
+//! The recordings a component brings along: `X.cases/*.jsonl` beside `X.wasm`, read again whenever
+//! it is loaded. A component that does not make of them what it should does not serve. Bounded,
+//! because loading waits for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
         return Ok(Vec::new());
     }
     let paths = find(&[folder.to_owned()])?;
-    let bytes: u64 = paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
+    let bytes: u64 =
+        paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
     if paths.len() > RECORDINGS || bytes > BYTES {
         let (many, most) = (paths.len(), BYTES >> 20);
         return Err(format!(
@@ -60,13 +62,19 @@ pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), String> {
 }
 
 async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
-    let replayed =
-        replay(backend, &case.tape.entries, Batches::Single).await.map_err(|failure| format!("{}: {failure}", case.path.display()))?;
+    let replayed = replay(backend, &case.tape.entries, Batches::Single)
+        .await
+        .map_err(|failure| format!("{}: {failure}", case.path.display()))?;
     if let Some((at, failure)) = &replayed.failure {
         return Err(format!("{}: {failure}", case.place(*at)));
     }
-    if let Some(found) = case.actions.as_deref().and_then(|expected| difference(case, &replayed, expected)) {
-        let place = found.line.map_or_else(|| case.path.display().to_string(), |line| format!("{}:{line}", case.path.display()));
+    if let Some(found) =
+        case.actions.as_deref().and_then(|expected| difference(case, &replayed, expected))
+    {
+        let place = found.line.map_or_else(
+            || case.path.display().to_string(),
+            |line| format!("{}:{line}", case.path.display()),
+        );
         let field = found.field.map(|field| format!(" (field `{field}`)")).unwrap_or_default();
         let what = found.path.map(|path| format!(" in `{path}`")).unwrap_or_default();
         let nothing = || "nothing".to_owned();
@@ -78,7 +86,10 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
         ));
     }
     match unended(case, &replayed) {
-        Some(turn) => Err(format!("{}: turn {turn} does not end", case.place(case.tape.entries.len().saturating_sub(1)))),
+        Some(turn) => Err(format!(
+            "{}: turn {turn} does not end",
+            case.place(case.tape.entries.len().saturating_sub(1))
+        )),
         None => Ok(()),
     }
 }
@@ -86,12 +97,19 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
 /// A turn that ended when it was recorded, or whose agent exited, and that this guest does not end.
 fn unended(case: &Case, replayed: &Replayed) -> Option<u32> {
     let entries = &case.tape.entries;
-    let ended = |turn: u32| entries.iter().any(|entry| matches!(&entry.what, What::Out(Action::TurnDone(done)) if done.turn == turn));
-    let exited_after = |at: usize| entries[at..].iter().any(|entry| matches!(entry.what, What::In(Input::Exited(_))));
+    let ended = |turn: u32| {
+        entries.iter().any(
+            |entry| matches!(&entry.what, What::Out(Action::TurnDone(done)) if done.turn == turn),
+        )
+    };
+    let exited_after = |at: usize| {
+        entries[at..].iter().any(|entry| matches!(entry.what, What::In(Input::Exited(_))))
+    };
     let starts = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.what {
         What::In(Input::Command(Command::StartTurn(start))) => Some((at, start.turn)),
         _ => None,
     });
-    let mut due = starts.filter(|(at, turn)| ended(*turn) || exited_after(*at)).map(|(_, turn)| turn);
+    let mut due =
+        starts.filter(|(at, turn)| ended(*turn) || exited_after(*at)).map(|(_, turn)| turn);
     due.find(|turn| replayed.turns.get(turn).is_none_or(|told| told.done.is_none()))
 }

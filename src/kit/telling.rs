@@ -57,9 +57,20 @@ pub fn tell(tape: &Tape, replayed: &Replayed) -> Vec<Told> {
                     Some(last) if text.replace => last.text.clone_from(&text.text),
                     Some(last) => last.text.push_str(&text.text),
                     None => {
-                        let (what, mood) = if thinking { ("thinking", Mood::Quiet) } else { ("text", Mood::Plain) };
+                        let (what, mood) = if thinking {
+                            ("thinking", Mood::Quiet)
+                        } else {
+                            ("text", Mood::Plain)
+                        };
                         let text = text.text.clone();
-                        told.push(Told { t, line, turn: Some(event.turn), what: what.into(), text, mood });
+                        told.push(Told {
+                            t,
+                            line,
+                            turn: Some(event.turn),
+                            what: what.into(),
+                            text,
+                            mood,
+                        });
                     }
                 }
                 open = Some(this);
@@ -74,7 +85,14 @@ pub fn tell(tape: &Tape, replayed: &Replayed) -> Vec<Told> {
     told.retain(|told| !told.text.is_empty() || told.what != "text");
     if let Some((at, failure)) = &replayed.failure {
         let (t, line) = (tape.entries[*at].t, tape.lines[*at]);
-        told.push(Told { t, line, turn: None, what: "failed".into(), text: failure.to_string(), mood: Mood::Bad });
+        told.push(Told {
+            t,
+            line,
+            turn: None,
+            what: "failed".into(),
+            text: failure.to_string(),
+            mood: Mood::Bad,
+        });
     }
     told
 }
@@ -89,27 +107,55 @@ fn one(action: &Action) -> Option<Line> {
                 crate::agent::Value::Text(text) => shortened(text, 80),
                 other => serde_json::to_string(other).unwrap_or_default(),
             });
-            quiet("start", std::iter::once(spawn.program.clone()).chain(arguments).collect::<Vec<_>>().join(" "))
+            quiet(
+                "start",
+                std::iter::once(spawn.program.clone())
+                    .chain(arguments)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
         }
         Action::Stop(stop) => quiet("stop", format!("{:?}", stop.signal).to_lowercase()),
         Action::SessionReady(ready) => {
             let model = ready.model.as_ref().map(|model| format!(" ({model})")).unwrap_or_default();
             quiet("session", format!("{}{model}", ready.native_id))
         }
-        Action::Http(request) => quiet("request", format!("{} {}", request.method, shortened(&request.path, 120))),
-        Action::TurnBegun(turn) => Some((Some(turn.turn), "begun".into(), "the agent began a turn by itself".into(), Mood::Quiet)),
-        Action::Event(event) => event_line(&event.kind).map(|(what, text, mood)| (Some(event.turn), what, text, mood)),
+        Action::Http(request) => {
+            quiet("request", format!("{} {}", request.method, shortened(&request.path, 120)))
+        }
+        Action::TurnBegun(turn) => Some((
+            Some(turn.turn),
+            "begun".into(),
+            "the agent began a turn by itself".into(),
+            Mood::Quiet,
+        )),
+        Action::Event(event) => {
+            event_line(&event.kind).map(|(what, text, mood)| (Some(event.turn), what, text, mood))
+        }
         Action::Ask(ask) => {
             let about = match &ask.kind {
-                AskKind::Permission(tool) => tool.target.clone().unwrap_or_else(|| tool.title.clone()),
+                AskKind::Permission(tool) => {
+                    tool.target.clone().unwrap_or_else(|| tool.title.clone())
+                }
                 AskKind::PlanApproval(plan) => plan.clone(),
-                AskKind::Questions(questions) => questions.iter().map(|question| question.text.clone()).collect::<Vec<_>>().join("; "),
+                AskKind::Questions(questions) => questions
+                    .iter()
+                    .map(|question| question.text.clone())
+                    .collect::<Vec<_>>()
+                    .join("; "),
                 AskKind::SignIn(address) => address.clone(),
             };
-            Some((Some(ask.turn), "asks".into(), format!("{}: {}", ask.title, shortened(&about, 160)), Mood::Plain))
+            Some((
+                Some(ask.turn),
+                "asks".into(),
+                format!("{}: {}", ask.title, shortened(&about, 160)),
+                Mood::Plain,
+            ))
         }
         Action::AskWithdrawn(_) => quiet("asks", "no longer".into()),
-        Action::Steered(steered) => quiet("steered", format!("{:?}", steered.outcome).to_lowercase()),
+        Action::Steered(steered) => {
+            quiet("steered", format!("{:?}", steered.outcome).to_lowercase())
+        }
         Action::TurnDone(done) => {
             let (text, mood) = match &done.outcome {
                 Outcome::Completed => ("completed".to_owned(), Mood::Good),
@@ -118,10 +164,17 @@ fn one(action: &Action) -> Option<Line> {
                 Outcome::Lost(failure) => (format!("lost: {}", failed(failure)), Mood::Bad),
                 Outcome::Limit(limit) => (format!("a limit: {limit}"), Mood::Bad),
             };
-            let usage = done.usage.as_ref().map(|usage| format!(" · {}", tokens(usage))).unwrap_or_default();
+            let usage = done
+                .usage
+                .as_ref()
+                .map(|usage| format!(" · {}", tokens(usage)))
+                .unwrap_or_default();
             Some((Some(done.turn), "end".into(), text + &usage, mood))
         }
-        Action::QueryAnswer(answer) => quiet("answer", shortened(&serde_json::to_string(&answer.answer).unwrap_or_default(), 200)),
+        Action::QueryAnswer(answer) => quiet(
+            "answer",
+            shortened(&serde_json::to_string(&answer.answer).unwrap_or_default(), 200),
+        ),
         Action::Diagnostic(line) => quiet("log", shortened(&line.text, 200)),
         Action::Write(_)
         | Action::CloseStdin(_)
@@ -139,10 +192,17 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
         // Told joined, by the caller.
         EventKind::Text(_) | EventKind::Thinking(_) => None,
         EventKind::ToolStart(tool) => {
-            let about = tool.target.as_ref().filter(|target| !target.is_empty()).unwrap_or(&tool.title);
-            line(&tool.kind, format!("{} · {}", tool.native_name, shortened(about, 160)), Mood::Plain)
+            let about =
+                tool.target.as_ref().filter(|target| !target.is_empty()).unwrap_or(&tool.title);
+            line(
+                &tool.kind,
+                format!("{} · {}", tool.native_name, shortened(about, 160)),
+                Mood::Plain,
+            )
         }
-        EventKind::ToolOutput(output) => line("output", shortened(output.text.trim_end(), 160), Mood::Quiet),
+        EventKind::ToolOutput(output) => {
+            line("output", shortened(output.text.trim_end(), 160), Mood::Quiet)
+        }
         EventKind::ToolEnd(end) => {
             let mut text = format!("{:?}", end.status).to_lowercase();
             if let Some(code) = end.exit_code {
@@ -160,13 +220,24 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
         }
         EventKind::Plan(plan) => {
             let done = plan.iter().filter(|entry| entry.status == PlanStatus::Done).count();
-            let active = plan.iter().find(|entry| entry.status == PlanStatus::Active).map(|entry| format!(", now: {}", entry.text));
-            line("plan", format!("{done} of {} done{}", plan.len(), active.unwrap_or_default()), Mood::Quiet)
+            let active = plan
+                .iter()
+                .find(|entry| entry.status == PlanStatus::Active)
+                .map(|entry| format!(", now: {}", entry.text));
+            line(
+                "plan",
+                format!("{done} of {} done{}", plan.len(), active.unwrap_or_default()),
+                Mood::Quiet,
+            )
         }
         EventKind::Usage(usage) => line("usage", tokens(usage), Mood::Quiet),
         EventKind::Artifact(artifact) => {
             let name = artifact.name.as_deref().unwrap_or_default();
-            line("artifact", format!("{} {}", artifact.media_type, shortened(name, 160)).trim().to_owned(), Mood::Plain)
+            line(
+                "artifact",
+                format!("{} {}", artifact.media_type, shortened(name, 160)).trim().to_owned(),
+                Mood::Plain,
+            )
         }
         EventKind::Task(task) => {
             let status = format!("{:?}", task.status).to_lowercase();
@@ -185,15 +256,25 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
         EventKind::Title(title) => line("title", title.clone(), Mood::Quiet),
         EventKind::Unrecognised(unknown) => {
             let at = unknown.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
-            line("unknown", format!("{}{at}: {}", unknown.what, shortened(&unknown.sample, 160)), Mood::Bad)
+            line(
+                "unknown",
+                format!("{}{at}: {}", unknown.what, shortened(&unknown.sample, 160)),
+                Mood::Bad,
+            )
         }
         EventKind::Raw(json) => line("raw", shortened(json, 160), Mood::Quiet),
     }
 }
 
 fn failed(failure: &Failure) -> String {
-    let kind = serde_json::to_value(failure.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-    let after = failure.retry_after_ms.map(|ms| format!(" (again after {} s)", f64::from(ms) / 1000.0)).unwrap_or_default();
+    let kind = serde_json::to_value(failure.kind)
+        .ok()
+        .and_then(|kind| kind.as_str().map(str::to_owned))
+        .unwrap_or_default();
+    let after = failure
+        .retry_after_ms
+        .map(|ms| format!(" (again after {} s)", f64::from(ms) / 1000.0))
+        .unwrap_or_default();
     format!("{kind}: {}{after}", shortened(&failure.message, 300))
 }
 

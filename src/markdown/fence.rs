@@ -2,9 +2,9 @@
 
 /// An open code fence, by its opening line.
 ///
-/// Backticks or tildes, three or more, after any number of blanks and tabs (models indent fences inside lists).
-/// `CommonMark` 0.31 §4.5 otherwise: no backtick in the info string of a backtick fence; closed by at least as many of
-/// the same character with nothing behind.
+/// Backticks or tildes, three or more, after any number of blanks and tabs (models indent fences
+/// inside lists). `CommonMark` 0.31 §4.5 otherwise: no backtick in the info string of a backtick
+/// fence; closed by at least as many of the same character with nothing behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence<'a> {
     indent: &'a str,
@@ -22,7 +22,11 @@ impl<'a> Fence<'a> {
         let rest = unindented.trim_start_matches(mark);
         let marker = &unindented[..unindented.len() - rest.len()];
         let info = rest.trim();
-        (marker.len() >= 3 && !(mark == '`' && info.contains('`'))).then_some(Self { indent, marker, info })
+        (marker.len() >= 3 && !(mark == '`' && info.contains('`'))).then_some(Self {
+            indent,
+            marker,
+            info,
+        })
     }
 
     /// Whether a line closes this fence.
@@ -62,7 +66,8 @@ impl<'a> Fence<'a> {
         self.closing_cost() + self.info.chars().count()
     }
 
-    /// Characters it costs to close the fence at the end of a piece, terminator included. Indent and marker are ASCII.
+    /// Characters it costs to close the fence at the end of a piece, terminator included. Indent
+    /// and marker are ASCII.
     #[must_use]
     pub fn closing_cost(&self) -> usize {
         self.indent.len() + self.marker.len() + 1
@@ -76,9 +81,17 @@ mod tests {
     #[test]
     fn a_fence_is_known_by_its_marker_and_closed_by_no_shorter_one() {
         let fence = Fence::opened_by("  ````rust ignore ").expect("a fence");
-        assert_eq!((fence.info(), fence.opening().as_str(), fence.closing().as_str()), ("rust ignore", "  ````rust ignore", "  ````"));
+        assert_eq!(
+            (fence.info(), fence.opening().as_str(), fence.closing().as_str()),
+            ("rust ignore", "  ````rust ignore", "  ````")
+        );
         assert!(fence.closed_by("`````") && fence.closed_by("   ````  "));
-        assert!(!fence.closed_by("```") && !fence.closed_by("~~~~") && !fence.closed_by("````x") && !fence.closed_by(""));
+        assert!(
+            !fence.closed_by("```")
+                && !fence.closed_by("~~~~")
+                && !fence.closed_by("````x")
+                && !fence.closed_by("")
+        );
         assert!(Fence::opened_by("~~~ a`b").is_some());
         for no in ["``", "```inline``` code", "x ```", "", "`~`~"] {
             assert_eq!(Fence::opened_by(no), None, "{no}");

@@ -1,7 +1,7 @@
 //! Markdown as this program reads it: files that operators write, answers of agents.
 //!
-//! One rule for fences ([`Fence`]) and one for comments ([`lines`]), whoever reads: an example inside a fence is never
-//! a setting. Pure.
+//! One rule for fences ([`Fence`]) and one for comments ([`lines`]), whoever reads: an example
+//! inside a fence is never a setting. Pure.
 
 mod fence;
 pub mod outline;
@@ -35,7 +35,8 @@ impl Entry {
         bare(&self.value)
     }
 
-    /// The parts between commas, each without backticks around it. A comma within braces, as in JSON, separates nothing.
+    /// The parts between commas, each without backticks around it. A comma within braces, as in
+    /// JSON, separates nothing.
     pub fn list(&self) -> impl Iterator<Item = &str> {
         let mut depth = 0_usize;
         let separates = move |c: char| {
@@ -50,7 +51,8 @@ impl Entry {
     }
 }
 
-/// Reads a file line by line, numbered from 1. A comment may span lines; a fence inside one does not count.
+/// Reads a file line by line, numbered from 1. A comment may span lines; a fence inside one does
+/// not count.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, Read<'_>)> {
     let (mut fence, mut comment): (Option<Fence<'_>>, bool) = (None, false);
     (1..).zip(text.lines()).map(move |(number, line)| {
@@ -107,7 +109,14 @@ mod tests {
         let text = |number: usize, text: &str| (number, Read::Text(text.to_owned()));
         assert_eq!(
             found,
-            [text(1, "a "), text(2, ""), text(3, " c"), (4, Read::Code("```")), (5, Read::Code("<!-- d -->")), (6, Read::Code("```"))]
+            [
+                text(1, "a "),
+                text(2, ""),
+                text(3, " c"),
+                (4, Read::Code("```")),
+                (5, Read::Code("<!-- d -->")),
+                (6, Read::Code("```"))
+            ]
         );
     }
 }

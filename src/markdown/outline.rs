@@ -1,7 +1,8 @@
-//! Markdown in which a heading of any level, or a list item, is a thing with a few `key: value` lines and a text.
+//! Markdown in which a heading of any level, or a list item, is a thing with a few `key: value`
+//! lines and a text.
 //!
-//! Comments are for people and left out. Fenced code is an example and passed over, except where a file's content is
-//! asked for ([`Part::code`]). [`super::sections`] is for files of settings only.
+//! Comments are for people and left out. Fenced code is an example and passed over, except where a
+//! file's content is asked for ([`Part::code`]). [`super::sections`] is for files of settings only.
 
 use super::{Entry, Fence, Read, lines};
 
@@ -52,7 +53,13 @@ pub struct Item {
 /// Reads a file.
 #[must_use]
 pub fn outline(text: &str) -> Vec<Part> {
-    let mut parts = vec![Part { level: 0, title: String::new(), line: 1, body: Vec::new(), text: String::new() }];
+    let mut parts = vec![Part {
+        level: 0,
+        title: String::new(),
+        line: 1,
+        body: Vec::new(),
+        text: String::new(),
+    }];
     for (number, line) in lines(text) {
         let part = parts.last_mut().expect("there is a first");
         let line = match line {
@@ -66,7 +73,13 @@ pub fn outline(text: &str) -> Vec<Part> {
         match line[level..].strip_prefix(' ') {
             Some(title) if (1..=6).contains(&level) && !title.trim().is_empty() => {
                 let title = title.trim().trim_end_matches('#').trim().to_owned();
-                parts.push(Part { level, title, line: number, body: Vec::new(), text: String::new() });
+                parts.push(Part {
+                    level,
+                    title,
+                    line: number,
+                    body: Vec::new(),
+                    text: String::new(),
+                });
             }
             _ => {
                 part.text.extend([&line, "\n"]);
@@ -95,7 +108,11 @@ impl Part {
         for Line { number, text } in &self.body {
             if let Some(item) = item(text) {
                 let (key, value) = item.split_once(':').unwrap_or((item, ""));
-                items.push(Item { key: key.replace('`', "").trim().to_owned(), value: value.trim().to_owned(), line: *number });
+                items.push(Item {
+                    key: key.replace('`', "").trim().to_owned(),
+                    value: value.trim().to_owned(),
+                    line: *number,
+                });
                 open = true;
             } else if !text.trim().is_empty() {
                 open &= text.starts_with([' ', '\t']);
@@ -111,7 +128,12 @@ impl Part {
     pub fn code(&self) -> Option<String> {
         let mut lines = self.text.lines();
         let fence = lines.find_map(Fence::opened_by)?;
-        Some(lines.take_while(|line| !fence.closed_by(line)).map(|line| format!("{line}\n")).collect())
+        Some(
+            lines
+                .take_while(|line| !fence.closed_by(line))
+                .map(|line| format!("{line}\n"))
+                .collect(),
+        )
     }
 
     /// Heading and text, as they stand.
@@ -120,8 +142,8 @@ impl Part {
     }
 }
 
-/// Reads lines: entries with one of the `known` keys first, then the text, or `instruction:` and what follows it. Once
-/// the text has begun, only list items at the margin are entries.
+/// Reads lines: entries with one of the `known` keys first, then the text, or `instruction:` and
+/// what follows it. Once the text has begun, only list items at the margin are entries.
 pub fn block(body: &[Line], known: &[&str]) -> Block {
     let (mut block, mut begun, mut text) = (Block::default(), false, Vec::new());
     for Line { number, text: line } in body {
@@ -169,13 +191,17 @@ pub fn item(line: &str) -> Option<&str> {
         return Some(rest.trim_start());
     }
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    (digits > 0).then(|| line[digits..].strip_prefix(['.', ')'])?.strip_prefix(' ')).flatten().map(str::trim_start)
+    (digits > 0)
+        .then(|| line[digits..].strip_prefix(['.', ')'])?.strip_prefix(' '))
+        .flatten()
+        .map(str::trim_start)
 }
 
 /// The lines without what they are all indented by; the first may stand further left.
 fn dedented(lines: &[String]) -> String {
     let indent = |line: &String| line.len() - line.trim_start().len();
-    let common = lines.iter().skip(1).filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    let common =
+        lines.iter().skip(1).filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
     let cut = lines.iter().map(|line| line.get(common.min(indent(line))..).unwrap_or_default());
     cut.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
@@ -187,7 +213,10 @@ mod tests {
     #[test]
     fn headings_of_any_level_have_the_lines_below_them_but_no_examples() {
         let text = "before\n# A #\n```\n## no\n```\none\n### B <!-- hidden\n## no -->\ntwo\n#not\n";
-        let parts: Vec<_> = outline(text).into_iter().map(|part| (part.level, part.title, part.line, part.body.len())).collect();
+        let parts: Vec<_> = outline(text)
+            .into_iter()
+            .map(|part| (part.level, part.title, part.line, part.body.len()))
+            .collect();
         assert_eq!(parts, [(0, String::new(), 1, 1), (1, "A".into(), 2, 1), (3, "B".into(), 7, 3)]);
     }
 
@@ -196,16 +225,25 @@ mod tests {
         let text = "# Top\n<!-- ## hidden\n-->\n## `One`: ##\n\n````markdown\n## fenced\n```\n<!-- - kept\n```\n````\n### Deep\n## Two\n";
         let parts = outline(text);
         let titles = |parts: &[Part]| parts.iter().map(Part::plain_title).collect::<Vec<_>>();
-        assert_eq!((titles(below(&parts, 1)), titles(below(&parts, 4))), (vec!["One".into(), "Deep".into(), "Two".into()], vec![]));
+        assert_eq!(
+            (titles(below(&parts, 1)), titles(below(&parts, 4))),
+            (vec!["One".into(), "Deep".into(), "Two".into()], vec![])
+        );
         assert_eq!(parts[2].code().as_deref(), Some("## fenced\n```\n<!-- - kept\n```\n"));
-        assert_eq!((parts[1].code(), parts[2].items(), parts[3].whole().as_str()), (None, vec![], "### Deep\n"));
+        assert_eq!(
+            (parts[1].code(), parts[2].items(), parts[3].whole().as_str()),
+            (None, vec![], "### Deep\n")
+        );
     }
 
     #[test]
     fn items_go_on_in_indented_lines() {
-        let parts = outline("Words.\n* `Key_one`: first\n  second line\n\n  - third\n- bare\nno longer: part of it\n  nor this\n");
+        let parts = outline(
+            "Words.\n* `Key_one`: first\n  second line\n\n  - third\n- bare\nno longer: part of it\n  nor this\n",
+        );
         let items = parts[0].items();
-        let found: Vec<_> = items.iter().map(|item| (item.key.as_str(), item.value.as_str(), item.line)).collect();
+        let found: Vec<_> =
+            items.iter().map(|item| (item.key.as_str(), item.value.as_str(), item.line)).collect();
         assert_eq!(found, [("Key_one", "first\nsecond line\n- third", 2), ("bare", "", 6)]);
     }
 
@@ -213,7 +251,11 @@ mod tests {
     fn entries_stand_before_the_text_and_as_items_behind_it() {
         let text = "\n- **Interval:** 30m\nchannel: `5`\n- intervall: 9\n\nLook:\n- at: this\n- channel: 6\n  - deep\nzone: no\n";
         let block = block(&outline(text)[0].body, &["interval", "channel", "zone"]);
-        let entries: Vec<_> = block.entries.iter().map(|entry| (entry.key.as_str(), entry.text(), entry.line)).collect();
+        let entries: Vec<_> = block
+            .entries
+            .iter()
+            .map(|entry| (entry.key.as_str(), entry.text(), entry.line))
+            .collect();
         assert_eq!(entries, [("interval", "30m", 2), ("channel", "5", 3), ("channel", "6", 8)]);
         assert_eq!(block.strange, [(4, "intervall".to_owned())]);
         assert_eq!(block.text, "Look:\n- at: this\n  - deep\nzone: no");
@@ -222,6 +264,9 @@ mod tests {
     #[test]
     fn an_instruction_may_go_on_below() {
         let text = "- instruction: First.\n  Second.\n    - deeper\n\n  Third.";
-        assert_eq!(block(&outline(text)[0].body, &[]).text, "First.\nSecond.\n  - deeper\n\nThird.");
+        assert_eq!(
+            block(&outline(text)[0].body, &[]).text,
+            "First.\nSecond.\n  - deeper\n\nThird."
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Markdown that operators write by hand: `## title` begins a section, `- key: value` is an entry of it.
+//! Markdown that operators write by hand: `## title` begins a section, `- key: value` is an entry
+//! of it.
 //!
-//! Everything else is for people and passed over: what stands before the first section, paragraphs, indented lines,
-//! fenced code and comments. Files whose sections end in a text of their own find it in [`Section::prose`].
+//! Everything else is for people and passed over: what stands before the first section, paragraphs,
+//! indented lines, fenced code and comments. Files whose sections end in a text of their own find
+//! it in [`Section::prose`].
 
 use super::{Entry, Read, bare, lines};
 
@@ -13,8 +15,8 @@ pub struct Section {
     /// Where it begins, from 1.
     pub line: usize,
     pub entries: Vec<Entry>,
-    /// Everything from the first line on that is neither blank nor an entry, without comments; bullets among it count as
-    /// entries too.
+    /// Everything from the first line on that is neither blank nor an entry, without comments;
+    /// bullets among it count as entries too.
     pub prose: String,
     /// Where that begins, from 1; none: there is nothing of the kind.
     pub prose_line: Option<usize>,
@@ -48,7 +50,13 @@ pub fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
         };
         if let Some(title) = line.strip_prefix("## ") {
             let title = title.replace('`', "").trim().to_owned();
-            sections.push(Section { title, line: number, entries: Vec::new(), prose: String::new(), prose_line: None });
+            sections.push(Section {
+                title,
+                line: number,
+                entries: Vec::new(),
+                prose: String::new(),
+                prose_line: None,
+            });
             continue;
         }
         let Some(section) = sections.last_mut() else { continue };
@@ -94,18 +102,26 @@ A paragraph: with a colon.
 - strange
 ";
         let (found, strange) = sections(text);
-        let titles: Vec<_> = found.iter().map(|section| (section.title.as_str(), section.line)).collect();
+        let titles: Vec<_> =
+            found.iter().map(|section| (section.title.as_str(), section.line)).collect();
         assert_eq!(titles, [("One", 3), ("Two", 15)]);
-        let keys: Vec<_> = found[0].entries.iter().map(|entry| (entry.key.as_str(), entry.text(), entry.line)).collect();
+        let keys: Vec<_> = found[0]
+            .entries
+            .iter()
+            .map(|entry| (entry.key.as_str(), entry.text(), entry.line))
+            .collect();
         assert_eq!(keys, [("key-one", "a b", 5), ("list-of", "`a`, b,, `c d`", 7)]);
         assert_eq!(found[0].entries[1].list().collect::<Vec<_>>(), ["a", "b", "c d"]);
         assert_eq!(strange, [(16, "\"strange\" is not `key: value`".to_owned())]);
     }
 
-    /// A fence of four backticks is not closed by one of three: an example inside an example once counted as settings.
+    /// A fence of four backticks is not closed by one of three: an example inside an example once
+    /// counted as settings.
     #[test]
     fn an_example_of_a_file_is_not_settings() {
-        let (found, strange) = sections("## One\n- a: 1\n````markdown\n```\n```\n## Two\n- secret: x\n- odd\n````\n- b: 2\n");
+        let (found, strange) = sections(
+            "## One\n- a: 1\n````markdown\n```\n```\n## Two\n- secret: x\n- odd\n````\n- b: 2\n",
+        );
         assert_eq!(found.len(), 1);
         let keys: Vec<_> = found[0].entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!((keys, strange), (vec!["a", "b"], vec![]));
@@ -113,17 +129,24 @@ A paragraph: with a colon.
 
     #[test]
     fn a_comma_within_braces_separates_nothing() {
-        let (found, _) = sections("## One\n- set: A=1, B={\"x\":{\"y\":1,\"z\":2},\"w\":3}, `C={a,b}`, D=}, E=2\n");
+        let (found, _) = sections(
+            "## One\n- set: A=1, B={\"x\":{\"y\":1,\"z\":2},\"w\":3}, `C={a,b}`, D=}, E=2\n",
+        );
         let list: Vec<_> = found[0].entries[0].list().collect();
         assert_eq!(list, ["A=1", "B={\"x\":{\"y\":1,\"z\":2},\"w\":3}", "C={a,b}", "D=}", "E=2"]);
     }
 
     #[test]
     fn prose_is_all_from_the_first_line_that_is_no_entry() {
-        let text =
-            "## One\n\n- key: value\n\n\nDo this: <!-- hidden -->\n\n- look: here\n```\n## not a section\n```\n\n## Two\n- key: value\n";
+        let text = "## One\n\n- key: value\n\n\nDo this: <!-- hidden -->\n\n- look: here\n```\n## not a section\n```\n\n## Two\n- key: value\n";
         let (found, _) = sections(text);
-        assert_eq!(found[0].prose.trim_end(), "Do this:\n\n- look: here\n```\n## not a section\n```");
-        assert_eq!((found[0].prose_line, found[1].prose_line, found[1].prose.as_str()), (Some(6), None, ""));
+        assert_eq!(
+            found[0].prose.trim_end(),
+            "Do this:\n\n- look: here\n```\n## not a section\n```"
+        );
+        assert_eq!(
+            (found[0].prose_line, found[1].prose_line, found[1].prose.as_str()),
+            (Some(6), None, "")
+        );
     }
 }

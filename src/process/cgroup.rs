@@ -1,7 +1,8 @@
 //! A cgroup for every run, where the system lets us: one write kills all of it, whatever it forked.
 //!
 //! Only version 2 with `cgroup.kill` (Linux 5.14); no controllers are switched on. Runs live in
-//! `<our own cgroup>/aetheel-<gateway>/<number>`; the name tells a dead gateway's folder from a live one's.
+//! `<our own cgroup>/aetheel-<gateway>/<number>`; the name tells a dead gateway's folder from a
+//! live one's.
 
 use std::fs::{self, File};
 use std::io;
@@ -81,14 +82,16 @@ impl Cgroup {
     }
 }
 
-/// Kills what is left in folders of gateways that no longer exist; returns how many processes there were.
+/// Kills what is left in folders of gateways that no longer exist; returns how many processes there
+/// were.
 pub(super) fn sweep(own: &Gateway) -> usize {
     let is_dead = |folder: &Path| {
         let name = folder.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
         name.and_then(Gateway::parse).is_some_and(|gateway| own.has_seen_die(&gateway))
     };
     let entries = own_folder().and_then(fs::read_dir).into_iter().flatten().flatten();
-    let dead: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|folder| is_dead(folder)).collect();
+    let dead: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|folder| is_dead(folder)).collect();
     let mut killed = 0;
     for folder in &dead {
         killed += processes(folder);
@@ -103,7 +106,12 @@ pub(super) fn sweep(own: &Gateway) -> usize {
 /// Counts the processes in a cgroup and in those below it.
 fn processes(folder: &Path) -> usize {
     let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines().count();
-    let below = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let below = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir());
     own + below.map(|path| processes(&path)).sum::<usize>()
 }
 
@@ -131,7 +139,9 @@ fn remove(folder: &Path) -> bool {
 fn own_folder() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string("/proc/self/cgroup")?;
-    locate(&mounts, &groups).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount shows our cgroup"))
+    locate(&mounts, &groups).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount shows our cgroup")
+    })
 }
 
 /// Formats: proc_pid_mountinfo(5), cgroups(7).
@@ -157,9 +167,15 @@ mod tests {
     #[test]
     fn the_own_folder_is_found_in_hybrid_unified_and_container_mounts() {
         let hybrid = "40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:3 - cgroup2 cgroup2 rw\n";
-        assert_eq!(locate(hybrid, "9:name=systemd:/x\n0::/\n"), Some("/sys/fs/cgroup/unified/".into()));
+        assert_eq!(
+            locate(hybrid, "9:name=systemd:/x\n0::/\n"),
+            Some("/sys/fs/cgroup/unified/".into())
+        );
         let unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(locate(unified, "0::/system.slice/a.service\n"), Some("/sys/fs/cgroup/system.slice/a.service".into()));
+        assert_eq!(
+            locate(unified, "0::/system.slice/a.service\n"),
+            Some("/sys/fs/cgroup/system.slice/a.service".into())
+        );
         let bound = "31 23 0:28 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
         assert_eq!(locate(bound, "0::/docker/abc/x\n"), Some("/sys/fs/cgroup/x".into()));
         assert_eq!(locate(bound, "0::/other\n"), None);

@@ -1,10 +1,12 @@
-//! Starting a program in one step: own session, own cgroup, three descriptors, nothing else inherited.
+//! Starting a program in one step: own session, own cgroup, three descriptors, nothing else
+//! inherited.
 //!
-//! `std::process::Command` starts quickly only without `pre_exec`; with it, it forks, which copies the page tables of
-//! the whole gateway (measured: 3 ms of CPU at 40 MB, 12 ms at 150 MB, against 0.1 ms here), and a child that is moved
-//! into its cgroup afterwards may have forked before. So the child is made like `posix_spawn` makes it, with
-//! `CLONE_VM | CLONE_VFORK` (the calling thread waits, memory is shared until the exec), and with `CLONE_INTO_CGROUP`
-//! (Linux 5.7, clone3(2)) where there is one. Own session rather than only own group: without a controlling terminal
+//! `std::process::Command` starts quickly only without `pre_exec`; with it, it forks, which copies
+//! the page tables of the whole gateway (measured: 3 ms of CPU at 40 MB, 12 ms at 150 MB, against
+//! 0.1 ms here), and a child that is moved into its cgroup afterwards may have forked before. So
+//! the child is made like `posix_spawn` makes it, with `CLONE_VM | CLONE_VFORK` (the calling thread
+//! waits, memory is shared until the exec), and with `CLONE_INTO_CGROUP` (Linux 5.7, clone3(2))
+//! where there is one. Own session rather than only own group: without a controlling terminal
 //! nothing can stop an agent that asks for a password.
 //!
 //! Must not allocate, lock or panic between clone and exec. Pinned by the tests in `tests/process`.
@@ -20,7 +22,9 @@ use std::ptr;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-compile_error!("processes are started by hand on Linux for x86_64 and aarch64 only; add the system call for this machine");
+compile_error!(
+    "processes are started by hand on Linux for x86_64 and aarch64 only; add the system call for this machine"
+);
 
 /// What to start.
 pub(super) struct Plan<'a> {
@@ -54,14 +58,18 @@ pub(super) enum Stage {
     Program,
 }
 
-/// Starts it. The child is in a session and process group of its own and must be reaped by the caller.
+/// Starts it. The child is in a session and process group of its own and must be reaped by the
+/// caller.
 ///
 /// # Errors
 /// The stage and what the system said; no process is left.
 pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
     let stdio = plan.stdio.map(|fd| fd.as_raw_fd());
     if stdio.iter().any(|fd| *fd < 3) {
-        return Err((Stage::Stdio, io::Error::other("standard descriptors of the gateway are closed")));
+        return Err((
+            Stage::Stdio,
+            io::Error::other("standard descriptors of the gateway are closed"),
+        ));
     }
     let job = UnsafeCell::new(Job {
         program: plan.program.as_ptr(),
@@ -75,15 +83,17 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
         error: 0,
     });
     let flags = libc::CLONE_VM | libc::CLONE_VFORK;
-    // SAFETY: an all-zero sigset_t is valid; sigfillset and pthread_sigmask only write to these locals.
+    // SAFETY: an all-zero sigset_t is valid; sigfillset and pthread_sigmask only write to these
+    // locals.
     let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
     unsafe {
         let mut all = before;
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
     }
-    // SAFETY: `child` obeys the rules of `clone_vfork`; `job` outlives the call and nobody else touches it meanwhile;
-    // the arguments are those of the system call (clone3: pointer and size; clone: flags, zero for the parent's stack).
+    // SAFETY: `child` obeys the rules of `clone_vfork`; `job` outlives the call and nobody else
+    // touches it meanwhile; the arguments are those of the system call (clone3: pointer and size;
+    // clone: flags, zero for the parent's stack).
     let made = unsafe {
         match plan.cgroup {
             Some(cgroup) => {
@@ -93,7 +103,12 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
                     cgroup: cgroup.as_raw_fd() as u64,
                     ..CloneArguments::default()
                 };
-                clone_vfork(libc::SYS_clone3, (&raw const arguments).addr(), size_of::<CloneArguments>(), job.get())
+                clone_vfork(
+                    libc::SYS_clone3,
+                    (&raw const arguments).addr(),
+                    size_of::<CloneArguments>(),
+                    job.get(),
+                )
             }
             None => clone_vfork(libc::SYS_clone, (flags | libc::SIGCHLD) as usize, 0, job.get()),
         }
@@ -104,7 +119,8 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
     if made < 0 {
         return Err((Stage::Clone, io::Error::from_raw_os_error(-made as i32)));
     }
-    let pid = Pid::from_raw(made as i32).ok_or_else(|| (Stage::Clone, io::Error::other("the child has no process id")))?;
+    let pid = Pid::from_raw(made as i32)
+        .ok_or_else(|| (Stage::Clone, io::Error::other("the child has no process id")))?;
     if job.error == 0 {
         return Ok(pid);
     }
@@ -138,8 +154,9 @@ struct Job {
     error: c_int,
 }
 
-/// Capabilities that see past the rules of Landlock (linux/capability.h): modules, raw memory, tracing, administration, mknod,
-/// and since Linux 6.17 `CAP_PERFMON`, with which root reads the environment of any process.
+/// Capabilities that see past the rules of Landlock (linux/capability.h): modules, raw memory,
+/// tracing, administration, mknod, and since Linux 6.17 `CAP_PERFMON`, with which root reads the
+/// environment of any process.
 const BEYOND_RULES: [libc::c_ulong; 9] = [16, 17, 19, 21, 22, 27, 38, 39, 40];
 
 /// linux/sched.h
@@ -162,17 +179,19 @@ struct CloneArguments {
     cgroup: u64,
 }
 
-/// Makes a child that runs `child(job)` on this thread's stack while this thread waits; returns its id or `-errno`.
+/// Makes a child that runs `child(job)` on this thread's stack while this thread waits; returns its
+/// id or `-errno`.
 ///
 /// # Safety
-/// The call must be clone or clone3 with `CLONE_VM | CLONE_VFORK`, no stack of its own, and all signals blocked. `job`
-/// must stay valid and untouched by others until this returns.
+/// The call must be clone or clone3 with `CLONE_VM | CLONE_VFORK`, no stack of its own, and all
+/// signals blocked. `job` must stay valid and untouched by others until this returns.
 #[inline(never)]
 unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) -> isize {
     let made: isize;
-    // SAFETY: the child goes on below this frame (the block may push: no `nostack`, so no red zone either), never
-    // returns, and has its own registers; so the parent finds its frame and registers as they were. All that the child
-    // writes in shared memory is below the frame, in `job`, or errno.
+    // SAFETY: the child goes on below this frame (the block may push: no `nostack`, so no red zone
+    // either), never returns, and has its own registers; so the parent finds its frame and
+    // registers as they were. All that the child writes in shared memory is below the frame, in
+    // `job`, or errno.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
@@ -224,15 +243,16 @@ unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) 
 /// What the child does until it is another program.
 ///
 /// # Safety
-/// Only for [`clone_vfork`]: memory is the parent's, so nothing here may allocate, lock or panic; only calls that are
-/// bare system calls in the C library.
+/// Only for [`clone_vfork`]: memory is the parent's, so nothing here may allocate, lock or panic;
+/// only calls that are bare system calls in the C library.
 unsafe extern "C" fn child(job: *mut Job) -> ! {
-    // SAFETY: `job` is valid by the contract of `clone_vfork`, its strings and arrays end with zero; signal handlers,
-    // descriptors, session, limits and working directory are the child's own, for neither CLONE_SIGHAND nor CLONE_FILES
-    // nor CLONE_FS was given.
+    // SAFETY: `job` is valid by the contract of `clone_vfork`, its strings and arrays end with
+    // zero; signal handlers, descriptors, session, limits and working directory are the child's
+    // own, for neither CLONE_SIGHAND nor CLONE_FILES nor CLONE_FS was given.
     unsafe {
-        // Handlers of the gateway must not run here, and what it ignores (SIGPIPE) is no business of an agent. The plain
-        // call also reaches the signals that the C library keeps for itself; all zero is SIG_DFL.
+        // Handlers of the gateway must not run here, and what it ignores (SIGPIPE) is no business
+        // of an agent. The plain call also reaches the signals that the C library keeps for itself;
+        // all zero is SIG_DFL.
         let default = [0u64; 4];
         for signal in 1..=64 {
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null::<u64>(), 8);
@@ -243,7 +263,10 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
             fail(job);
         }
         (*job).stage = Stage::Stdio as c_int;
-        if libc::dup2((*job).stdio[0], 0) < 0 || libc::dup2((*job).stdio[1], 1) < 0 || libc::dup2((*job).stdio[2], 2) < 0 {
+        if libc::dup2((*job).stdio[0], 0) < 0
+            || libc::dup2((*job).stdio[1], 1) < 0
+            || libc::dup2((*job).stdio[2], 2) < 0
+        {
             fail(job);
         }
         if (*job).rules >= 0 {

@@ -34,8 +34,8 @@ pub enum Means {
 
 /// Starts agent processes and sees to it that they end. Cheap to clone.
 ///
-/// A run's mark is made of [`Launch::run`] and this gateway's identity: `AETHEEL_RUN=<pid namespace>-<gateway
-/// pid>-<gateway start>-<number>-<run>`, so `run` need not be unique.
+/// A run's mark is made of [`Launch::run`] and this gateway's identity: `AETHEEL_RUN=<pid
+/// namespace>-<gateway pid>-<gateway start>-<number>-<run>`, so `run` need not be unique.
 #[derive(Clone, Debug)]
 pub struct Custody(Arc<Inner>);
 
@@ -76,8 +76,9 @@ impl Custody {
         Ok(Self(Arc::new(Inner { gateway, sandbox, home: Mutex::new(home) })))
     }
 
-    /// Says that nothing in this process starts programs but through custody: without cgroups, a process that took off all it
-    /// could be known by is then ended with the next run, or within 10 s.
+    /// Says that nothing in this process starts programs but through custody: without cgroups, a
+    /// process that took off all it could be known by is then ended with the next run, or within 10
+    /// s.
     #[must_use]
     pub fn alone(self) -> Self {
         family::claim_children();
@@ -96,16 +97,19 @@ impl Custody {
         self.home().is_some()
     }
 
-    /// Kills what an earlier gateway of this user left behind when it was killed itself; returns how many processes
-    /// there were. Call it once at start. Blocks, for some seconds at worst.
+    /// Kills what an earlier gateway of this user left behind when it was killed itself; returns
+    /// how many processes there were. Call it once at start. Blocks, for some seconds at worst.
     ///
-    /// A process is a leftover when its mark names a gateway of our pid namespace that no longer runs. One that cleared
-    /// its environment is found only where there are cgroups.
+    /// A process is a leftover when its mark names a gateway of our pid namespace that no longer
+    /// runs. One that cleared its environment is found only where there are cgroups.
     pub fn sweep_leftovers(&self) -> usize {
         let mut killed = cgroup::sweep(&self.0.gateway);
         let mut first = true;
         let clean = wait_until(KILL_LIMIT, || {
-            let left: Vec<_> = table::all().into_iter().filter(|entry| !entry.zombie && self.is_leftover(entry.pid)).collect();
+            let left: Vec<_> = table::all()
+                .into_iter()
+                .filter(|entry| !entry.zombie && self.is_leftover(entry.pid))
+                .collect();
             for entry in &left {
                 if let Err(error) = entry.kill() {
                     tracing::warn!(pid = entry.pid, %error, "cannot kill what an earlier gateway left behind");
@@ -115,27 +119,36 @@ impl Custody {
             left.is_empty()
         });
         if !clean {
-            tracing::error!("processes of an earlier gateway do not die; find them by `{MARK}` in their environment");
+            tracing::error!(
+                "processes of an earlier gateway do not die; find them by `{MARK}` in their environment"
+            );
         }
         figures::orphans_killed(killed);
         killed
     }
 
-    /// What the names of temporary folders begin with, by which those of a killed gateway are found.
+    /// What the names of temporary folders begin with, by which those of a killed gateway are
+    /// found.
     #[must_use]
     pub fn scratch(&self) -> String {
         scratch::prefix(&self.0.gateway)
     }
 
-    /// Removes the temporary folders that earlier gateways of this user left behind; returns how many there were. Blocks for as
-    /// long as that takes.
+    /// Removes the temporary folders that earlier gateways of this user left behind; returns how
+    /// many there were. Blocks for as long as that takes.
     pub fn sweep_folders(&self) -> usize {
         scratch::sweep(&std::env::temp_dir(), &self.0.gateway)
     }
 
     fn is_leftover(&self, pid: i32) -> bool {
-        let own_user = || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|file| file.uid() == rustix::process::geteuid().as_raw());
-        mark_of(pid).and_then(|mark| Gateway::parse(&mark)).is_some_and(|gateway| self.0.gateway.has_seen_die(&gateway)) && own_user()
+        let own_user = || {
+            std::fs::metadata(format!("/proc/{pid}"))
+                .is_ok_and(|file| file.uid() == rustix::process::geteuid().as_raw())
+        };
+        mark_of(pid)
+            .and_then(|mark| Gateway::parse(&mark))
+            .is_some_and(|gateway| self.0.gateway.has_seen_die(&gateway))
+            && own_user()
     }
 
     fn home(&self) -> Option<Arc<Home>> {
@@ -154,7 +167,12 @@ impl Custody {
         // One count for all of the process: the cgroups of several launchers share a folder.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let prepared = prepare(launch, &self.0.sandbox, self.0.gateway.mark(number, &launch.run), family::tag(number))?;
+        let prepared = prepare(
+            launch,
+            &self.0.sandbox,
+            self.0.gateway.mark(number, &launch.run),
+            family::tag(number),
+        )?;
         if let Some(cgroup) = self.cgroup(number) {
             match prepared.start(Some(cgroup)) {
                 Ok(started) => return Ok(started),
@@ -164,7 +182,9 @@ impl Custody {
         }
         prepared.start(None).map_err(|refusal| match refusal {
             Refusal::Final(error) => error,
-            Refusal::Clone(source) => LaunchError::Start { program: launch.program.clone(), source },
+            Refusal::Clone(source) => {
+                LaunchError::Start { program: launch.program.clone(), source }
+            }
         })
     }
 
@@ -185,7 +205,10 @@ impl Launcher for Custody {
         let program = launch.program.clone();
         let failed = |source: io::Error| LaunchError::Start { program, source };
         // Loading a program reads its file: not on a thread that others wait for.
-        let started = tokio::task::spawn_blocking(move || custody.start(&launch).map(|started| (started, launch))).await;
+        let started = tokio::task::spawn_blocking(move || {
+            custody.start(&launch).map(|started| (started, launch))
+        })
+        .await;
         let ((held, pipes), launch) = match started {
             Ok(started) => started?,
             Err(error) => return Err(failed(io::Error::other(error))),
@@ -194,7 +217,9 @@ impl Launcher for Custody {
         let listening = Listening::new(&held, pipes).map_err(failed)?;
         let (event_sender, events) = mpsc::channel(BATCHES);
         let (commands, command_receiver) = mpsc::unbounded_channel();
-        tokio::spawn(drive(held, listening, launch, event_sender, command_receiver).in_current_span());
+        tokio::spawn(
+            drive(held, listening, launch, event_sender, command_receiver).in_current_span(),
+        );
         Ok(Process { events, commands, pid })
     }
 }

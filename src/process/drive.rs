@@ -1,4 +1,5 @@
-//! One run from its start to its last event: everything it says is heard while everything asked of it is done.
+//! One run from its start to its last event: everything it says is heard while everything asked of
+//! it is done.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +22,12 @@ use crate::framing::{Splitter, framed};
 use crate::lines::FramedLine;
 use crate::turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 
-/// How long what a run started may keep its pipes open after its leader has ended, or after it was killed. Nothing that
-/// was written by then is lost; short enough that the end is told within a second on a busy machine.
+/// How long what a run started may keep its pipes open after its leader has ended, or after it was
+/// killed. Nothing that was written by then is lost; short enough that the end is told within a
+/// second on a busy machine.
 const DRAIN: Duration = Duration::from_millis(300);
-/// How long a pipe may be silent once no process of the run exists: only a stranger can hold it open.
+/// How long a pipe may be silent once no process of the run exists: only a stranger can hold it
+/// open.
 const LAST_READ: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ: usize = 64 << 10;
@@ -44,8 +47,12 @@ impl Listening {
     /// What the system said.
     pub(super) fn new(held: &Held, pipes: Pipes) -> io::Result<Self> {
         let leader = held.pidfd()?;
-        // SAFETY: the `AsyncFd` owns the descriptor, so it is open and always the same one while registered.
-        #[expect(unsafe_code, reason = "the safe form is deprecated, and there is no other way to wait for a pidfd")]
+        // SAFETY: the `AsyncFd` owns the descriptor, so it is open and always the same one while
+        // registered.
+        #[expect(
+            unsafe_code,
+            reason = "the safe form is deprecated, and there is no other way to wait for a pidfd"
+        )]
         let exit = unsafe { AsyncFd::register_with_interest(leader, Interest::READABLE)? };
         Ok(Self {
             stdin: Sender::from_owned_fd(pipes.stdin.into())?,
@@ -75,8 +82,12 @@ pub(super) async fn drive(
         tail: Mutex::default(),
         over: CancellationToken::new(),
     };
-    let mut reading =
-        std::pin::pin!(async { tokio::try_join!(ear.listen(&mut stdout, Pipe::Stdout), ear.listen(&mut stderr, Pipe::Stderr)) });
+    let mut reading = std::pin::pin!(async {
+        tokio::try_join!(
+            ear.listen(&mut stdout, Pipe::Stdout),
+            ear.listen(&mut stderr, Pipe::Stderr)
+        )
+    });
     let (feed, fed) = mpsc::unbounded_channel();
     let mut writing = std::pin::pin!(write(stdin, fed));
     let _ = feed.send(framed(launch.framing, launch.stdin));
@@ -178,11 +189,15 @@ impl Ear<'_> {
                 self.tail.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
             }
             splitter.feed(bytes, |line| lines.push(told(line)));
-            if self.heard.fetch_add(count as u64, Ordering::Relaxed) + count as u64 > self.output_limit {
+            if self.heard.fetch_add(count as u64, Ordering::Relaxed) + count as u64
+                > self.output_limit
+            {
                 return Err(lines);
             }
             // Fails when the `Process` was dropped.
-            if !lines.is_empty() && self.events.send(ProcessEvent::Lines(std::mem::take(&mut lines))).await.is_err() {
+            if !lines.is_empty()
+                && self.events.send(ProcessEvent::Lines(std::mem::take(&mut lines))).await.is_err()
+            {
                 return Ok(());
             }
         }
@@ -193,7 +208,8 @@ impl Ear<'_> {
     }
 }
 
-/// Writes to stdin what comes, and closes it when nothing can come any more or the program no longer reads.
+/// Writes to stdin what comes, and closes it when nothing can come any more or the program no
+/// longer reads.
 async fn write(mut stdin: Sender, mut fed: mpsc::UnboundedReceiver<Vec<u8>>) {
     while let Some(bytes) = fed.recv().await {
         if stdin.write_all(&bytes).await.is_err() {

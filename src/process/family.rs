@@ -1,13 +1,17 @@
-//! Custody without a cgroup: every process of a run stays our descendant, so it can be found by descent.
+//! Custody without a cgroup: every process of a run stays our descendant, so it can be found by
+//! descent.
 //!
-//! The gateway becomes the subreaper of its descendants (PR_SET_CHILD_SUBREAPER(2const)): a process whose parent ends
-//! becomes our child. Whose run such a stray belongs to is told by the mark in its environment, and by a tag when it has
-//! cleared that: the soft limit of file locks, which is inherited by everything and has meant nothing since Linux 2.4.25
-//! (getrlimit(2)). A child without a tag was started by someone else in this process and is left alone.
+//! The gateway becomes the subreaper of its descendants (PR_SET_CHILD_SUBREAPER(2const)): a process
+//! whose parent ends becomes our child. Whose run such a stray belongs to is told by the mark in
+//! its environment, and by a tag when it has cleared that: the soft limit of file locks, which is
+//! inherited by everything and has meant nothing since Linux 2.4.25 (getrlimit(2)). A child without
+//! a tag was started by someone else in this process and is left alone.
 //!
-//! What changes both is nobody's, and ended where all children of this process come from here ([`claim_children`]).
+//! What changes both is nobody's, and ended where all children of this process come from here
+//! ([`claim_children`]).
 //!
-//! Limits: what forks faster than `/proc` can be read escapes, and what hides after the gateway was killed. Cgroups exist for that.
+//! Limits: what forks faster than `/proc` can be read escapes, and what hides after the gateway was
+//! killed. Cgroups exist for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +32,8 @@ pub(super) struct Leaders {
     started: BTreeMap<i32, (String, u64)>,
 }
 
-static LEADERS: Mutex<Leaders> = Mutex::new(Leaders { starting: BTreeSet::new(), started: BTreeMap::new() });
+static LEADERS: Mutex<Leaders> =
+    Mutex::new(Leaders { starting: BTreeSet::new(), started: BTreeMap::new() });
 
 /// Whether nobody else in this process starts programs.
 static ALONE: AtomicBool = AtomicBool::new(false);
@@ -46,23 +51,33 @@ pub(super) fn tag(number: u64) -> u64 {
 /// Returns the tag of a process.
 fn tag_of(pid: i32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?.split_ascii_whitespace().next()?.parse().ok()
+    limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max file locks"))?
+        .split_ascii_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
-/// Returns the leaders. Not to be held while a program is loaded or `/proc` is read: others start and end meanwhile.
+/// Returns the leaders. Not to be held while a program is loaded or `/proc` is read: others start
+/// and end meanwhile.
 pub(super) fn leaders() -> MutexGuard<'static, Leaders> {
     LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Leaders {
-    /// Notes that a leader was reaped, or is about to be: nobody else takes its status while this is held.
+    /// Notes that a leader was reaped, or is about to be: nobody else takes its status while this
+    /// is held.
     pub(super) fn forget(&mut self, leader: i32) {
         self.started.remove(&leader);
     }
 
     /// Whether a process with this mark and tag belongs to a run that is not over.
     fn own(&self, mark: Option<&str>, tag: Option<u64>) -> bool {
-        self.started.values().any(|(known, number)| mark.map_or(tag == Some(*number), |mark| mark == known))
+        self.started
+            .values()
+            .any(|(known, number)| mark.map_or(tag == Some(*number), |mark| mark == known))
     }
 
     fn knows(&self, pid: i32) -> bool {
@@ -109,15 +124,21 @@ pub(super) struct Kin {
 }
 
 impl Kin {
-    /// Kills every process of the run that is there now, and reaps strays; returns how many there were.
+    /// Kills every process of the run that is there now, and reaps strays; returns how many there
+    /// were.
     pub(super) fn kill_round(&self) -> usize {
         // Who is started from here on is not in the table.
         let table = table::all();
         let leaders = leaders();
         let strays = strays(&table, &leaders);
         let hidden = nobodys(&table, &leaders);
-        let roots = strays.iter().filter(|(entry, tag)| !entry.zombie && self.owns(mark_of(entry.pid).as_deref(), *tag));
-        let roots = roots.map(|(entry, _)| entry.pid).chain([self.leader]).chain(hidden.iter().map(|entry| entry.pid));
+        let roots = strays
+            .iter()
+            .filter(|(entry, tag)| !entry.zombie && self.owns(mark_of(entry.pid).as_deref(), *tag));
+        let roots = roots
+            .map(|(entry, _)| entry.pid)
+            .chain([self.leader])
+            .chain(hidden.iter().map(|entry| entry.pid));
         let victims = descendants(&table, roots.collect());
         for entry in &victims {
             if let Err(error) = entry.kill() {
@@ -146,15 +167,18 @@ pub(super) fn reap_strays() {
     reap(strays.iter().map(|(entry, _)| entry).chain(&hidden));
 }
 
-/// Children of ours that are neither leaders nor of any run's kin: they took off all they could be known by. None while a
-/// leader is being started, for it is not known yet.
+/// Children of ours that are neither leaders nor of any run's kin: they took off all they could be
+/// known by. None while a leader is being started, for it is not known yet.
 fn nobodys(table: &[Entry], leaders: &Leaders) -> Vec<Entry> {
     if !ALONE.load(Ordering::Relaxed) || !leaders.starting.is_empty() {
         return Vec::new();
     }
     let own = std::process::id() as i32;
     let children = table.iter().filter(|entry| entry.parent == own && !leaders.knows(entry.pid));
-    children.filter(|entry| !leaders.own(mark_of(entry.pid).as_deref(), tag_of(entry.pid))).copied().collect()
+    children
+        .filter(|entry| !leaders.own(mark_of(entry.pid).as_deref(), tag_of(entry.pid)))
+        .copied()
+        .collect()
 }
 
 /// Returns these processes and all that descend from them, without those that have ended.
@@ -162,15 +186,26 @@ fn descendants(table: &[Entry], mut found: BTreeSet<i32>) -> Vec<Entry> {
     // Parents may stand behind their children in the table.
     loop {
         let before = found.len();
-        found.extend(table.iter().filter(|entry| found.contains(&entry.parent)).map(|entry| entry.pid).collect::<Vec<_>>());
+        found.extend(
+            table
+                .iter()
+                .filter(|entry| found.contains(&entry.parent))
+                .map(|entry| entry.pid)
+                .collect::<Vec<_>>(),
+        );
         if found.len() == before {
-            return table.iter().filter(|entry| !entry.zombie && found.contains(&entry.pid)).copied().collect();
+            return table
+                .iter()
+                .filter(|entry| !entry.zombie && found.contains(&entry.pid))
+                .copied()
+                .collect();
         }
     }
 }
 
-/// Children of ours that belong to some run and are not its leader, with their tags. The tags are read under the lock of
-/// the leaders: a leader that was reaped since the table was read has none any more.
+/// Children of ours that belong to some run and are not its leader, with their tags. The tags are
+/// read under the lock of the leaders: a leader that was reaped since the table was read has none
+/// any more.
 fn strays(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
     let own = std::process::id() as i32;
     // We may have a tag ourselves, from a gateway that we run under; our own children have it then.
@@ -205,7 +240,8 @@ mod tests {
             entry(20, 1, false),
             entry(21, 20, false),
         ];
-        let found: Vec<i32> = descendants(&table, BTreeSet::from([10, 99])).iter().map(|entry| entry.pid).collect();
+        let found: Vec<i32> =
+            descendants(&table, BTreeSet::from([10, 99])).iter().map(|entry| entry.pid).collect();
         assert_eq!(found, [14, 12, 10]);
     }
 
@@ -218,7 +254,8 @@ mod tests {
 
     #[test]
     fn a_child_of_someone_else_in_this_process_is_no_stray() {
-        let mut child = std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
+        let mut child =
+            std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
         let pid = child.id() as i32;
         let found = strays(&table::all(), &leaders()).iter().any(|(entry, _)| entry.pid == pid);
         child.kill().unwrap();

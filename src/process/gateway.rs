@@ -1,8 +1,9 @@
 //! Which gateway a process belongs to: the mark every process of a run carries in its environment.
 //!
-//! `AETHEEL_RUN=<pid namespace>-<gateway pid>-<gateway start>-<number>-<run>`. The namespace keeps a gateway on the host
-//! from taking a container's processes for its own, the start time (clock ticks since boot) a recycled pid from passing
-//! for a live gateway, the number two runs of one name apart.
+//! `AETHEEL_RUN=<pid namespace>-<gateway pid>-<gateway start>-<number>-<run>`. The namespace keeps
+//! a gateway on the host from taking a container's processes for its own, the start time (clock
+//! ticks since boot) a recycled pid from passing for a live gateway, the number two runs of one
+//! name apart.
 
 use std::{fmt, fs, io};
 
@@ -26,8 +27,14 @@ impl Gateway {
     /// `/proc` cannot be read.
     pub(super) fn own() -> io::Result<Self> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let namespace = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-        let entry = Entry::read(pid).ok_or_else(|| io::Error::other("`/proc/self/stat` cannot be read; is `/proc` mounted?"))?;
+        let namespace = fs::read_link("/proc/self/ns/pid")?
+            .to_string_lossy()
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect();
+        let entry = Entry::read(pid).ok_or_else(|| {
+            io::Error::other("`/proc/self/stat` cannot be read; is `/proc` mounted?")
+        })?;
         Ok(Self { namespace, pid, start: entry.start })
     }
 
@@ -40,7 +47,11 @@ impl Gateway {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, '-');
         let namespace = parts.next()?.to_owned();
-        Some(Self { namespace, pid: parts.next()?.parse().ok()?, start: parts.next()?.parse().ok()? })
+        Some(Self {
+            namespace,
+            pid: parts.next()?.parse().ok()?,
+            start: parts.next()?.parse().ok()?,
+        })
     }
 
     /// Whether another one is gone for certain; one in another namespace may always be there.
@@ -86,6 +97,8 @@ mod tests {
         let own = Gateway::own().unwrap();
         let recycled = Gateway { start: own.start + 1, ..own.clone() };
         let elsewhere = Gateway { namespace: "1".to_owned(), ..recycled.clone() };
-        assert!(own.has_seen_die(&recycled) && !own.has_seen_die(&own) && !own.has_seen_die(&elsewhere));
+        assert!(
+            own.has_seen_die(&recycled) && !own.has_seen_die(&own) && !own.has_seen_die(&elsewhere)
+        );
     }
 }

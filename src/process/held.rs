@@ -1,7 +1,8 @@
 //! A run that is held: whatever happens to the holder, all of its processes die.
 //!
-//! The leader stays unreaped until the very end, so that its pid and process group cannot become anyone else's while
-//! we signal them. Pinned by `a_dropped_process_takes_all_of_its_run_with_it` and `a_dropped_runtime_kills_its_runs`.
+//! The leader stays unreaped until the very end, so that its pid and process group cannot become
+//! anyone else's while we signal them. Pinned by `a_dropped_process_takes_all_of_its_run_with_it`
+//! and `a_dropped_runtime_kills_its_runs`.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -68,7 +69,9 @@ impl Held {
     /// # Errors
     /// No descriptor is free.
     pub(super) fn pidfd(&self) -> io::Result<OwnedFd> {
-        self.0.as_ref().map_or_else(|| Err(io::Error::other("the run has ended")), |run| run.pidfd.try_clone())
+        self.0
+            .as_ref()
+            .map_or_else(|| Err(io::Error::other("the run has ended")), |run| run.pidfd.try_clone())
     }
 
     /// Signals the leader's process group; what is stopped goes on, to see the signal.
@@ -91,13 +94,18 @@ impl Held {
         }
     }
 
-    /// Ends the run: kills until nothing is left, and says how the leader ended. Blocks, for 5 seconds at most.
+    /// Ends the run: kills until nothing is left, and says how the leader ended. Blocks, for 5
+    /// seconds at most.
     pub(super) fn finish(mut self) -> Exit {
         let Some(run) = self.0.take() else { return Exit::Unknown };
         if let Some(how) = run.end(KILL_LIMIT) {
             return how;
         }
-        tracing::error!(run = run.name, pid = run.leader.as_raw_nonzero(), "processes of a run do not die; going on without them");
+        tracing::error!(
+            run = run.name,
+            pid = run.leader.as_raw_nonzero(),
+            "processes of a run do not die; going on without them"
+        );
         bury(run);
         Exit::Unknown
     }
@@ -133,7 +141,8 @@ impl Run {
         }
     }
 
-    /// Returns how the leader ended, once nothing of the run is left; none when the time is over first.
+    /// Returns how the leader ended, once nothing of the run is left; none when the time is over
+    /// first.
     fn end(&self, limit: Duration) -> Option<Exit> {
         let gone = match &self.cgroup {
             // The common case: everything has ended, and removing the folder shows it.
@@ -146,8 +155,8 @@ impl Run {
             }
             None => wait_until(limit, || {
                 self.signal(Signal::KILL);
-                // While `/proc` is read a parent may end: its child then names a process that is not in the table. The
-                // next look finds it with us.
+                // While `/proc` is read a parent may end: its child then names a process that is
+                // not in the table. The next look finds it with us.
                 self.kin.kill_round() == 0 && self.kin.kill_round() == 0
             }),
         };
@@ -166,7 +175,10 @@ impl Run {
     /// Takes the leader's status, if it has ended.
     fn reap(&self) -> Option<Exit> {
         let mut leaders = family::leaders();
-        let status = match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+        let status = match waitid(
+            WaitId::PidFd(self.pidfd.as_fd()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        ) {
             Ok(None) => return None,
             Ok(Some(status)) => status,
             // Someone else took it; nobody is left to wait for.
@@ -196,13 +208,17 @@ fn bury(run: Run) {
     }
 }
 
-/// Returns the way to the undertaker: a thread, outliving every runtime, that ends runs nobody waits for and reaps strays.
+/// Returns the way to the undertaker: a thread, outliving every runtime, that ends runs nobody
+/// waits for and reaps strays.
 fn undertaker() -> Option<&'static Sender<Run>> {
     static UNDERTAKER: OnceLock<Option<Sender<Run>>> = OnceLock::new();
     let start = || {
         let (sender, receiver) = channel();
         let thread = vigil::thread("undertaker", move || undertake(&receiver));
-        thread.map(|_| sender).inspect_err(|error| tracing::error!(%error, "cannot start the undertaker thread")).ok()
+        thread
+            .map(|_| sender)
+            .inspect_err(|error| tracing::error!(%error, "cannot start the undertaker thread"))
+            .ok()
     };
     UNDERTAKER.get_or_init(start).as_ref()
 }
@@ -213,14 +229,22 @@ fn undertake(receiver: &Receiver<Run>) {
         let pause = if buried.is_empty() { STRAYS_EVERY } else { RETRY };
         match receiver.recv_timeout(pause) {
             Ok(run) => buried.push((run, Instant::now())),
-            Err(RecvTimeoutError::Timeout) if buried.is_empty() && ADOPTING.load(Ordering::Relaxed) => family::reap_strays(),
+            Err(RecvTimeoutError::Timeout)
+                if buried.is_empty() && ADOPTING.load(Ordering::Relaxed) =>
+            {
+                family::reap_strays()
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         buried.retain(|(run, since)| {
             let ended = run.end(Duration::ZERO).is_some();
             if !ended && since.elapsed() > PATIENCE {
-                tracing::error!(run = run.name, pid = run.leader.as_raw_nonzero(), "processes of a run cannot be killed");
+                tracing::error!(
+                    run = run.name,
+                    pid = run.leader.as_raw_nonzero(),
+                    "processes of a run cannot be killed"
+                );
                 return false;
             }
             !ended

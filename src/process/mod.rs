@@ -1,10 +1,12 @@
 //! Agent processes and their custody: a run is started, heard, stopped, and nothing of it survives.
 //!
-//! Owns the only code that starts programs. Every run has its own session and process group, and a cgroup where the
-//! system lets us divide ours; otherwise its processes are found by descent. What is decided elsewhere, and never here:
-//! which program runs, with what arguments, environment and folder.
+//! Owns the only code that starts programs. Every run has its own session and process group, and a
+//! cgroup where the system lets us divide ours; otherwise its processes are found by descent. What
+//! is decided elsewhere, and never here: which program runs, with what arguments, environment and
+//! folder.
 //!
-//! Pinned by `tests/process`: no process of a run exists after its last event, whatever the run did.
+//! Pinned by `tests/process`: no process of a run exists after its last event, whatever the run
+//! did.
 
 mod cgroup;
 mod clone;

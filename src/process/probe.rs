@@ -43,9 +43,10 @@ pub enum ProbeError {
 }
 
 impl Custody {
-    /// Runs a program that answers and ends, such as `claude --version`, and returns what it wrote to stdout, or else to
-    /// stderr: at most 4 KiB, trimmed. It runs in `/` with the given environment and reach only, and a temporary folder of its own
-    /// (`TMPDIR`); dropping the future kills it.
+    /// Runs a program that answers and ends, such as `claude --version`, and returns what it wrote
+    /// to stdout, or else to stderr: at most 4 KiB, trimmed. It runs in `/` with the given
+    /// environment and reach only, and a temporary folder of its own (`TMPDIR`); dropping the
+    /// future kills it.
     ///
     /// # Errors
     /// [`ProbeError`]; nothing of the program is left in any case.
@@ -57,8 +58,12 @@ impl Custody {
         mut reach: Reach,
         limit: Duration,
     ) -> Result<String, ProbeError> {
-        let temporary = tempfile::Builder::new().prefix(&self.scratch()).permissions(Permissions::from_mode(0o700)).tempdir();
-        let temporary = temporary.map_err(|source| LaunchError::Start { program: program.to_owned(), source })?;
+        let temporary = tempfile::Builder::new()
+            .prefix(&self.scratch())
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir();
+        let temporary = temporary
+            .map_err(|source| LaunchError::Start { program: program.to_owned(), source })?;
         environment.retain(|(name, _)| name != "TMPDIR");
         environment.push(("TMPDIR".to_owned(), temporary.path().to_string_lossy().into_owned()));
         reach.write.push(temporary.path().to_owned());
@@ -95,12 +100,22 @@ impl Custody {
                     ProcessEvent::Exited { how, stderr_tail } => {
                         let code = if let Exit::Code(code) = how { Some(code) } else { None };
                         let stderr = stderr_tail.trim().to_owned();
-                        return Err(ProbeError::Failed { program: program.to_owned(), code, stderr });
+                        return Err(ProbeError::Failed {
+                            program: program.to_owned(),
+                            code,
+                            stderr,
+                        });
                     }
                 }
             }
-            Err(ProbeError::Failed { program: program.to_owned(), code: None, stderr: String::new() })
+            Err(ProbeError::Failed {
+                program: program.to_owned(),
+                code: None,
+                stderr: String::new(),
+            })
         };
-        timeout(limit, asked).await.unwrap_or_else(|_| Err(ProbeError::Timeout { program: program.to_owned(), limit }))
+        timeout(limit, asked)
+            .await
+            .unwrap_or_else(|_| Err(ProbeError::Timeout { program: program.to_owned(), limit }))
     }
 }

@@ -16,8 +16,9 @@ pub enum ProgramError {
     NotExecutable(PathBuf),
 }
 
-/// Returns the absolute path of a program: `name` itself when it has a slash, else the first executable file of that name in
-/// the folders of `path` (the form of `PATH`). Relative folders of `path` are skipped: what they name depends on where one is.
+/// Returns the absolute path of a program: `name` itself when it has a slash, else the first
+/// executable file of that name in the folders of `path` (the form of `PATH`). Relative folders of
+/// `path` are skipped: what they name depends on where one is.
 ///
 /// # Errors
 /// [`ProgramError`]; not executable only when nothing executable was found.
@@ -35,7 +36,8 @@ pub fn find_program(name: &Path, path: &OsStr) -> Result<PathBuf, ProgramError> 
             _ => {}
         }
     }
-    Err(refused.map_or_else(|| ProgramError::NotFound(name.to_owned()), ProgramError::NotExecutable))
+    Err(refused
+        .map_or_else(|| ProgramError::NotFound(name.to_owned()), ProgramError::NotExecutable))
 }
 
 fn candidates(name: &Path, path: &OsStr) -> Vec<PathBuf> {
@@ -45,7 +47,10 @@ fn candidates(name: &Path, path: &OsStr) -> Vec<PathBuf> {
     if name.as_os_str().as_encoded_bytes().contains(&b'/') {
         return std::path::absolute(name).into_iter().collect();
     }
-    std::env::split_paths(path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name)).collect()
+    std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -66,12 +71,18 @@ mod tests {
         }
         fs::create_dir(a.join("folder")).unwrap();
         let path = std::env::join_paths([Path::new("relative"), &a, &b]).unwrap();
-        assert_eq!(find_program(Path::new("tool"), &path), Err(ProgramError::NotExecutable(a.join("tool"))));
+        assert_eq!(
+            find_program(Path::new("tool"), &path),
+            Err(ProgramError::NotExecutable(a.join("tool")))
+        );
         fs::set_permissions(b.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(find_program(Path::new("tool"), &path), Ok(b.join("tool")));
         assert_eq!(find_program(&b.join("tool"), OsStr::new("")), Ok(b.join("tool")));
         for missing in ["", "nothing", "folder", "./nothing"] {
-            assert_eq!(find_program(Path::new(missing), &path), Err(ProgramError::NotFound(missing.into())));
+            assert_eq!(
+                find_program(Path::new(missing), &path),
+                Err(ProgramError::NotFound(missing.into()))
+            );
         }
     }
 }

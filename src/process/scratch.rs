@@ -1,4 +1,5 @@
-//! The temporary folders of agents: named after their gateway, so that those of one that was killed are found.
+//! The temporary folders of agents: named after their gateway, so that those of one that was killed
+//! are found.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -13,14 +14,17 @@ pub(super) fn prefix(gateway: &Gateway) -> String {
     format!("{BEGIN}{gateway}-")
 }
 
-/// Removes those in a folder that belong to this user and to gateways that no longer run; returns how many there were.
+/// Removes those in a folder that belong to this user and to gateways that no longer run; returns
+/// how many there were.
 pub(super) fn sweep(folder: &Path, own: &Gateway) -> usize {
     let mut swept = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let name = entry.file_name();
         let of = name.to_str().and_then(|name| Gateway::parse(name.strip_prefix(BEGIN)?));
         // Not followed, should it be a link.
-        let ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
+        let ours = entry.metadata().is_ok_and(|found| {
+            found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
+        });
         if !ours || of.is_none_or(|of| !own.has_seen_die(&of)) {
             continue;
         }
@@ -45,8 +49,16 @@ mod tests {
         let own = Gateway::own().unwrap();
         let dead = Gateway { start: own.start + 1, ..own.clone() };
         let foreign = Gateway { namespace: "1".to_owned(), ..dead.clone() };
-        let at = |gateway: &Gateway, name: &str| folder.path().join(format!("{}{name}", prefix(gateway)));
-        for made in [at(&own, "a"), at(&dead, "b"), at(&foreign, "c"), folder.path().join("aetheel-abcdef"), folder.path().join("other")] {
+        let at = |gateway: &Gateway, name: &str| {
+            folder.path().join(format!("{}{name}", prefix(gateway)))
+        };
+        for made in [
+            at(&own, "a"),
+            at(&dead, "b"),
+            at(&foreign, "c"),
+            folder.path().join("aetheel-abcdef"),
+            folder.path().join("other"),
+        ] {
             std::fs::create_dir_all(made.join("tmp/deep")).unwrap();
         }
         std::fs::write(elsewhere.path().join("kept"), "").unwrap();

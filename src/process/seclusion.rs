@@ -1,9 +1,9 @@
 //! This very process, out of reach of its own agents, which run as the same user.
 //!
-//! A process that is not dumpable has no `environ`, `mem`, `maps` and `fd` in `/proc` for others of its user, cannot be
-//! traced, has no descriptor taken from it (pidfd_getfd(2)) and leaves no core file (PR_SET_DUMPABLE(2const)). A program
-//! it starts is dumpable again. What is readable for everybody, such as `cmdline`, stays so. Pinned by
-//! `tests/gateway/seclusion.rs`.
+//! A process that is not dumpable has no `environ`, `mem`, `maps` and `fd` in `/proc` for others of
+//! its user, cannot be traced, has no descriptor taken from it (pidfd_getfd(2)) and leaves no core
+//! file (PR_SET_DUMPABLE(2const)). A program it starts is dumpable again. What is readable for
+//! everybody, such as `cmdline`, stays so. Pinned by `tests/gateway/seclusion.rs`.
 #![allow(unsafe_code)] // each use gives its reason
 
 use std::ffi::{CStr, OsString, c_char};
@@ -31,18 +31,21 @@ pub fn seclude() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Takes variables out of the environment, and their values out of the memory in which the program was given them: that is what
-/// `/proc/PID/environ` shows, to root too. To be called before any other thread exists.
+/// Takes variables out of the environment, and their values out of the memory in which the program
+/// was given them: that is what `/proc/PID/environ` shows, to root too. To be called before any
+/// other thread exists.
 pub fn forget_variables(is_secret: impl Fn(&str) -> bool) {
     let mut names: Vec<OsString> = Vec::new();
-    // SAFETY: there is no other thread that could read or change the environment. `environ` is null or ends with a null
-    // pointer; what it points to are strings in writable memory, each ending with zero, which is left where it is.
+    // SAFETY: there is no other thread that could read or change the environment. `environ` is null
+    // or ends with a null pointer; what it points to are strings in writable memory, each ending
+    // with zero, which is left where it is.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
             let bytes = CStr::from_ptr(*entry).to_bytes();
             let equals = bytes.iter().position(|byte| *byte == b'=');
-            if let Some(at) = equals.filter(|at| is_secret(&String::from_utf8_lossy(&bytes[..*at]))) {
+            if let Some(at) = equals.filter(|at| is_secret(&String::from_utf8_lossy(&bytes[..*at])))
+            {
                 names.push(OsString::from_vec(bytes[..at].to_vec()));
                 let length = bytes.len();
                 for place in at + 1..length {
@@ -58,10 +61,12 @@ pub fn forget_variables(is_secret: impl Fn(&str) -> bool) {
     }
 }
 
-/// Reads what somebody put behind a descriptor before starting us, and closes it. 0 becomes `/dev/null`.
+/// Reads what somebody put behind a descriptor before starting us, and closes it. 0 becomes
+/// `/dev/null`.
 ///
 /// # Errors
-/// It is not open, a folder or a terminal, nobody writes or ends it for 10 s, or there are more than `limit` bytes.
+/// It is not open, a folder or a terminal, nobody writes or ends it for 10 s, or there are more
+/// than `limit` bytes.
 pub fn take_descriptor(number: RawFd, limit: usize) -> io::Result<Vec<u8>> {
     let refuse = |why: &str| io::Error::other(why.to_owned());
     if number < 0 || number == 1 || number == 2 {
@@ -71,7 +76,8 @@ pub fn take_descriptor(number: RawFd, limit: usize) -> io::Result<Vec<u8>> {
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(refuse("it is not open"));
     }
-    // SAFETY: it is open, and nobody else in this process, which has one thread, closes it before `close` below.
+    // SAFETY: it is open, and nobody else in this process, which has one thread, closes it before
+    // `close` below.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     // SAFETY: asks about an open descriptor.
     if unsafe { libc::isatty(number) } == 1 {
@@ -79,7 +85,8 @@ pub fn take_descriptor(number: RawFd, limit: usize) -> io::Result<Vec<u8>> {
     }
     let read = read_all(descriptor, limit);
     let replaced = if number == 0 { File::open("/dev/null").map(Some)? } else { None };
-    // SAFETY: the number is ours and is not used any more; 0 must stay open, or the next file would be it.
+    // SAFETY: the number is ours and is not used any more; 0 must stay open, or the next file would
+    // be it.
     unsafe {
         match replaced {
             Some(nothing) => libc::dup2(nothing.as_raw_fd(), number),
@@ -92,10 +99,14 @@ pub fn take_descriptor(number: RawFd, limit: usize) -> io::Result<Vec<u8>> {
 fn read_all(descriptor: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<u8>> {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
-        let mut asked = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut asked =
+            libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, which is ours, of an open descriptor.
         if unsafe { libc::poll(&raw mut asked, 1, PATIENCE.as_millis() as libc::c_int) } == 0 {
-            return Err(io::Error::other(format!("nothing came for {} s, and it was not closed", PATIENCE.as_secs())));
+            return Err(io::Error::other(format!(
+                "nothing came for {} s, and it was not closed",
+                PATIENCE.as_secs()
+            )));
         }
         match rustix::io::read(descriptor, &mut piece)? {
             0 => return Ok(bytes),

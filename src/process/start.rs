@@ -5,7 +5,9 @@ use std::io::{self, PipeReader, PipeWriter, pipe};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, waitpid,
+};
 
 use super::cgroup::Cgroup;
 use super::clone::{self, Plan, Stage};
@@ -16,7 +18,8 @@ use super::program::{ProgramError, find_program};
 use super::sandbox::{Cage, Sandbox};
 use crate::turn::{Launch, LaunchError};
 
-/// Room in the pipe of stdout, bytes: the most that may be asked for without privileges (`/proc/sys/fs/pipe-max-size`).
+/// Room in the pipe of stdout, bytes: the most that may be asked for without privileges
+/// (`/proc/sys/fs/pipe-max-size`).
 const ROOM: libc::c_int = 1 << 20;
 
 /// Our ends of the pipes.
@@ -50,7 +53,12 @@ pub(super) struct Prepared<'a> {
 ///
 /// # Errors
 /// As [`crate::turn::Launcher::launch`].
-pub(super) fn prepare<'a>(launch: &'a Launch, sandbox: &Sandbox, mark: String, tag: u64) -> Result<Prepared<'a>, LaunchError> {
+pub(super) fn prepare<'a>(
+    launch: &'a Launch,
+    sandbox: &Sandbox,
+    mark: String,
+    tag: u64,
+) -> Result<Prepared<'a>, LaunchError> {
     let failed = |source: io::Error| LaunchError::Start { program: launch.program.clone(), source };
     let path = match launch.environment.iter().find(|(name, _)| name == "PATH") {
         Some((_, path)) => OsString::from(path),
@@ -58,19 +66,34 @@ pub(super) fn prepare<'a>(launch: &'a Launch, sandbox: &Sandbox, mark: String, t
     };
     let program = find_program(&launch.program, &path).map_err(|error| match error {
         ProgramError::NotFound(program) => LaunchError::NotFound(program),
-        error @ ProgramError::NotExecutable(_) => failed(io::Error::new(io::ErrorKind::PermissionDenied, error)),
+        error @ ProgramError::NotExecutable(_) => {
+            failed(io::Error::new(io::ErrorKind::PermissionDenied, error))
+        }
     })?;
-    let refused = |why: String| failed(io::Error::new(io::ErrorKind::PermissionDenied, format!("it cannot be confined: {why}")));
-    let cage = sandbox.cage(&launch.reach, &program, &launch.arguments, &launch.cwd, &path).map_err(refused)?;
+    let refused = |why: String| {
+        failed(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("it cannot be confined: {why}"),
+        ))
+    };
+    let cage = sandbox
+        .cage(&launch.reach, &program, &launch.arguments, &launch.cwd, &path)
+        .map_err(refused)?;
     let string = |bytes: &[u8]| CString::new(bytes).map_err(|error| failed(error.into()));
     let (program, name, given, rules) = match cage {
         Cage::None => (program, launch.program.clone(), launch.arguments.clone(), None),
-        Cage::Rules(rules) => (program, launch.program.clone(), launch.arguments.clone(), Some(rules)),
+        Cage::Rules(rules) => {
+            (program, launch.program.clone(), launch.arguments.clone(), Some(rules))
+        }
         Cage::Program(wrapper, arguments) => (wrapper.clone(), wrapper, arguments, None),
     };
     let arguments = std::iter::once(name.as_os_str()).chain(given.iter().map(OsString::as_os_str));
     let variable = |name: &str, value: &str| string(format!("{name}={value}").as_bytes());
-    let given = launch.environment.iter().filter(|(name, _)| name != MARK).map(|(name, value)| variable(name, value));
+    let given = launch
+        .environment
+        .iter()
+        .filter(|(name, _)| name != MARK)
+        .map(|(name, value)| variable(name, value));
     Ok(Prepared {
         launch,
         program: string(program.as_os_str().as_bytes())?,
@@ -89,7 +112,9 @@ impl Prepared<'_> {
     /// # Errors
     /// [`Refusal`]; nothing is left behind.
     pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(Held, Pipes), Refusal> {
-        let failed = |source: io::Error| Refusal::Final(LaunchError::Start { program: self.launch.program.clone(), source });
+        let failed = |source: io::Error| {
+            Refusal::Final(LaunchError::Start { program: self.launch.program.clone(), source })
+        };
         let (child_stdin, stdin) = pipe().map_err(failed)?;
         let (stdout, child_stdout) = pipe().map_err(failed)?;
         let (stderr, child_stderr) = pipe().map_err(failed)?;
@@ -113,19 +138,33 @@ impl Prepared<'_> {
                 }
                 return Err(match stage {
                     // Not the cgroup's fault: there are too many processes, or too little memory.
-                    Stage::Clone if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) => failed(error),
+                    Stage::Clone
+                        if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) =>
+                    {
+                        failed(error)
+                    }
                     Stage::Clone => Refusal::Clone(error),
                     Stage::Directory => match error.kind() {
                         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                             Refusal::Final(LaunchError::NoDirectory(self.launch.cwd.clone()))
                         }
-                        kind => failed(io::Error::new(kind, format!("working directory {}: {error}", self.launch.cwd.display()))),
+                        kind => failed(io::Error::new(
+                            kind,
+                            format!("working directory {}: {error}", self.launch.cwd.display()),
+                        )),
                     },
-                    // The file was there a moment ago, so it is the interpreter in its first line that is missing.
+                    // The file was there a moment ago, so it is the interpreter in its first line
+                    // that is missing.
                     Stage::Program if error.kind() == io::ErrorKind::NotFound => {
-                        failed(io::Error::new(error.kind(), "the program or its interpreter (first line of a script) does not exist"))
+                        failed(io::Error::new(
+                            error.kind(),
+                            "the program or its interpreter (first line of a script) does not exist",
+                        ))
                     }
-                    Stage::Rules => failed(io::Error::new(error.kind(), format!("it cannot be confined: the kernel refuses: {error}"))),
+                    Stage::Rules => failed(io::Error::new(
+                        error.kind(),
+                        format!("it cannot be confined: the kernel refuses: {error}"),
+                    )),
                     Stage::Program | Stage::Stdio => failed(error),
                 });
             }
@@ -138,18 +177,23 @@ impl Prepared<'_> {
             }
         };
         starting.started(leader.as_raw_nonzero().get(), &self.mark);
-        let kin = Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
+        let kin =
+            Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
         let run = Run { leader, kin, pidfd, cgroup, name: self.launch.run.clone() };
         Ok((Held::new(run), Pipes { stdin, stdout, stderr }))
     }
 }
 
-/// Gives a pipe room for everything that is said at the end. Programs on Node and Bun write without waiting, and some exit
-/// before it is done: Claude Code 2.1.197 loses what the pipe does not hold at that moment, and of a long answer its
-/// last lines are two thirds. Where it is refused the pipe stays as it is.
+/// Gives a pipe room for everything that is said at the end. Programs on Node and Bun write without
+/// waiting, and some exit before it is done: Claude Code 2.1.197 loses what the pipe does not hold
+/// at that moment, and of a long answer its last lines are two thirds. Where it is refused the pipe
+/// stays as it is.
 fn make_room(pipe: &PipeReader) {
     // SAFETY: takes and gives plain numbers; the descriptor is open, because it is borrowed.
-    #[expect(unsafe_code, reason = "rustix has it in a part of its own that nothing else here needs")]
+    #[expect(
+        unsafe_code,
+        reason = "rustix has it in a part of its own that nothing else here needs"
+    )]
     let made = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM) };
     if made < 0 {
         tracing::debug!(error = %io::Error::last_os_error(), "the pipe of stdout stays small");

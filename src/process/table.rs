@@ -21,7 +21,9 @@ impl Entry {
     pub(super) fn read(pid: i32) -> Option<Self> {
         // One read: this is done for every process of the machine.
         let mut text = [0; 1024];
-        let count = fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut text)).ok()?;
+        let count = fs::File::open(format!("/proc/{pid}/stat"))
+            .and_then(|mut file| file.read(&mut text))
+            .ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&text[..count]))
     }
 
@@ -59,7 +61,10 @@ impl Entry {
 /// Returns all processes that can be seen; about 12 µs of CPU each.
 pub(super) fn all() -> Vec<Entry> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Entry::read).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(Entry::read)
+        .collect()
 }
 
 #[cfg(test)]
@@ -69,7 +74,10 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_blanks_does_not_confuse() {
         let stat = "4711 (a) R (b c) S 1 2 3 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4217 1 1";
-        assert_eq!(Entry::parse(4711, stat), Some(Entry { pid: 4711, parent: 1, start: 4217, zombie: false }));
+        assert_eq!(
+            Entry::parse(4711, stat),
+            Some(Entry { pid: 4711, parent: 1, start: 4217, zombie: false })
+        );
         assert_eq!(Entry::parse(1, "1 (x) Z 1"), None);
     }
 

@@ -27,7 +27,9 @@ impl Tail {
     /// Returns it as plain text of at most 64 KiB, from the beginning of a line where there is one.
     pub(super) fn text(&self) -> String {
         let mut bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        if let Some(end) = bytes.iter().position(|b| *b == b'\n').filter(|end| self.cut && end + 1 < bytes.len()) {
+        if let Some(end) =
+            bytes.iter().position(|b| *b == b'\n').filter(|end| self.cut && end + 1 < bytes.len())
+        {
             bytes.drain(..=end);
         }
         let mut text = clean_text(&String::from_utf8_lossy(&bytes)).into_owned();

@@ -1,17 +1,19 @@
 //! The system prompt.
 //!
-//! A preamble, then one section a file: `## Title`, a blank line, the content. **A line that begins with `## ` begins a
-//! section, and no other line does**: headings in a file move down, all by as much as it takes for the highest to stand
-//! below the section's own (`# Soul` becomes `### Soul`, its `## Values` becomes `#### Values`); a line of code that
-//! looks like a section heading gets a blank before it; a code fence left open is closed, so that it cannot swallow the
-//! sections after it. Line breaks of other systems become `\n`, other control characters are left out. Everything else
-//! is verbatim. So whatever the files hold, [`sections`] finds again what was put in
+//! A preamble, then one section a file: `## Title`, a blank line, the content. **A line that begins
+//! with `## ` begins a section, and no other line does**: headings in a file move down, all by as
+//! much as it takes for the highest to stand below the section's own (`# Soul` becomes `### Soul`,
+//! its `## Values` becomes `#### Values`); a line of code that looks like a section heading gets a
+//! blank before it; a code fence left open is closed, so that it cannot swallow the sections after
+//! it. Line breaks of other systems become `\n`, other control characters are left out. Everything
+//! else is verbatim. So whatever the files hold, [`sections`] finds again what was put in
 //! (`tests::parsing_the_headers_gives_back_the_sections`, requirement 22.5).
 
 use super::{Document, Documents};
 use crate::markdown::Fence;
 
-/// Most bytes of a system prompt: what the contract lets a backend be given (`wit/types.wit`, `settings`).
+/// Most bytes of a system prompt: what the contract lets a backend be given (`wit/types.wit`,
+/// `settings`).
 pub const LIMIT: usize = 1 << 20;
 
 /// Room kept for the preamble and the headers.
@@ -38,23 +40,28 @@ pub struct Assembled {
     pub text: String,
     /// The sections in it, in order.
     pub sections: Vec<Document>,
-    /// What was left out, and what was wrong with reading the files, one line each, naming the file.
+    /// What was left out, and what was wrong with reading the files, one line each, naming the
+    /// file.
     pub warnings: Vec<String>,
 }
 
-/// Puts the system prompt together. Missing and empty files are left out with a warning; if all together are too long,
-/// the longest are cut, with a warning: memory at its start, because new facts stand at its end, others at their end.
+/// Puts the system prompt together. Missing and empty files are left out with a warning; if all
+/// together are too long, the longest are cut, with a warning: memory at its start, because new
+/// facts stand at its end, others at their end.
 #[must_use]
 pub fn assemble(documents: &Documents, noting: Noting<'_>) -> Assembled {
     let mut warnings = documents.warnings.clone();
     let mut contents: Vec<(Option<Document>, String)> = Vec::new();
     for document in Document::ALL {
         match documents.get(document) {
-            None => warnings.push(format!("{} is missing: the prompt goes without it", document.file())),
+            None => {
+                warnings.push(format!("{} is missing: the prompt goes without it", document.file()))
+            }
             Some(text) => {
                 let content = settle(text);
                 if content.is_empty() {
-                    warnings.push(format!("{} is empty: the prompt goes without it", document.file()));
+                    warnings
+                        .push(format!("{} is empty: the prompt goes without it", document.file()));
                 } else {
                     contents.push((Some(document), content));
                 }
@@ -65,12 +72,15 @@ pub fn assemble(documents: &Documents, noting: Noting<'_>) -> Assembled {
         }
     }
     let mut text = preamble(noting);
-    let level = water_level(contents.iter().map(|(_, content)| content.len()).collect(), LIMIT - FRAME);
+    let level =
+        water_level(contents.iter().map(|(_, content)| content.len()).collect(), LIMIT - FRAME);
     let mut sections = Vec::new();
     for (document, mut content) in contents {
         if content.len() > level {
             let file = document.map_or("what was noted here", Document::file);
-            warnings.push(format!("{file} is cut to {level} bytes: the system prompt would be longer than {LIMIT}"));
+            warnings.push(format!(
+                "{file} is cut to {level} bytes: the system prompt would be longer than {LIMIT}"
+            ));
             content = cut(&content, level, matches!(document, None | Some(Document::Memory)));
         }
         text.push_str("\n\n## ");
@@ -160,14 +170,17 @@ fn settle(text: &str) -> String {
     settled
 }
 
-/// One line break, `\n`, whatever wrote the file; no byte-order mark, no other control characters than tab.
+/// One line break, `\n`, whatever wrote the file; no byte-order mark, no other control characters
+/// than tab.
 fn plain_lines(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.trim_start_matches('\u{feff}').chars().peekable();
     while let Some(c) = characters.next() {
         match c {
             '\r' if characters.peek() == Some(&'\n') => {}
-            '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{1c}'..='\u{1e}' => plain.push('\n'),
+            '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{1c}'..='\u{1e}' => {
+                plain.push('\n')
+            }
             '\n' | '\t' => plain.push(c),
             c if c.is_control() => {}
             c => plain.push(c),
@@ -196,7 +209,9 @@ fn heading(line: &str) -> Option<usize> {
     let unindented = line.trim_start_matches(' ');
     let rest = unindented.trim_start_matches('#');
     let level = unindented.len() - rest.len();
-    let fits = line.len() - unindented.len() <= 3 && (1..=6).contains(&level) && (rest.is_empty() || rest.starts_with([' ', '\t']));
+    let fits = line.len() - unindented.len() <= 3
+        && (1..=6).contains(&level)
+        && (rest.is_empty() || rest.starts_with([' ', '\t']));
     fits.then_some(level)
 }
 

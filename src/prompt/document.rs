@@ -19,7 +19,8 @@ pub enum Document {
 
 impl Document {
     /// All of them, in the order of the prompt.
-    pub const ALL: [Self; 6] = [Self::Identity, Self::Soul, Self::Agents, Self::User, Self::Memory, Self::Tools];
+    pub const ALL: [Self; 6] =
+        [Self::Identity, Self::Soul, Self::Agents, Self::User, Self::Memory, Self::Tools];
 
     /// Returns the file name.
     #[must_use]

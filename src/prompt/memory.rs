@@ -4,9 +4,9 @@ use crate::markdown::Fence;
 
 /// Splits an answer into what people see and what belongs into `memory.md`.
 ///
-/// Memory is a closed code fence with the info string `memory` that is the last thing in the answer. One that is left
-/// open, has something behind it, or stands inside another fence is part of the answer. A blank block is taken away
-/// and yields nothing.
+/// Memory is a closed code fence with the info string `memory` that is the last thing in the
+/// answer. One that is left open, has something behind it, or stands inside another fence is part
+/// of the answer. A blank block is taken away and yields nothing.
 #[must_use]
 pub fn extract_memory(answer: &str) -> (&str, Option<&str>) {
     let mut open: Option<(Fence<'_>, usize, usize)> = None;
@@ -44,9 +44,16 @@ mod tests {
 
     #[test]
     fn a_final_memory_block_is_taken_out() {
-        assert_eq!(extract_memory("Done.\n\n```memory\n- likes tea\n- id 7\n```\n"), ("Done.", Some("- likes tea\n- id 7")));
+        assert_eq!(
+            extract_memory("Done.\n\n```memory\n- likes tea\n- id 7\n```\n"),
+            ("Done.", Some("- likes tea\n- id 7"))
+        );
         assert_eq!(extract_memory("```memory\nx\n```"), ("", Some("x")));
-        assert_eq!(extract_memory("a\r\n~~~~ memory\r\nx\r\n```\r\n~~~~\r\n \n"), ("a", Some("x\r\n```")), "other fences");
+        assert_eq!(
+            extract_memory("a\r\n~~~~ memory\r\nx\r\n```\r\n~~~~\r\n \n"),
+            ("a", Some("x\r\n```")),
+            "other fences"
+        );
         assert_eq!(extract_memory("```memory\n\n```"), ("", None), "nothing to keep");
     }
 

@@ -47,7 +47,10 @@ fn what_is_restored_keeps_its_number_and_its_place_whatever_the_limits() {
     for (sequence, lane) in [(4, 2), (3, 1), (2, 1)] {
         queue.restore(message(lane).accepted(sequence, 0));
     }
-    assert_eq!((queue.waiting(), queue.position(3), queue.position(younger)), (4, Some(1), Some(2)));
+    assert_eq!(
+        (queue.waiting(), queue.position(3), queue.position(younger)),
+        (4, Some(1), Some(2))
+    );
     let mut order = Vec::new();
     while let Some(event) = queue.next() {
         order.push(event.sequence);
@@ -71,7 +74,11 @@ fn timers_wait_where_people_are_told_to_come_back() {
         accept(&mut queue, event(kind, lane));
     }
     assert_eq!(queue.accept(event(EventKind::Cron, 4), 0), Err(Rejection::Full { depth: 2 }));
-    assert_eq!(queue.accept(message(4), 0), Err(Rejection::Busy { slots: 1 }), "busy comes before full");
+    assert_eq!(
+        queue.accept(message(4), 0),
+        Err(Rejection::Busy { slots: 1 }),
+        "busy comes before full"
+    );
 }
 
 #[test]
@@ -97,7 +104,16 @@ fn the_answer_does_not_depend_on_how_soon_events_are_handed_out() {
             answers.push(queue.accept(message(lane), 0).map(|event| event.sequence));
             while prompt && queue.next().is_some() {}
         }
-        assert_eq!(answers, [Ok(1), Ok(2), Err(Rejection::Busy { slots: 2 }), Ok(3), Err(Rejection::Full { depth: 1 })]);
+        assert_eq!(
+            answers,
+            [
+                Ok(1),
+                Ok(2),
+                Err(Rejection::Busy { slots: 2 }),
+                Ok(3),
+                Err(Rejection::Full { depth: 1 })
+            ]
+        );
     }
 }
 
@@ -110,7 +126,10 @@ fn a_closed_queue_takes_nothing_and_hands_out_what_it_has() {
     queue.close();
     assert_eq!(queue.accept(message(1), 0), Err(Rejection::ShuttingDown));
     assert_eq!(queue.next().unwrap().sequence, 1);
-    assert_eq!(queue.drain_waiting().iter().map(|event| event.sequence).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(
+        queue.drain_waiting().iter().map(|event| event.sequence).collect::<Vec<_>>(),
+        [2, 3]
+    );
     assert_eq!((queue.waiting(), queue.running()), (0, 1));
     assert!(queue.finish(1) && queue.is_idle() && !queue.lane_busy(&Lane::Channel(1)));
 }
@@ -134,9 +153,20 @@ fn what_is_held_counts_as_waiting_and_begins_only_once_it_is_released_where_it_b
     assert_eq!(queue.next().unwrap().sequence, first);
     let second = accept(&mut queue, message(2));
     assert_eq!(queue.hold(message(3), 0), Err(Rejection::Full { depth: 2 }));
-    assert!(queue.release(Event { lane: Lane::Channel(2), ..held.clone() }) && !queue.release(held.clone()));
-    assert_eq!((queue.position(held.sequence), queue.position(second)), (Some(1), Some(2)), "in its new lane, by its number");
-    assert!(queue.finish(first) && queue.cancel(held.sequence).is_some() && queue.cancel(second).is_some());
+    assert!(
+        queue.release(Event { lane: Lane::Channel(2), ..held.clone() })
+            && !queue.release(held.clone())
+    );
+    assert_eq!(
+        (queue.position(held.sequence), queue.position(second)),
+        (Some(1), Some(2)),
+        "in its new lane, by its number"
+    );
+    assert!(
+        queue.finish(first)
+            && queue.cancel(held.sequence).is_some()
+            && queue.cancel(second).is_some()
+    );
     queue.hold_again(held.clone());
     queue.close();
     assert_eq!(queue.drain_waiting(), std::slice::from_ref(&held));
@@ -152,7 +182,8 @@ fn a_waiting_event_is_found_by_its_key_and_a_running_one_is_not() {
     assert_eq!((queue.find("a"), queue.find("b"), queue.find("c")), (None, Some(second), None));
 }
 
-/// The dispatcher has to keep up with more than any Discord can send; the release figure is in `benches/queue.rs`.
+/// The dispatcher has to keep up with more than any Discord can send; the release figure is in
+/// `benches/queue.rs`.
 #[test]
 fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
     let mut queue = queue(5, 1_000, BusyPolicy::Queue);
@@ -191,7 +222,9 @@ mod model {
         fn settled(&self) -> (List, List) {
             let (mut running, mut waiting) = (self.running.clone(), Vec::new());
             for &(sequence, lane) in &self.waiting {
-                if running.len() < self.limits.max_concurrent && running.iter().all(|other| other.1 != lane) {
+                if running.len() < self.limits.max_concurrent
+                    && running.iter().all(|other| other.1 != lane)
+                {
                     running.push((sequence, lane));
                 } else {
                     waiting.push((sequence, lane));
@@ -208,7 +241,10 @@ mod model {
             let idle = running.iter().chain(&waiting).all(|other| other.1 != lane);
             let slots = self.limits.max_concurrent;
             if !(idle && running.len() < slots) {
-                if idle && kind == EventKind::Message && self.limits.busy_policy == BusyPolicy::Reject {
+                if idle
+                    && kind == EventKind::Message
+                    && self.limits.busy_policy == BusyPolicy::Reject
+                {
                     return Err(Rejection::Busy { slots });
                 }
                 if waiting.len() >= self.limits.max_depth {
@@ -224,7 +260,10 @@ mod model {
             if self.running.len() >= self.limits.max_concurrent {
                 return None;
             }
-            let at = self.waiting.iter().position(|&(_, lane)| self.running.iter().all(|other| other.1 != lane))?;
+            let at = self
+                .waiting
+                .iter()
+                .position(|&(_, lane)| self.running.iter().all(|other| other.1 != lane))?;
             let taken = self.waiting.remove(at);
             self.running.push(taken);
             Some(taken.0)

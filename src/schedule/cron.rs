@@ -11,11 +11,11 @@ use jiff::tz::TimeZone;
 use super::crontab;
 use super::wall::{self, Across, Wall};
 
-/// A cron expression: a standard crontab line of five fields or a word such as `@daily`, or the six or seven fields of
-/// the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
+/// A cron expression: a standard crontab line of five fields or a word such as `@daily`, or the six
+/// or seven fields of the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
 ///
-/// Of a crontab line, a day counts when it is the day of the month *or* of the week, unless one of these fields begins
-/// with `*` (crontab(5)); with the crate's own form it must be both.
+/// Of a crontab line, a day counts when it is the day of the month *or* of the week, unless one of
+/// these fields begins with `*` (crontab(5)); with the crate's own form it must be both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     text: String,
@@ -37,15 +37,15 @@ pub struct Cron {
 impl Cron {
     /// Returns the first time after an instant; none: it never comes (again).
     ///
-    /// Where clocks are changed, what has fixed hours runs once, what comes every hour or every few hours (the field
-    /// begins with `*`) follows the clock; see [`Across`].
+    /// Where clocks are changed, what has fixed hours runs once, what comes every hour or every few
+    /// hours (the field begins with `*`) follows the clock; see [`Across`].
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         wall::next(zone, after, self.across, |moment| self.from(moment))
     }
 
-    /// The first time at or after a moment of the wall clock. Looks at no more than every month up to 2100, so a day that
-    /// never comes is found out soon.
+    /// The first time at or after a moment of the wall clock. Looks at no more than every month up
+    /// to 2100, so a day that never comes is found out soon.
     fn from(&self, moment: Wall) -> Option<Wall> {
         let start = wall::civil(moment)?;
         let first_year = self.years.partition_point(|year| *year < start.year());
@@ -77,9 +77,11 @@ impl Cron {
 
     /// The first time at or after one, on the same day.
     fn time_from(&self, from: DateTime) -> Option<DateTime> {
-        let [hour, minute, second] = [from.hour(), from.minute(), from.second()].map(|part| u32::from(part.unsigned_abs()));
+        let [hour, minute, second] =
+            [from.hour(), from.minute(), from.second()].map(|part| u32::from(part.unsigned_abs()));
         let time = |hour, minute, second| {
-            let [hour, minute, second] = [hour, minute, second].map(|part: u32| i8::try_from(part).unwrap_or(i8::MAX));
+            let [hour, minute, second] =
+                [hour, minute, second].map(|part: u32| i8::try_from(part).unwrap_or(i8::MAX));
             from.with().hour(hour).minute(minute).second(second).subsec_nanosecond(0).build().ok()
         };
         let first = |set| bits_from(set, 0).next();
@@ -120,11 +122,18 @@ impl FromStr for Cron {
             ["@reboot"] => return Err("`@reboot` is not a time; use the startup hook".to_owned()),
             [minute, hour, day, month, weekday] => {
                 let any = |field: &str| field.starts_with(['*', '?']);
-                let weekdays = crontab::weekdays(weekday).map_err(|fault| format!("weekday: {fault}"))?;
-                let fields = [minute, hour, day, month].map(str::to_owned).into_iter().chain([weekdays]);
-                (std::iter::once("0".to_owned()).chain(fields).collect(), !any(day) && !any(weekday))
+                let weekdays =
+                    crontab::weekdays(weekday).map_err(|fault| format!("weekday: {fault}"))?;
+                let fields =
+                    [minute, hour, day, month].map(str::to_owned).into_iter().chain([weekdays]);
+                (
+                    std::iter::once("0".to_owned()).chain(fields).collect(),
+                    !any(day) && !any(weekday),
+                )
             }
-            [_, _, _, _, _, _] | [_, _, _, _, _, _, _] => (written.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>(), false),
+            [_, _, _, _, _, _] | [_, _, _, _, _, _, _] => {
+                (written.iter().map(|field| (*field).to_owned()).collect::<Vec<_>>(), false)
+            }
             _ => {
                 let count = written.iter().filter(|field| !field.is_empty()).count();
                 return Err(format!(
@@ -133,7 +142,9 @@ impl FromStr for Cron {
             }
         };
         let schedule = Schedule::from_str(&fields.join(" ")).map_err(|_| fault(&fields))?;
-        let set = |ordinals: Vec<u32>| ordinals.into_iter().fold(0, |set: u64, ordinal| set | 1 << ordinal);
+        let set = |ordinals: Vec<u32>| {
+            ordinals.into_iter().fold(0, |set: u64, ordinal| set | 1 << ordinal)
+        };
         let hours = set(schedule.hours().iter().collect());
         let hourly = fields[2].starts_with('*') || hours == (1 << 24) - 1;
         Ok(Self {
@@ -166,7 +177,9 @@ fn fault(fields: &[String]) -> String {
         let mut alone = ["*"; 7];
         alone[at] = field;
         if Schedule::from_str(&alone.join(" ")).is_err() {
-            return format!("{name} `{field}` cannot be read; allowed are {allowed}, `*`, ranges, steps and lists");
+            return format!(
+                "{name} `{field}` cannot be read; allowed are {allowed}, `*`, ranges, steps and lists"
+            );
         }
     }
     "it cannot be read".to_owned()

@@ -1,9 +1,10 @@
 //! Standard crontab lines in the words of the `cron` crate.
 //!
-//! The crate wants seconds first and counts weekdays from Sunday = 1, where crontab(5) counts from Sunday = 0: a line
-//! that is handed over as it stands would run on another day.
+//! The crate wants seconds first and counts weekdays from Sunday = 1, where crontab(5) counts from
+//! Sunday = 0: a line that is handed over as it stands would run on another day.
 
-const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+const DAYS: [&str; 7] =
+    ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 
 /// Abbreviations of crontab(5); `@reboot` is none: that is what the startup hook is for.
 const WORDS: [(&str, &str); 7] = [
@@ -28,9 +29,15 @@ pub(super) fn word(text: &str) -> Option<&'static str> {
 pub(super) fn weekdays(field: &str) -> Result<String, String> {
     let mut wanted = [false; 7];
     for part in field.split(',') {
-        let fault = || format!("`{part}` is no day of the week: `0` to `7` (both are Sunday) or names");
-        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
-        let step = step.map_or(Ok(1), str::parse).ok().filter(|step| (1..=7).contains(step)).ok_or_else(fault)?;
+        let fault =
+            || format!("`{part}` is no day of the week: `0` to `7` (both are Sunday) or names");
+        let (range, step) =
+            part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let step = step
+            .map_or(Ok(1), str::parse)
+            .ok()
+            .filter(|step| (1..=7).contains(step))
+            .ok_or_else(fault)?;
         let (first, last) = match range.split_once('-') {
             _ if range == "*" || range == "?" => (0, 6),
             Some((first, last)) => {
@@ -48,7 +55,8 @@ pub(super) fn weekdays(field: &str) -> Result<String, String> {
         }
         (first..=last).step_by(step).for_each(|day| wanted[day % 7] = true);
     }
-    let wanted = (1..).zip(wanted).filter(|(_, wanted)| *wanted).map(|(day, _): (u8, bool)| day.to_string());
+    let wanted =
+        (1..).zip(wanted).filter(|(_, wanted)| *wanted).map(|(day, _): (u8, bool)| day.to_string());
     Ok(wanted.collect::<Vec<_>>().join(","))
 }
 

@@ -13,11 +13,13 @@ pub const MINIMUM: u32 = 60;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 
-/// Ticks at the multiples of an interval, counted on the wall from midnight of 1 January 1970, or from the beginning of
-/// the active hours on that day. An interval that divides a day thus ticks at the same times every day, also after a
-/// restart, and one of at least a day begins with the active hours.
+/// Ticks at the multiples of an interval, counted on the wall from midnight of 1 January 1970, or
+/// from the beginning of the active hours on that day. An interval that divides a day thus ticks at
+/// the same times every day, also after a restart, and one of at least a day begins with the active
+/// hours.
 ///
-/// Where clocks are changed, intervals of up to an hour follow the clock, longer ones run once; see [`Across`].
+/// Where clocks are changed, intervals of up to an hour follow the clock, longer ones run once; see
+/// [`Across`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     interval: u32,
@@ -31,7 +33,9 @@ impl Heartbeat {
     /// Less than [`MINIMUM`] or more than a year, in words for the operator.
     pub fn new(interval: u32, active: Option<ActiveHours>) -> Result<Self, String> {
         if interval < MINIMUM {
-            return Err(format!("an interval of {interval} seconds is too short: the minimum is {MINIMUM} seconds"));
+            return Err(format!(
+                "an interval of {interval} seconds is too short: the minimum is {MINIMUM} seconds"
+            ));
         }
         if i64::from(interval) > 366 * DAY {
             return Err(format!("an interval of {interval} seconds is longer than a year"));
@@ -39,7 +43,8 @@ impl Heartbeat {
         Ok(Self { interval, active })
     }
 
-    /// Returns the first tick after an instant. None: it falls into its active hours in no year to come.
+    /// Returns the first tick after an instant. None: it falls into its active hours in no year to
+    /// come.
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let across = if i64::from(self.interval) <= HOUR { Across::Each } else { Across::Once };
@@ -49,9 +54,12 @@ impl Heartbeat {
     fn from(&self, moment: Wall) -> Option<Wall> {
         let interval = i64::from(self.interval);
         let begins = self.active.map_or(0, |active| active.begins);
-        let first = |moment: Wall| begins + (moment - begins + interval - 1).div_euclid(interval) * interval;
+        let first = |moment: Wall| {
+            begins + (moment - begins + interval - 1).div_euclid(interval) * interval
+        };
         let mut tick = first(moment);
-        // Every step goes to another day's active hours. The times of day come round after at most DAY days.
+        // Every step goes to another day's active hours. The times of day come round after at most
+        // DAY days.
         for _ in 0..=DAY {
             match self.active.and_then(|active| active.until(tick)) {
                 None => return Some(tick),
@@ -82,8 +90,11 @@ impl ActiveHours {
     /// Seconds until they begin; none while they last.
     fn until(self, moment: Wall) -> Option<i64> {
         let time = moment.rem_euclid(DAY);
-        let inside =
-            if self.begins < self.ends { (self.begins..self.ends).contains(&time) } else { time >= self.begins || time < self.ends };
+        let inside = if self.begins < self.ends {
+            (self.begins..self.ends).contains(&time)
+        } else {
+            time >= self.begins || time < self.ends
+        };
         (!inside).then(|| (self.begins - time).rem_euclid(DAY))
     }
 }
@@ -101,7 +112,9 @@ impl FromStr for ActiveHours {
             return Err(fault());
         }
         if begins == ends {
-            return Err(format!("the active hours {text:?} end when they begin; leave them out for the whole day"));
+            return Err(format!(
+                "the active hours {text:?} end when they begin; leave them out for the whole day"
+            ));
         }
         Ok(Self { begins, ends })
     }
@@ -128,7 +141,14 @@ mod tests {
 
     #[test]
     fn a_time_that_no_clock_shows_is_refused() {
-        for bad in ["25:00-26:00", "08:60-09:00", "24:01-25:00", "08:999999999999999999-09:00", "999999999999999999-18:00", "-1:00-2:00"] {
+        for bad in [
+            "25:00-26:00",
+            "08:60-09:00",
+            "24:01-25:00",
+            "08:999999999999999999-09:00",
+            "999999999999999999-18:00",
+            "-1:00-2:00",
+        ] {
             assert!(bad.parse::<ActiveHours>().is_err(), "{bad}");
         }
         assert_eq!("8 to 24:00".parse::<ActiveHours>().expect("fine").to_string(), "08:00-24:00");

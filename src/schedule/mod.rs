@@ -1,9 +1,10 @@
 //! When heartbeats and cron jobs are due.
 //!
-//! Owns what an expression or interval means, the rule for clocks that are changed ([`wall`]), and which ticks run, wait
-//! or are passed over ([`Timetable`]). It has no clock: whoever asks passes the time in. The `cron` crate only reads
-//! expressions; which instants they mean is decided here, since its own search (0.17) skips jobs where a clock is put
-//! forward, runs them twice where it is put back, and may answer with a time that is over. Pinned by `tests`.
+//! Owns what an expression or interval means, the rule for clocks that are changed ([`wall`]), and
+//! which ticks run, wait or are passed over ([`Timetable`]). It has no clock: whoever asks passes
+//! the time in. The `cron` crate only reads expressions; which instants they mean is decided here,
+//! since its own search (0.17) skips jobs where a clock is put forward, runs them twice where it is
+//! put back, and may answer with a time that is over. Pinned by `tests`.
 
 mod cron;
 mod crontab;
@@ -56,7 +57,9 @@ impl fmt::Display for Rhythm {
 #[must_use]
 pub fn says_nothing(answer: &str) -> bool {
     let word = answer.trim_matches(|c: char| c.is_whitespace() || "`*_.!\"'".contains(c));
-    word.is_empty() || word.eq_ignore_ascii_case(NOTHING) || word.eq_ignore_ascii_case("HEARTBEAT OK")
+    word.is_empty()
+        || word.eq_ignore_ascii_case(NOTHING)
+        || word.eq_ignore_ascii_case("HEARTBEAT OK")
 }
 
 #[cfg(test)]

@@ -39,7 +39,9 @@ fn ticks(rhythm: &Rhythm, name: &str, from: &str, to: &str) -> Vec<String> {
 
 #[test]
 fn an_answer_that_says_nothing_is_known() {
-    for nothing in ["", " \n", "HEARTBEAT_OK", "`HEARTBEAT_OK`\n", "**heartbeat_ok**.", "HEARTBEAT OK"] {
+    for nothing in
+        ["", " \n", "HEARTBEAT_OK", "`HEARTBEAT_OK`\n", "**heartbeat_ok**.", "HEARTBEAT OK"]
+    {
         assert!(super::says_nothing(nothing), "{nothing:?}");
     }
     for something in ["HEARTBEAT_OK, but the disk is full", "OK", "Nothing."] {

@@ -14,7 +14,8 @@ pub const LATE: SignedDuration = SignedDuration::from_secs(30);
 pub const MAKE_UP: SignedDuration = SignedDuration::from_secs(300);
 /// How long a tick that was not taken waits before it is tried again.
 pub const AGAIN: SignedDuration = SignedDuration::from_secs(15);
-/// A job that was looked after up to a moment further ahead than this was so by a clock that was wrong.
+/// A job that was looked after up to a moment further ahead than this was so by a clock that was
+/// wrong.
 const AHEAD: SignedDuration = SignedDuration::from_hours(24);
 /// Missed ticks are counted up to here.
 const COUNTED: u32 = 1_000;
@@ -95,23 +96,37 @@ struct Job {
 
 /// Everything that comes round, and how far each was looked after.
 ///
-/// A tick is given out once: when the clock is put back, nothing runs until it shows what it showed before.
+/// A tick is given out once: when the clock is put back, nothing runs until it shows what it showed
+/// before.
 #[derive(Debug, Default)]
 pub struct Timetable {
     jobs: BTreeMap<Lane, Job>,
 }
 
 impl Timetable {
-    /// Puts a plan in the place of the present one. What was in it with the same rhythm and zone goes on; what was not
-    /// goes on from `known`, else begins now. Heartbeats are never made up for: they begin now.
-    pub fn replace(&mut self, plan: Vec<Planned>, known: impl Fn(&Planned) -> Option<Timestamp>, now: Timestamp) {
+    /// Puts a plan in the place of the present one. What was in it with the same rhythm and zone
+    /// goes on; what was not goes on from `known`, else begins now. Heartbeats are never made up
+    /// for: they begin now.
+    pub fn replace(
+        &mut self,
+        plan: Vec<Planned>,
+        known: impl Fn(&Planned) -> Option<Timestamp>,
+        now: Timestamp,
+    ) {
         let mut before = std::mem::take(&mut self.jobs);
         for planned in plan {
-            let job = match before.remove(&planned.lane).filter(|job| job.planned.words() == planned.words()) {
+            let job = match before
+                .remove(&planned.lane)
+                .filter(|job| job.planned.words() == planned.words())
+            {
                 Some(job) => Job { planned, ..job },
                 None => {
                     let known = known(&planned).unwrap_or(now);
-                    let through = if matches!(planned.rhythm, Rhythm::Heartbeat(_)) { known.max(now) } else { known };
+                    let through = if matches!(planned.rhythm, Rhythm::Heartbeat(_)) {
+                        known.max(now)
+                    } else {
+                        known
+                    };
                     let next = planned.next(through);
                     Job { planned, through, next, hold: None }
                 }
@@ -128,12 +143,15 @@ impl Timetable {
                 (job.through, job.next, job.hold) = (now, job.planned.next(now), None);
                 advance.afresh.push(lane.clone());
             }
-            let Some(first) = job.next.filter(|next| *next <= now && !job.holds(now)) else { continue };
+            let Some(first) = job.next.filter(|next| *next <= now && !job.holds(now)) else {
+                continue;
+            };
             let oldest = now - if job.planned.missed == Missed::RunOnce { MAKE_UP } else { LATE };
             let (mut tick, mut due, mut passed) = (Some(first), None, 0);
             while let Some(old) = tick.filter(|tick| *tick < oldest) {
                 passed += 1;
-                let after = if passed < COUNTED { old } else { oldest - SignedDuration::from_nanos(1) };
+                let after =
+                    if passed < COUNTED { old } else { oldest - SignedDuration::from_nanos(1) };
                 tick = job.planned.next(after);
             }
             while let Some(young) = tick.filter(|tick| *tick <= now) {
@@ -149,7 +167,8 @@ impl Timetable {
         advance
     }
 
-    /// Takes back that a tick was done: it is due again in a while ([`AGAIN`]), as one that was missed.
+    /// Takes back that a tick was done: it is due again in a while ([`AGAIN`]), as one that was
+    /// missed.
     pub fn put_back(&mut self, due: &Due, now: Timestamp) {
         if let Some(job) = self.jobs.get_mut(&due.lane) {
             job.through = due.tick - SignedDuration::from_secs(1);

@@ -1,7 +1,8 @@
-//! From the clock on the wall to instants: what happens to a time that a clock shows twice, or never.
+//! From the clock on the wall to instants: what happens to a time that a clock shows twice, or
+//! never.
 //!
-//! Expressions and intervals are searched on a clock that is never changed ([`Wall`]); only the result is laid onto the
-//! time of a zone. What comes out is always after what was asked for.
+//! Expressions and intervals are searched on a clock that is never changed ([`Wall`]); only the
+//! result is laid onto the time of a zone. What comes out is always after what was asked for.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -13,15 +14,22 @@ pub type Wall = i64;
 /// What becomes of ticks where the clock is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Across {
-    /// A time that the clock passes over is made up at the first instant after; of one that it shows twice, the first
-    /// counts. For what has a time of day.
+    /// A time that the clock passes over is made up at the first instant after; of one that it
+    /// shows twice, the first counts. For what has a time of day.
     Once,
-    /// What the clock passes over is left out, what it shows twice counts twice. For what comes round hour by hour.
+    /// What the clock passes over is left out, what it shows twice counts twice. For what comes
+    /// round hour by hour.
     Each,
 }
 
-/// Returns the first tick after an instant. `from` gives the first tick at or after a moment of the wall clock.
-pub(super) fn next(zone: &TimeZone, after: Timestamp, across: Across, from: impl Fn(Wall) -> Option<Wall>) -> Option<Timestamp> {
+/// Returns the first tick after an instant. `from` gives the first tick at or after a moment of the
+/// wall clock.
+pub(super) fn next(
+    zone: &TimeZone,
+    after: Timestamp,
+    across: Across,
+    from: impl Fn(Wall) -> Option<Wall>,
+) -> Option<Timestamp> {
     let (mut offset, mut moment) = (zone.to_offset(after), shown(zone, after) + 1);
     match across {
         Across::Once => loop {
@@ -59,7 +67,9 @@ fn once(zone: &TimeZone, tick: Wall) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(civil(tick)?).offset() {
         AmbiguousOffset::Unambiguous { offset } => at(tick, offset),
         AmbiguousOffset::Fold { before, .. } => at(tick, before),
-        AmbiguousOffset::Gap { after, .. } => zone.following(at(tick, after)?).next().map(|change| change.timestamp()),
+        AmbiguousOffset::Gap { after, .. } => {
+            zone.following(at(tick, after)?).next().map(|change| change.timestamp())
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What enters the queue by itself: heartbeats and cron jobs.
 //!
-//! Owns the clock and the sleep between two looks at it; which ticks run is decided in [`crate::schedule`], what becomes
-//! of them by the dispatcher. Knows no other adapter.
+//! Owns the clock and the sleep between two looks at it; which ticks run is decided in
+//! [`crate::schedule`], what becomes of them by the dispatcher. Knows no other adapter.
 
 mod plan;
 mod schedules;

@@ -26,11 +26,24 @@ struct Task {
     channel: Option<u64>,
 }
 
-/// Makes a plan. `zone` is that of entries without one; `placed` says that answers without a channel have a place.
+/// Makes a plan. `zone` is that of entries without one; `placed` says that answers without a
+/// channel have a place.
 #[must_use]
-pub fn plan(heartbeats: Option<&Heartbeats>, jobs: &CronJobs, zone: &TimeZone, placed: bool, now: Timestamp) -> Plan {
+pub fn plan(
+    heartbeats: Option<&Heartbeats>,
+    jobs: &CronJobs,
+    zone: &TimeZone,
+    placed: bool,
+    now: Timestamp,
+) -> Plan {
     let mut plan = Plan::default();
-    plan.warnings.extend(heartbeats.into_iter().flat_map(|heartbeats| &heartbeats.warnings).chain(&jobs.warnings).cloned());
+    plan.warnings.extend(
+        heartbeats
+            .into_iter()
+            .flat_map(|heartbeats| &heartbeats.warnings)
+            .chain(&jobs.warnings)
+            .cloned(),
+    );
     for check in heartbeats.into_iter().flat_map(|heartbeats| &heartbeats.checks) {
         let planned = Planned {
             lane: Lane::Heartbeat(check.name.clone()),
@@ -38,8 +51,18 @@ pub fn plan(heartbeats: Option<&Heartbeats>, jobs: &CronJobs, zone: &TimeZone, p
             zone: check.zone.clone().unwrap_or_else(|| zone.clone()),
             missed: Missed::Skip,
         };
-        let task = Task { kind: EventKind::Heartbeat, instruction: check.instruction.clone(), channel: check.channel };
-        plan.add(planned, task, &format!("heartbeat.md line {}: heartbeat {:?}", check.line, check.name), placed, now);
+        let task = Task {
+            kind: EventKind::Heartbeat,
+            instruction: check.instruction.clone(),
+            channel: check.channel,
+        };
+        plan.add(
+            planned,
+            task,
+            &format!("heartbeat.md line {}: heartbeat {:?}", check.line, check.name),
+            placed,
+            now,
+        );
     }
     for job in &jobs.jobs {
         let planned = Planned {
@@ -48,8 +71,18 @@ pub fn plan(heartbeats: Option<&Heartbeats>, jobs: &CronJobs, zone: &TimeZone, p
             zone: job.zone.clone().unwrap_or_else(|| zone.clone()),
             missed: job.missed,
         };
-        let task = Task { kind: EventKind::Cron, instruction: job.instruction.clone(), channel: job.channel };
-        plan.add(planned, task, &format!("agents.md line {}: cron job {:?}", job.line, job.name), placed, now);
+        let task = Task {
+            kind: EventKind::Cron,
+            instruction: job.instruction.clone(),
+            channel: job.channel,
+        };
+        plan.add(
+            planned,
+            task,
+            &format!("agents.md line {}: cron job {:?}", job.line, job.name),
+            placed,
+            now,
+        );
     }
     plan
 }
@@ -72,7 +105,12 @@ impl Plan {
     #[must_use]
     pub fn event(&self, lane: &Lane, tick: Timestamp) -> Option<NewEvent> {
         let Task { kind, instruction, channel } = self.tasks.get(lane)?;
-        let mut event = NewEvent::new(*kind, lane.clone(), Origin::Internal { channel: *channel }, instruction.as_str());
+        let mut event = NewEvent::new(
+            *kind,
+            lane.clone(),
+            Origin::Internal { channel: *channel },
+            instruction.as_str(),
+        );
         event.key = Some(format!("{lane}:{tick}"));
         Some(event)
     }

@@ -17,12 +17,14 @@ use crate::schedule::{Due, Planned, Timetable};
 use crate::vigil;
 use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
 
-/// The longest sleep: files are looked at, and a clock that was put forward is noticed, at least this often.
+/// The longest sleep: files are looked at, and a clock that was put forward is noticed, at least
+/// this often.
 const LOOK: SignedDuration = SignedDuration::from_secs(5);
 /// Time for what is being submitted when the end comes.
 const LAST: Duration = Duration::from_secs(5);
 
-/// What comes round, from the files to the dispatcher. Has no clock: whoever calls [`Schedules::step`] passes the time in.
+/// What comes round, from the files to the dispatcher. Has no clock: whoever calls
+/// [`Schedules::step`] passes the time in.
 pub struct Schedules {
     dispatcher: Dispatcher,
     workspace: Workspace,
@@ -55,10 +57,24 @@ impl Running {
 
 impl Schedules {
     /// Makes them of what is noted as done; the files are read by the first step.
-    pub async fn new(dispatcher: Dispatcher, workspace: Workspace, zone: TimeZone, output_channel: Option<u64>) -> Self {
+    pub async fn new(
+        dispatcher: Dispatcher,
+        workspace: Workspace,
+        zone: TimeZone,
+        output_channel: Option<u64>,
+    ) -> Self {
         let saved = workspace.schedule_notes().read().await;
         let (timetable, plan) = (Timetable::default(), Plan::default());
-        Self { dispatcher, workspace, zone, placed: output_channel.is_some(), timetable, plan, files: None, saved }
+        Self {
+            dispatcher,
+            workspace,
+            zone,
+            placed: output_channel.is_some(),
+            timetable,
+            plan,
+            files: None,
+            saved,
+        }
     }
 
     /// Runs them by the clock until they are stopped.
@@ -79,8 +95,8 @@ impl Schedules {
         Running { stop, task }
     }
 
-    /// Reads the files if they changed, submits what is due, and notes it as done once it is safe. Returns for how long
-    /// nothing need be looked at.
+    /// Reads the files if they changed, submits what is due, and notes it as done once it is safe.
+    /// Returns for how long nothing need be looked at.
     pub async fn step(&mut self, now: Timestamp) -> Duration {
         self.read(now).await;
         let advance = self.timetable.advance(now);
@@ -131,7 +147,10 @@ impl Schedules {
             tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was taken before");
             return;
         }
-        let passing = matches!(refusal, Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::ShuttingDown | Refusal::NotSaved);
+        let passing = matches!(
+            refusal,
+            Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::ShuttingDown | Refusal::NotSaved
+        );
         let again = passing && matches!(due.lane, Lane::Cron(_));
         if again {
             tracing::warn!(lane = %due.lane, tick = %due.tick, "not taken, to be tried again: {refusal}");
@@ -144,7 +163,8 @@ impl Schedules {
 
     /// Makes a plan of the files, if they are not those of the present one.
     async fn read(&mut self, now: Timestamp) {
-        let (heartbeats, jobs) = (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let (heartbeats, jobs) =
+            (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
         if let Some((old_heartbeats, old_jobs)) = &self.files {
             let same = match (old_heartbeats, &heartbeats) {
                 (Some(old), Some(new)) => Arc::ptr_eq(old, new),
@@ -158,20 +178,37 @@ impl Schedules {
         if heartbeats.is_none() {
             tracing::info!("there is no heartbeat.md: no heartbeats");
         }
-        let old: BTreeMap<Lane, String> = self.timetable.through().map(|(planned, _)| (planned.lane.clone(), planned.words())).collect();
+        let old: BTreeMap<Lane, String> = self
+            .timetable
+            .through()
+            .map(|(planned, _)| (planned.lane.clone(), planned.words()))
+            .collect();
         self.plan = plan(heartbeats.as_deref(), &jobs, &self.zone, self.placed, now);
         for warning in &self.plan.warnings {
             tracing::warn!("{warning}");
         }
         let saved = &self.saved;
-        let known =
-            |planned: &Planned| saved.get(&planned.lane).filter(|noted| noted.schedule == planned.words()).map(|noted| noted.through);
+        let known = |planned: &Planned| {
+            saved
+                .get(&planned.lane)
+                .filter(|noted| noted.schedule == planned.words())
+                .map(|noted| noted.through)
+        };
         self.timetable.replace(self.plan.planned.clone(), known, now);
-        let new = |kind| self.plan.planned.iter().filter(|planned| kind_of(&planned.lane) == kind).count();
-        tracing::info!(heartbeats = new(EventKind::Heartbeat), cron_jobs = new(EventKind::Cron), "schedules loaded");
+        let new = |kind| {
+            self.plan.planned.iter().filter(|planned| kind_of(&planned.lane) == kind).count()
+        };
+        tracing::info!(
+            heartbeats = new(EventKind::Heartbeat),
+            cron_jobs = new(EventKind::Cron),
+            "schedules loaded"
+        );
         for planned in &self.plan.planned {
             if old.get(&planned.lane) != Some(&planned.words()) {
-                let next = self.timetable.next(&planned.lane).map(|next| next.to_zoned(planned.zone.clone()).to_string());
+                let next = self
+                    .timetable
+                    .next(&planned.lane)
+                    .map(|next| next.to_zoned(planned.zone.clone()).to_string());
                 tracing::info!(lane = %planned.lane, schedule = planned.words(), next, "scheduled");
             }
         }
@@ -180,16 +217,25 @@ impl Schedules {
 
     /// Notes how far everything was looked after.
     async fn save(&mut self) {
-        let noted = |lane: &Lane, through| self.saved.get(lane).is_some_and(|noted| noted.through == through);
-        if self.saved.len() == self.plan.planned.len() && self.timetable.through().all(|(planned, through)| noted(&planned.lane, through)) {
+        let noted = |lane: &Lane, through| {
+            self.saved.get(lane).is_some_and(|noted| noted.through == through)
+        };
+        if self.saved.len() == self.plan.planned.len()
+            && self.timetable.through().all(|(planned, through)| noted(&planned.lane, through))
+        {
             return;
         }
         let through = self.timetable.through();
-        let all: BTreeMap<Lane, Through> =
-            through.map(|(planned, through)| (planned.lane.clone(), Through { schedule: planned.words(), through })).collect();
+        let all: BTreeMap<Lane, Through> = through
+            .map(|(planned, through)| {
+                (planned.lane.clone(), Through { schedule: planned.words(), through })
+            })
+            .collect();
         match self.workspace.schedule_notes().save(all.clone()).await {
             Ok(()) => self.saved = all,
-            Err(error) => tracing::warn!(%error, "cannot save state/schedules.md; after a restart a cron job may run again"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot save state/schedules.md; after a restart a cron job may run again")
+            }
         }
     }
 }

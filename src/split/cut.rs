@@ -23,7 +23,8 @@ enum Place {
     Word,
 }
 
-/// The last place of each kind seen in a piece: byte offset, characters before it, fence it lies in.
+/// The last place of each kind seen in a piece: byte offset, characters before it, fence it lies
+/// in.
 #[derive(Default)]
 struct Places<'a>([Option<(usize, usize, Option<Fence<'a>>)>; 5]);
 
@@ -53,7 +54,8 @@ impl<'a> Cutter<'a> {
         Self { text, limit }
     }
 
-    /// Where text begins again after a cut outside a fence. Keeps the indent of the line it begins with.
+    /// Where text begins again after a cut outside a fence. Keeps the indent of the line it begins
+    /// with.
     pub(super) fn skip_blank(&self, at: usize) -> usize {
         let rest = &self.text[at..];
         let blank = rest.len() - rest.trim_start().len();
@@ -87,7 +89,9 @@ impl<'a> Cutter<'a> {
                 match fence {
                     Some(_) if after_opening || closes => {}
                     Some(_) => places.note(Place::CodeLine, at, used, fence),
-                    None if heading.is_none() && (after_break || opens.is_some() || breaks_before(line)) => {
+                    None if heading.is_none()
+                        && (after_break || opens.is_some() || breaks_before(line)) =>
+                    {
                         places.note(Place::Paragraph, at, used, None)
                     }
                     None => places.note(Place::Line, at, used, None),
@@ -95,7 +99,8 @@ impl<'a> Cutter<'a> {
             }
             let next_fence = if closes { None } else { opens.or(fence) };
             let length = line.chars().count();
-            if !whole || used + length + next_fence.map_or(0, |fence| fence.closing_cost()) > budget {
+            if !whole || used + length + next_fence.map_or(0, |fence| fence.closing_cost()) > budget
+            {
                 if fence.is_none() && opens.is_none() {
                     self.note_words(&mut places, line, at, used, budget);
                 }
@@ -104,22 +109,36 @@ impl<'a> Cutter<'a> {
             if opens.is_some() {
                 opened_here = Some((at, heading.unwrap_or(at)));
             }
-            heading =
-                if fence.is_none() && line.starts_with('#') { heading.or(Some(at)) } else { heading.filter(|_| line.trim().is_empty()) };
+            heading = if fence.is_none() && line.starts_with('#') {
+                heading.or(Some(at))
+            } else {
+                heading.filter(|_| line.trim().is_empty())
+            };
             (after_opening, after_break) = (opens.is_some(), closes || line.trim().is_empty());
             used += length + 1;
             at = (at + line.len() + 1).min(self.text.len());
             fence = next_fence;
         }
         // A block that fits into one piece is not cut, even where that leaves this piece short.
-        let spared = opened_here
-            .filter(|_| fence.is_some())
-            .and_then(|(opening, heading)| [heading, opening].into_iter().find(|from| *from > start && self.block_fits(*from, opening)));
-        let paragraph = places.0[Place::Paragraph as usize].filter(|place| place.1 >= half).map(|place| (place.0, None));
-        let chosen = paragraph.or_else(|| spared.map(|opening| (opening, None))).or_else(|| places.best(half)).or_else(|| places.last());
+        let spared = opened_here.filter(|_| fence.is_some()).and_then(|(opening, heading)| {
+            [heading, opening]
+                .into_iter()
+                .find(|from| *from > start && self.block_fits(*from, opening))
+        });
+        let paragraph = places.0[Place::Paragraph as usize]
+            .filter(|place| place.1 >= half)
+            .map(|place| (place.0, None));
+        let chosen = paragraph
+            .or_else(|| spared.map(|opening| (opening, None)))
+            .or_else(|| places.best(half))
+            .or_else(|| places.last());
         match chosen {
             Some((at, Some(fence))) => Cut { end: at - 1, next: at, fence: Some(fence) },
-            Some((at, None)) => Cut { end: start + self.text[start..at].trim_end().len(), next: self.skip_blank(at), fence: None },
+            Some((at, None)) => Cut {
+                end: start + self.text[start..at].trim_end().len(),
+                next: self.skip_blank(at),
+                fence: None,
+            },
             None => {
                 let room = budget - fence.map_or(0, |fence| fence.closing_cost());
                 let at = self.within_word(start, room);
@@ -147,16 +166,28 @@ impl<'a> Cutter<'a> {
         at == 0 || self.text.as_bytes()[at - 1] == b'\n'
     }
 
-    /// The fence a line opens. Its info string is left out of what is opened again where it would take up the piece.
+    /// The fence a line opens. Its info string is left out of what is opened again where it would
+    /// take up the piece.
     fn opening(&self, line: &'a str) -> Option<Fence<'a>> {
         let fence = Fence::opened_by(line)?;
-        let fence = if fence.opening_cost() + fence.closing_cost() > self.limit / 4 { fence.without_info() } else { fence };
+        let fence = if fence.opening_cost() + fence.closing_cost() > self.limit / 4 {
+            fence.without_info()
+        } else {
+            fence
+        };
         let longest = (line.chars().count() + 1).max(fence.opening_cost()) + fence.closing_cost();
         (longest <= self.limit / 2).then_some(fence)
     }
 
     /// Notes the ends of words and sentences of a line of prose that does not fit.
-    fn note_words(&self, places: &mut Places<'a>, line: &'a str, at: usize, used: usize, budget: usize) {
+    fn note_words(
+        &self,
+        places: &mut Places<'a>,
+        line: &'a str,
+        at: usize,
+        used: usize,
+        budget: usize,
+    ) {
         let mut before = None;
         let mut words = used > 0;
         for (n, (offset, c)) in line.char_indices().enumerate() {
@@ -180,11 +211,15 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Whether the code block opened at `opening`, with what comes before it from `from` on, fits into one piece.
+    /// Whether the code block opened at `opening`, with what comes before it from `from` on, fits
+    /// into one piece.
     fn block_fits(&self, from: usize, opening: usize) -> bool {
         let (line, _) = self.line(opening);
         let Some(fence) = self.opening(line) else { return false };
-        let (mut at, mut used) = (opening + line.len() + 1, self.text[from..opening].chars().count() + line.chars().count() + 1);
+        let (mut at, mut used) = (
+            opening + line.len() + 1,
+            self.text[from..opening].chars().count() + line.chars().count() + 1,
+        );
         while used <= self.limit && at < self.text.len() {
             let (line, whole) = self.line(at);
             used += line.chars().count();
@@ -197,8 +232,8 @@ impl<'a> Cutter<'a> {
         at >= self.text.len() && used + fence.closing_cost() <= self.limit
     }
 
-    /// The last place within `room` characters that keeps combined characters together and puts no fence marker at
-    /// the start of a line; the very last one where there is none near.
+    /// The last place within `room` characters that keeps combined characters together and puts no
+    /// fence marker at the start of a line; the very last one where there is none near.
     fn within_word(&self, start: usize, room: usize) -> usize {
         let rest = &self.text[start..];
         let hard = rest.char_indices().nth(room.max(1)).map_or(rest.len(), |(offset, _)| offset);
@@ -222,16 +257,23 @@ fn opens_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
 }
 
-/// Whether a cut here would tear what is shown as one. Covers combining marks, emoji sequences, flags and CRLF; the
-/// full rules of UAX #29 are not worth their tables.
+/// Whether a cut here would tear what is shown as one. Covers combining marks, emoji sequences,
+/// flags and CRLF; the full rules of UAX #29 are not worth their tables.
 fn is_joined(before: &str, after: &str) -> bool {
-    let (Some(last), Some(next)) = (before.chars().next_back(), after.chars().next()) else { return false };
+    let (Some(last), Some(next)) = (before.chars().next_back(), after.chars().next()) else {
+        return false;
+    };
     let extends = matches!(next,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{900}'..='\u{903}'
         | '\u{93a}'..='\u{94f}' | '\u{e31}' | '\u{e34}'..='\u{e3a}' | '\u{e47}'..='\u{e4e}' | '\u{1ab0}'..='\u{1aff}'
         | '\u{1dc0}'..='\u{1dff}' | '\u{200d}' | '\u{20d0}'..='\u{20ff}' | '\u{3099}' | '\u{309a}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{fe20}'..='\u{fe2f}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{e0020}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}');
     let is_flag = |c: char| ('\u{1f1e6}'..='\u{1f1ff}').contains(&c);
-    let half_flag = is_flag(next) && before.chars().rev().take(64).take_while(|c| is_flag(*c)).count() % 2 == 1;
-    extends || half_flag || last == '\u{200d}' || (last == '\r' && next == '\n') || matches!(next, '`' | '~')
+    let half_flag =
+        is_flag(next) && before.chars().rev().take(64).take_while(|c| is_flag(*c)).count() % 2 == 1;
+    extends
+        || half_flag
+        || last == '\u{200d}'
+        || (last == '\r' && next == '\n')
+        || matches!(next, '`' | '~')
 }

@@ -1,9 +1,10 @@
 //! Cutting an answer into messages.
 //!
-//! Pure and linear in the length of the text. A piece is at most so many characters (Unicode scalar values, which is
-//! how serenity 0.12.5 checks Discord's 2000), is cut at the best boundary there is, and renders by itself: a code
-//! fence it ends in is closed, and opened again in the next piece with its language, indent and length. Apart from
-//! those lines and from white space around a cut, the pieces joined are the text; `tests` holds the properties.
+//! Pure and linear in the length of the text. A piece is at most so many characters (Unicode scalar
+//! values, which is how serenity 0.12.5 checks Discord's 2000), is cut at the best boundary there
+//! is, and renders by itself: a code fence it ends in is closed, and opened again in the next piece
+//! with its language, indent and length. Apart from those lines and from white space around a cut,
+//! the pieces joined are the text; `tests` holds the properties.
 
 mod cut;
 
@@ -15,10 +16,11 @@ use crate::markdown::Fence;
 
 /// Cuts text into pieces of at most `limit` characters, none of them blank.
 ///
-/// Cuts between paragraphs or around a code block where that leaves half a piece or spares a block that fits into one
-/// piece; otherwise at a line, a sentence, a word, and only then within a word, keeping combined characters together
-/// where possible. Lines inside a fence are kept as they are. A fence that the text leaves open is closed, because
-/// Discord shows it as code only then. An opening line that takes half a piece is plain text.
+/// Cuts between paragraphs or around a code block where that leaves half a piece or spares a block
+/// that fits into one piece; otherwise at a line, a sentence, a word, and only then within a word,
+/// keeping combined characters together where possible. Lines inside a fence are kept as they are.
+/// A fence that the text leaves open is closed, because Discord shows it as code only then. An
+/// opening line that takes half a piece is plain text.
 #[must_use]
 pub fn split(text: &str, limit: usize) -> Vec<String> {
     pieces(text, limit).iter().map(|piece| piece.render(text)).collect()

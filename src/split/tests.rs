@@ -12,7 +12,10 @@ fn length(text: &str) -> usize {
 
 #[test]
 fn a_short_text_stays_as_it_is() {
-    assert_eq!(split("hello\n\n```rust\nfn main() {}\n```", 2000), ["hello\n\n```rust\nfn main() {}\n```"]);
+    assert_eq!(
+        split("hello\n\n```rust\nfn main() {}\n```", 2000),
+        ["hello\n\n```rust\nfn main() {}\n```"]
+    );
     assert_eq!(split("  indented\n", 2000), ["  indented"]);
     for blank in ["", " ", "\n\n \t\n", "\u{2003}"] {
         assert!(split(blank, 2000).is_empty());
@@ -23,12 +26,19 @@ fn a_short_text_stays_as_it_is() {
 fn the_best_boundary_wins() {
     let paragraph = "aaa bbb. ccc ddd\neee fff\n\nggg hhh iii";
     assert_eq!(split(paragraph, 30), ["aaa bbb. ccc ddd\neee fff", "ggg hhh iii"], "paragraph");
-    assert_eq!(split("aaa bbb. ccc ddd\neee fff ggg", 20), ["aaa bbb. ccc ddd", "eee fff ggg"], "line");
+    assert_eq!(
+        split("aaa bbb. ccc ddd\neee fff ggg", 20),
+        ["aaa bbb. ccc ddd", "eee fff ggg"],
+        "line"
+    );
     assert_eq!(split("aaa bbb ccc. ddd eee fff", 20), ["aaa bbb ccc.", "ddd eee fff"], "sentence");
     assert_eq!(split("aaa bbb ccc ddd eee fff", 20), ["aaa bbb ccc ddd eee", "fff"], "word");
     assert_eq!(split("一二三。四五六七", 6), ["一二三。", "四五六七"], "sentences without blanks");
     assert_eq!(split("abcdefgh", 3), ["abc", "def", "gh"]);
-    assert_eq!(split("see https://example.org/a-long-address", 36), ["see", "https://example.org/a-long-address"]);
+    assert_eq!(
+        split("see https://example.org/a-long-address", 36),
+        ["see", "https://example.org/a-long-address"]
+    );
 }
 
 #[test]
@@ -54,7 +64,10 @@ fn a_heading_goes_with_what_it_is_about() {
     let text = format!("{}\n\n## Title\n\n{}", "word ".repeat(14).trim_end(), "more ".repeat(10));
     assert!(split(&text, 90)[1].starts_with("## Title\n\nmore"), "{:?}", split(&text, 90));
     let block = format!("```\n{}```", "code line\n".repeat(7));
-    assert_eq!(split(&format!("short\n\n## Title\n\n{block}"), 90), ["short".to_owned(), format!("## Title\n\n{block}")]);
+    assert_eq!(
+        split(&format!("short\n\n## Title\n\n{block}"), 90),
+        ["short".to_owned(), format!("## Title\n\n{block}")]
+    );
 }
 
 #[test]
@@ -74,7 +87,11 @@ fn the_shorter_fence_in_a_longer_one_is_text() {
 #[test]
 fn the_indent_of_code_and_lists_survives_a_cut() {
     let pieces = split("```py\nif a:\n    if b:\n        c()\n        d()\n```", 32);
-    assert_eq!(pieces.iter().filter(|piece| piece.contains("        d()")).count(), 1, "{pieces:?}");
+    assert_eq!(
+        pieces.iter().filter(|piece| piece.contains("        d()")).count(),
+        1,
+        "{pieces:?}"
+    );
     let pieces = split("- item one of the list\n  - nested item here", 25);
     assert_eq!(pieces, ["- item one of the list", "  - nested item here"]);
 }
@@ -93,14 +110,35 @@ fn combined_characters_stay_together() {
 #[test]
 fn a_mebibyte_of_anything_is_cut_at_once() {
     let mib = 1 << 20;
-    for unit in
-        ["a", " ", "\n", "`", "```\n", "~~~ x\n\n", "a ", "é\u{301}", "```rust\ncode\n", "> - \t", "x\n\n", "# x\n", "```", "\r\n", "🇩"]
-    {
+    for unit in [
+        "a",
+        " ",
+        "\n",
+        "`",
+        "```\n",
+        "~~~ x\n\n",
+        "a ",
+        "é\u{301}",
+        "```rust\ncode\n",
+        "> - \t",
+        "x\n\n",
+        "# x\n",
+        "```",
+        "\r\n",
+        "🇩",
+    ] {
         let text = unit.repeat(mib / unit.len());
         let started = Instant::now();
         let pieces = split(&text, 2000);
-        assert!(started.elapsed() < Duration::from_secs(10), "{unit:?} took {:?}", started.elapsed());
-        assert!(pieces.iter().all(|piece| length(piece) <= 2000 && !piece.trim().is_empty()), "{unit:?}");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{unit:?} took {:?}",
+            started.elapsed()
+        );
+        assert!(
+            pieces.iter().all(|piece| length(piece) <= 2000 && !piece.trim().is_empty()),
+            "{unit:?}"
+        );
         assert_eq!(pieces.is_empty(), text.trim().is_empty());
     }
 }
@@ -124,7 +162,8 @@ fn check(text: &str, limit: usize) -> Result<(), String> {
                 line_start = next + 1;
             }
             // A piece may end with a whole line, without its terminator.
-            let whole_line = !begins_in && text[at..].starts_with('\n') || at == text.trim_end().len();
+            let whole_line =
+                !begins_in && text[at..].starts_with('\n') || at == text.trim_end().len();
             let now = if whole_line { step(open, &text[line_start..at]) } else { open };
             let said = if begins_in { piece.begins_in } else { piece.ends_in };
             if now != said {
@@ -134,7 +173,11 @@ fn check(text: &str, limit: usize) -> Result<(), String> {
         end = piece.range.end;
     }
     let rest = &text[end..];
-    if rest.trim().is_empty() { Ok(()) } else { Err(format!("lost {:?}", rest.chars().take(80).collect::<String>())) }
+    if rest.trim().is_empty() {
+        Ok(())
+    } else {
+        Err(format!("lost {:?}", rest.chars().take(80).collect::<String>()))
+    }
 }
 
 fn step<'a>(open: Option<Fence<'a>>, line: &'a str) -> Option<Fence<'a>> {
@@ -158,13 +201,18 @@ fn document() -> impl Strategy<Value = String> {
         "# [a-z]{1,20}",
         "[-*] `[a-z]{1,8}` [a-z ]{1,40}"
     ];
-    let code = ("(```|~~~|````)", "[a-z]{0,6}", prop::collection::vec("[ ]{0,8}[a-z(){};=]{0,30}", 0..40), any::<bool>()).prop_map(
-        |(marker, language, lines, closed)| {
+    let code = (
+        "(```|~~~|````)",
+        "[a-z]{0,6}",
+        prop::collection::vec("[ ]{0,8}[a-z(){};=]{0,30}", 0..40),
+        any::<bool>(),
+    )
+        .prop_map(|(marker, language, lines, closed)| {
             let end = if closed { marker.clone() } else { String::new() };
             format!("{marker}{language}\n{}\n{end}", lines.join("\n"))
-        },
-    );
-    prop::collection::vec(prop_oneof![3 => prose, 1 => code], 0..25).prop_map(|parts| parts.join("\n"))
+        });
+    prop::collection::vec(prop_oneof![3 => prose, 1 => code], 0..25)
+        .prop_map(|parts| parts.join("\n"))
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Keeps one warning from filling the log: so many lines of each kind in a minute, and no more.
 //!
-//! Only warnings are counted: lines about the state of an event are wanted however many there are, and errors too. Has no
-//! clock: callers say what time it is.
+//! Only warnings are counted: lines about the state of an event are wanted however many there are,
+//! and errors too. Has no clock: callers say what time it is.
 
 use std::collections::HashMap;
 use std::hash::Hash;

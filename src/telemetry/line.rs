@@ -1,7 +1,8 @@
 //! What a line of the log looks like: one flat JSON object, or a line for people.
 //!
-//! In the JSON form the fields of the surrounding spans stand beside those of the event, so that `jq 'select(.turn ==
-//! "1f0c9a2e")'` finds every line of a turn. An inner span wins over an outer one, the event over both.
+//! In the JSON form the fields of the surrounding spans stand beside those of the event, so that
+//! `jq 'select(.turn == "1f0c9a2e")'` finds every line of a turn. An inner span wins over an outer
+//! one, the event over both.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +34,11 @@ impl Gate {
         if *metadata.level() != Level::WARN || metadata.target() == "log" {
             return Verdict::Show;
         }
-        let verdict = self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(metadata.callsite(), Instant::now());
+        let verdict = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .admit(metadata.callsite(), Instant::now());
         if verdict == Verdict::LeaveOut {
             figures::log_line_left_out();
         }
@@ -59,7 +64,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         match self.gate.admit(event) {
             Verdict::LeaveOut => return Ok(()),
             Verdict::Last => write!(writer, "({LEFT_OUT}) ")?,
@@ -76,16 +86,27 @@ pub(super) struct Flat {
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat {
-    fn format_event(&self, context: &FmtContext<'_, S, JsonFields>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, JsonFields>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let verdict = self.gate.admit(event);
         if verdict == Verdict::LeaveOut {
             return Ok(());
         }
         let mut fields = Map::new();
-        for span in context.event_scope().into_iter().flat_map(tracing_subscriber::registry::Scope::from_root) {
+        for span in context
+            .event_scope()
+            .into_iter()
+            .flat_map(tracing_subscriber::registry::Scope::from_root)
+        {
             let extensions = span.extensions();
             let formatted = extensions.get::<FormattedFields<JsonFields>>();
-            if let Some(Ok(of_span)) = formatted.map(|formatted| serde_json::from_str::<Map<String, Value>>(formatted)) {
+            if let Some(Ok(of_span)) =
+                formatted.map(|formatted| serde_json::from_str::<Map<String, Value>>(formatted))
+            {
                 fields.extend(of_span);
             }
         }
@@ -96,7 +117,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat
         let message = fields.remove("message").unwrap_or_default();
         let (now, level) = (jiff::Timestamp::now(), event.metadata().level());
         write!(writer, r#"{{"timestamp":"{now:.6}","level":"{level}","message":{message}"#)?;
-        for (name, value) in fields.iter().filter(|(name, _)| !["timestamp", "level"].contains(&name.as_str())) {
+        for (name, value) in
+            fields.iter().filter(|(name, _)| !["timestamp", "level"].contains(&name.as_str()))
+        {
             write!(writer, ",{}:{value}", Value::from(name.as_str()))?;
         }
         writeln!(writer, "}}")
@@ -173,13 +196,22 @@ mod tests {
             .finish();
         tracing::subscriber::with_default(subscriber, act);
         let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+        text.lines()
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+            })
+            .collect()
     }
 
     #[test]
     fn the_fields_of_all_spans_stand_at_the_top_and_the_inner_one_wins() {
         let lines = logged(|| {
-            let outer = tracing::info_span!("turn", turn = "1f0c9a2e", event = 7_u64, backend = tracing::field::Empty);
+            let outer = tracing::info_span!(
+                "turn",
+                turn = "1f0c9a2e",
+                event = 7_u64,
+                backend = tracing::field::Empty
+            );
             let _outer = outer.enter();
             outer.record("backend", "demo");
             let _inner = tracing::info_span!("link", link = "aa", backend = "other").entered();

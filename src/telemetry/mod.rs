@@ -1,7 +1,9 @@
-//! Logging: human on a terminal, JSON otherwise; always to stderr, always one line an event, never with secrets.
+//! Logging: human on a terminal, JSON otherwise; always to stderr, always one line an event, never
+//! with secrets.
 //!
-//! A level alone, such as `debug`, is about our own events; of the libraries' only warnings are logged unless the filter
-//! names them. Pinned by `tests/gateway/secrets.rs` and `tests/gateway/logs.rs`.
+//! A level alone, such as `debug`, is about our own events; of the libraries' only warnings are
+//! logged unless the filter names them. Pinned by `tests/gateway/secrets.rs` and
+//! `tests/gateway/logs.rs`.
 
 mod flood;
 mod line;
@@ -38,13 +40,25 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
         LogFormat::Json => true,
     };
     let coloured = !json && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(CleanStderr { redactor, coloured });
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(CleanStderr { redactor, coloured });
     tell_panics();
     // Fails when a test has set one before, which then simply stays.
     let _ = if json {
-        subscriber.fmt_fields(JsonFields::new()).event_format(Flat::default()).finish().with(filter_fn(may_be_told)).try_init()
+        subscriber
+            .fmt_fields(JsonFields::new())
+            .event_format(Flat::default())
+            .finish()
+            .with(filter_fn(may_be_told))
+            .try_init()
     } else {
-        subscriber.with_ansi(coloured).event_format(Human::new()).finish().with(filter_fn(may_be_told)).try_init()
+        subscriber
+            .with_ansi(coloured)
+            .event_format(Human::new())
+            .finish()
+            .with(filter_fn(may_be_told))
+            .try_init()
     };
     Ok(())
 }
@@ -55,8 +69,8 @@ pub type Print = dyn Fn(&str) + Send + Sync;
 /// Where lines go instead of stderr.
 static BESIDE: OnceLock<Arc<Print>> = OnceLock::new();
 
-/// Hands every line from now on to somebody who prints it where stderr would have: a terminal on which something is being written.
-/// Counts once in the program's life; must not log.
+/// Hands every line from now on to somebody who prints it where stderr would have: a terminal on
+/// which something is being written. Counts once in the program's life; must not log.
 pub fn print_beside(print: Arc<Print>) {
     // The first one stays.
     let _ = BESIDE.set(print);
@@ -72,15 +86,22 @@ pub fn check_filter(filter: &str) -> Result<(), String> {
 
 fn read(filter: &str) -> Result<EnvFilter, String> {
     let levels = "`error`, `warn`, `info`, `debug`, `trace` and `off`";
-    let fault = |what: &str| format!("LOG_LEVEL {filter:?} {what}; levels are {levels}, and a filter is `aetheel=debug,info` or the like");
+    let fault = |what: &str| {
+        format!(
+            "LOG_LEVEL {filter:?} {what}; levels are {levels}, and a filter is `aetheel=debug,info` or the like"
+        )
+    };
     if let Ok(level) = filter.trim().parse::<LevelFilter>() {
         let filter = format!("{},{OURS}={level}", level.min(LevelFilter::WARN));
         return EnvFilter::try_new(filter).map_err(|error| fault(&error.to_string()));
     }
     let parts: Vec<&str> = filter.split(',').map(str::trim).collect();
     let is_level = |part: &&str| part.parse::<LevelFilter>().is_ok();
-    // The library takes any other word for the name of a module, and logs nothing but what that says.
-    if let Some(word) = parts.iter().find(|part| !is_level(part) && !part.contains(['=', '[', ']', '{', '}'])) {
+    // The library takes any other word for the name of a module, and logs nothing but what that
+    // says.
+    if let Some(word) =
+        parts.iter().find(|part| !is_level(part) && !part.contains(['=', '[', ']', '{', '}']))
+    {
         return Err(fault(&format!("has {word:?}, which is no level")));
     }
     if !parts.iter().any(|part| is_level(part) || part.starts_with(OURS) || part.starts_with('[')) {
@@ -100,8 +121,14 @@ fn tell_panics() {
         let place = panic.location().map(tracing::field::display);
         let thread = std::thread::current();
         let trace = std::backtrace::Backtrace::capture();
-        let trace = (trace.status() == std::backtrace::BacktraceStatus::Captured).then(|| tracing::field::display(&trace));
-        tracing::error!(place, thread = thread.name(), trace, "panic, which is a bug of ours: {said}");
+        let trace = (trace.status() == std::backtrace::BacktraceStatus::Captured)
+            .then(|| tracing::field::display(&trace));
+        tracing::error!(
+            place,
+            thread = thread.name(),
+            trace,
+            "panic, which is a bug of ours: {said}"
+        );
     }));
 }
 
@@ -115,12 +142,14 @@ pub fn fault_line(format: LogFormat, text: &str) -> String {
     format!("{{\"timestamp\":\"{now:.6}\",\"level\":\"ERROR\",\"message\":{text}}}\n")
 }
 
-/// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the token, and bytes written
-/// as numbers escape the redactor. tungstenite 0.21 logs them at trace. And for those of the console's editor, which tells every key
-/// below a warning, and whenever it draws its line: a line of the log would bring the next.
+/// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the
+/// token, and bytes written as numbers escape the redactor. tungstenite 0.21 logs them at trace.
+/// And for those of the console's editor, which tells every key below a warning, and whenever it
+/// draws its line: a line of the log would bring the next.
 fn may_be_told(event: &Metadata<'_>) -> bool {
     let target = event.target();
-    !(*event.level() == Level::TRACE && target.contains("tungstenite") || *event.level() > Level::WARN && target.starts_with("rustyline"))
+    !(*event.level() == Level::TRACE && target.contains("tungstenite")
+        || *event.level() > Level::WARN && target.starts_with("rustyline"))
 }
 
 #[derive(Clone)]
@@ -185,13 +214,24 @@ mod tests {
     fn an_event_is_one_line_without_secrets() {
         let secret = "hunter2-canary".to_owned().into();
         let redactor = Redactor::new([&secret]);
-        assert_eq!(one_line(&redactor, b"user said: a\nERROR forged hunter2-canary\n", false), "user said: a\\nERROR forged ***\n");
+        assert_eq!(
+            one_line(&redactor, b"user said: a\nERROR forged hunter2-canary\n", false),
+            "user said: a\\nERROR forged ***\n"
+        );
     }
 
     #[test]
     fn a_bad_filter_is_named() {
         assert!(check_filter("aetheel=loud").unwrap_err().contains("aetheel=loud"));
-        for right in ["aetheel=debug,info", "warn", "off", "WARN", "aetheel::turn=trace", "hyper=debug,info", "[turn]=debug"] {
+        for right in [
+            "aetheel=debug,info",
+            "warn",
+            "off",
+            "WARN",
+            "aetheel::turn=trace",
+            "hyper=debug,info",
+            "[turn]=debug",
+        ] {
             assert!(check_filter(right).is_ok(), "{right}: {:?}", check_filter(right));
         }
     }
@@ -206,15 +246,20 @@ mod tests {
 
     #[test]
     fn a_fault_is_json_where_the_log_is() {
-        let line: serde_json::Value = serde_json::from_str(&fault_line(LogFormat::Json, "a \"b\"\nhint: c")).unwrap();
-        assert_eq!((&line["level"], &line["message"]), (&"ERROR".into(), &"a \"b\"\nhint: c".into()));
+        let line: serde_json::Value =
+            serde_json::from_str(&fault_line(LogFormat::Json, "a \"b\"\nhint: c")).unwrap();
+        assert_eq!(
+            (&line["level"], &line["message"]),
+            (&"ERROR".into(), &"a \"b\"\nhint: c".into())
+        );
         assert_eq!(fault_line(LogFormat::Auto, "a"), "error: a\n");
     }
 
     #[test]
     fn a_level_alone_is_about_our_own_events() {
         let directives = |filter| {
-            let mut directives: Vec<String> = read(filter).unwrap().to_string().split(',').map(str::to_owned).collect();
+            let mut directives: Vec<String> =
+                read(filter).unwrap().to_string().split(',').map(str::to_owned).collect();
             directives.sort();
             directives
         };

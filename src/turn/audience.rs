@@ -13,14 +13,15 @@ pub trait Audience: Send {
     /// The agent did something.
     fn event(&mut self, event: &EventKind, transcript: &Transcript);
 
-    /// The agent asks people. The turn's clock stands still until the answer; dropping `answer` unused dismisses the
-    /// question.
+    /// The agent asks people. The turn's clock stands still until the answer; dropping `answer`
+    /// unused dismisses the question.
     fn ask(&mut self, ask: &Ask, answer: Answerer);
 
     /// A question is over without a decision of people.
     fn settled(&mut self, ask: AskKey, how: Settled);
 
-    /// Something has to be on disk before anything more of the turn is told or decided; none: nothing has.
+    /// Something has to be on disk before anything more of the turn is told or decided; none:
+    /// nothing has.
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None
     }

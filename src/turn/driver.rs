@@ -1,8 +1,8 @@
-//! Driving one turn on its link: what the agent does goes to the audience, people's decisions to the agent, until there
-//! is one outcome.
+//! Driving one turn on its link: what the agent does goes to the audience, people's decisions to
+//! the agent, until there is one outcome.
 //!
-//! Owns the clocks of the turn and the ladder by which it is stopped. Processes and the guest are the link's. Pinned by
-//! `tests/dispatch`.
+//! Owns the clocks of the turn and the ladder by which it is stopped. Processes and the guest are
+//! the link's. Pinned by `tests/dispatch`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -206,7 +206,9 @@ impl Driver<'_> {
         match report {
             Some(Report::Event(event)) => {
                 self.heard = Instant::now();
-                if matches!(&event, EventKind::Text(text) if text.parent.is_none()) && !std::mem::replace(&mut self.spoke, true) {
+                if matches!(&event, EventKind::Text(text) if text.parent.is_none())
+                    && !std::mem::replace(&mut self.spoke, true)
+                {
                     figures::first_text(&self.backend, self.started.elapsed());
                 }
                 match self.guard.event(event) {
@@ -223,7 +225,11 @@ impl Driver<'_> {
                 self.asked = true;
                 self.standing.get_or_insert_with(Instant::now);
                 self.asks.insert(ask.ask, Instant::now() + self.host.ask_timeout);
-                tracing::debug!(ask = ask.ask, title = ask.title.escape_debug().to_string(), "the agent asks");
+                tracing::debug!(
+                    ask = ask.ask,
+                    title = ask.title.escape_debug().to_string(),
+                    "the agent asks"
+                );
                 self.audience.ask(&ask, Answerer::new(ask.ask, self.decide.clone()));
             }
             Some(Report::Withdrawn(ask)) => self.settle(ask, Settled::Withdrawn),
@@ -249,7 +255,11 @@ impl Driver<'_> {
             }
             Some(Report::Refused) | None => {
                 let message = "the link to the agent broke before the turn began".to_owned();
-                self.trouble.get_or_insert(Failure { kind: crate::agent::FailureKind::Crashed, message, retry_after_ms: None });
+                self.trouble.get_or_insert(Failure {
+                    kind: crate::agent::FailureKind::Crashed,
+                    message,
+                    retry_after_ms: None,
+                });
                 self.over = true;
             }
         }
@@ -284,7 +294,8 @@ impl Driver<'_> {
     /// Does what is due.
     fn clock(&mut self) {
         let now = Instant::now();
-        let expired: Vec<AskKey> = self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect();
+        let expired: Vec<AskKey> =
+            self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect();
         for ask in expired {
             tracing::info!(ask, "nobody answered the agent's question in time; it is told so");
             self.lease.link.ask(Request::Answer(ask, Decision::Dismissed));
@@ -357,8 +368,10 @@ impl Driver<'_> {
         let (transcript, session, done) = self.guard.into_parts();
         // What came of a turn of which not everything was taken in is not its answer.
         let done = done.filter(|_| excess.is_none());
-        let (outcome, text, usage) = done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
-        // What came of an agent whose guest had failed before is explained by that, but for a person's wish.
+        let (outcome, text, usage) =
+            done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
+        // What came of an agent whose guest had failed before is explained by that, but for a
+        // person's wish.
         let cause = self.cause.filter(|cause| !self.blind || matches!(cause, Cause::Asked(_)));
         let stopped = cause.map(|cause| match cause {
             Cause::Asked(reason) => reason.into(),
@@ -372,17 +385,42 @@ impl Driver<'_> {
         let usage = usage.or_else(|| transcript.usage());
         let heard = self.lease.link.heard();
         let (asked, said, left) = (self.asked, self.said, self.left);
-        let seen = Seen { transcript: &transcript, text: &text, asked, usage: usage.as_ref(), said, left, heard };
-        let ending = Ending::of(outcome, self.failure, stopped, self.trouble).in_words(&self.stderr).unless_unread(&seen);
+        let seen = Seen {
+            transcript: &transcript,
+            text: &text,
+            asked,
+            usage: usage.as_ref(),
+            said,
+            left,
+            heard,
+        };
+        let ending = Ending::of(outcome, self.failure, stopped, self.trouble)
+            .in_words(&self.stderr)
+            .unless_unread(&seen);
         self.lease.ending = ending.to_string();
-        let (link, recording) = (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
+        let (link, recording) =
+            (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
         let (generation, agent_version) = (self.generation, self.agent_version);
-        TurnResult { link, recording, generation, agent_version, heard, ending, text, session, usage, transcript, took }
+        TurnResult {
+            link,
+            recording,
+            generation,
+            agent_version,
+            heard,
+            ending,
+            text,
+            session,
+            usage,
+            transcript,
+            took,
+        }
     }
 }
 
 /// The reason to stop, once there is one.
-async fn stopped(stop: &mut watch::Receiver<Option<StopReason>>) -> Result<StopReason, watch::error::RecvError> {
+async fn stopped(
+    stop: &mut watch::Receiver<Option<StopReason>>,
+) -> Result<StopReason, watch::error::RecvError> {
     let reason = *stop.wait_for(Option::is_some).await?;
     reason.map_or_else(|| unreachable!("waited for a value"), Ok)
 }

@@ -9,7 +9,8 @@ use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 use crate::plain::clean_text;
 
-/// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a few.
+/// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a
+/// few.
 const SPENT: u32 = 32;
 /// Unknown things named in a failure, and characters of each.
 const NAMED: usize = 5;
@@ -41,12 +42,18 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Decides among what the guest said, what became of the guest, what the host did and what happened to the process.
+    /// Decides among what the guest said, what became of the guest, what the host did and what
+    /// happened to the process.
     ///
-    /// The agent's success stands whatever came after; otherwise the host's own reason explains best, then the guest's
-    /// failure, then the agent's.
+    /// The agent's success stands whatever came after; otherwise the host's own reason explains
+    /// best, then the guest's failure, then the agent's.
     #[must_use]
-    pub fn of(outcome: Option<Outcome>, guest: Option<GuestFailure>, stopped: Option<Self>, trouble: Option<Failure>) -> Self {
+    pub fn of(
+        outcome: Option<Outcome>,
+        guest: Option<GuestFailure>,
+        stopped: Option<Self>,
+        trouble: Option<Failure>,
+    ) -> Self {
         match (outcome, stopped, guest) {
             (Some(Outcome::Completed), _, _) => Self::Completed,
             (_, Some(stopped), _) => stopped,
@@ -54,7 +61,9 @@ impl Ending {
             (Some(Outcome::Interrupted), None, _) => Self::Interrupted,
             (Some(Outcome::Limit(limit)), None, _) => Self::Limit(limit),
             // A crash's own last words say more than the guest's "it ended without a result".
-            (Some(Outcome::Failed(failure) | Outcome::Lost(failure)), None, _) => Self::Agent(failure),
+            (Some(Outcome::Failed(failure) | Outcome::Lost(failure)), None, _) => {
+                Self::Agent(failure)
+            }
             (None, None, None) => Self::Agent(trouble.unwrap_or_else(|| Failure {
                 kind: FailureKind::Protocol,
                 message: "the backend neither started the agent nor ended the turn".to_owned(),
@@ -63,7 +72,8 @@ impl Ending {
         }
     }
 
-    /// The same with the agent's failure in words for people, who are told nothing of `stderr` but the reason.
+    /// The same with the agent's failure in words for people, who are told nothing of `stderr` but
+    /// the reason.
     #[must_use]
     pub fn in_words(mut self, stderr: &str) -> Self {
         if let Self::Agent(failure) = &mut self {
@@ -72,27 +82,37 @@ impl Ending {
         self
     }
 
-    /// What remains of it when it is seen what people got to see: an agent that had something to say, of which nothing could be
-    /// read, has not answered. `docs/drift.md` says it in words.
+    /// What remains of it when it is seen what people got to see: an agent that had something to
+    /// say, of which nothing could be read, has not answered. `docs/drift.md` says it in words.
     ///
-    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents say nothing after a tool. But
-    /// where something unknown came after the last tool, that may have been the answer. So is nothing at all from an agent that
-    /// says it is done and gives no sign of having said more.
+    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents
+    /// say nothing after a tool. But where something unknown came after the last tool, that may
+    /// have been the answer. So is nothing at all from an agent that says it is done and gives no
+    /// sign of having said more.
     #[must_use]
     pub fn unless_unread(self, seen: &Seen<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
             _ if seen.is_anything() => false,
             // A blank text was read, and is all there was.
-            Self::Completed => !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank()),
+            Self::Completed => {
+                !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank())
+            }
             // With an exit code of 0 it did not crash, whatever its backend makes of that.
-            Self::Agent(failure) if failure.kind == FailureKind::Protocol || (failure.kind == FailureKind::Crashed && seen.left) => {
+            Self::Agent(failure)
+                if failure.kind == FailureKind::Protocol
+                    || (failure.kind == FailureKind::Crashed && seen.left) =>
+            {
                 !unknown.is_empty() || seen.said
             }
             _ => false,
         };
         if !unread {
-            return if seen.is_anything() { self.unless_stopped(seen) } else { self.unless_mute(seen) };
+            return if seen.is_anything() {
+                self.unless_stopped(seen)
+            } else {
+                self.unless_mute(seen)
+            };
         }
         if unknown.is_empty() {
             return Self::Unread(match self {
@@ -100,7 +120,15 @@ impl Ending {
                 _ => format!("{} tokens of output and no text", seen.spent()),
             });
         }
-        let brief = |what: &String| clean_text(what).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(BRIEF).collect();
+        let brief = |what: &String| {
+            clean_text(what)
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .chars()
+                .take(BRIEF)
+                .collect()
+        };
         let mut named: Vec<String> = unknown.keys().take(NAMED).map(brief).collect();
         if unknown.len() > NAMED {
             named.push(format!("{} more", unknown.len() - NAMED));
@@ -108,8 +136,9 @@ impl Ending {
         Self::Unread(named.join(", "))
     }
 
-    /// An agent that leaves well without a result, all of whose words were known, was stopped from outside, as Droid 0.225.2 and Gemini CLI 0.61.0
-    /// leave at SIGTERM: nothing of it was unreadable.
+    /// An agent that leaves well without a result, all of whose words were known, was stopped from
+    /// outside, as Droid 0.225.2 and Gemini CLI 0.61.0 leave at SIGTERM: nothing of it was
+    /// unreadable.
     fn unless_stopped(mut self, seen: &Seen<'_>) -> Self {
         if let Self::Agent(failure) = &mut self
             && failure.kind == FailureKind::Protocol
@@ -121,12 +150,15 @@ impl Ending {
         self
     }
 
-    /// The agent has left, and nothing at all came: there is nothing that anybody could have misunderstood.
+    /// The agent has left, and nothing at all came: there is nothing that anybody could have
+    /// misunderstood.
     fn unless_mute(self, seen: &Seen<'_>) -> Self {
         match self {
-            Self::Agent(Failure { kind: FailureKind::Protocol | FailureKind::Crashed, message, .. }) if seen.left && !seen.heard => {
-                Self::Mute(message)
-            }
+            Self::Agent(Failure {
+                kind: FailureKind::Protocol | FailureKind::Crashed,
+                message,
+                ..
+            }) if seen.left && !seen.heard => Self::Mute(message),
             other => other,
         }
     }
@@ -173,7 +205,9 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word();
         match self {
-            Self::Limit(reason) | Self::Mute(reason) | Self::Unread(reason) => write!(f, "{word}: {reason}"),
+            Self::Limit(reason) | Self::Mute(reason) | Self::Unread(reason) => {
+                write!(f, "{word}: {reason}")
+            }
             Self::Agent(failure) => write!(f, "{word}: {}", failure.message),
             Self::Backend(failure) => write!(f, "{word}: {failure}"),
             _ => f.write_str(word),
@@ -213,7 +247,11 @@ impl Seen<'_> {
 
     /// Tokens of output that nothing visible explains.
     fn spent(&self) -> u32 {
-        if self.transcript.thinking().is_empty() { self.usage.map_or(0, |usage| usage.output.saturating_sub(usage.reasoning)) } else { 0 }
+        if self.transcript.thinking().is_empty() {
+            self.usage.map_or(0, |usage| usage.output.saturating_sub(usage.reasoning))
+        } else {
+            0
+        }
     }
 }
 
@@ -258,7 +296,12 @@ mod tests {
         let cases = [
             (Some(Outcome::Completed), trap(), Some(Ending::TimedOut), Ending::Completed),
             (Some(Outcome::Interrupted), None, Some(Ending::TimedOut), Ending::TimedOut),
-            (Some(Outcome::Failed(failure("a"))), None, Some(Ending::Interrupted), Ending::Interrupted),
+            (
+                Some(Outcome::Failed(failure("a"))),
+                None,
+                Some(Ending::Interrupted),
+                Ending::Interrupted,
+            ),
             (Some(Outcome::Failed(failure("a"))), None, None, Ending::Agent(failure("a"))),
             (None, trap(), None, Ending::Backend(GuestFailure::Trapped("x".into()))),
             (None, None, None, Ending::Agent(failure("died"))),
@@ -266,23 +309,34 @@ mod tests {
         for (outcome, guest, stopped, expected) in cases {
             assert_eq!(Ending::of(outcome, guest, stopped, Some(failure("died"))), expected);
         }
-        assert!(matches!(Ending::of(None, None, None, None), Ending::Agent(failure) if failure.kind == FailureKind::Protocol));
+        assert!(
+            matches!(Ending::of(None, None, None, None), Ending::Agent(failure) if failure.kind == FailureKind::Protocol)
+        );
     }
 
     /// What there was to see, in words: what stands in the list happened.
     fn seen(what: &[&str]) -> (Transcript, Option<Usage>, [bool; 3]) {
-        use crate::agent::{EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised};
+        use crate::agent::{
+            EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised,
+        };
         let mut transcript = Transcript::default();
         let (mut usage, mut asked, mut said, mut left) = (None, false, false, false);
-        let spent = |output, reasoning| Some(Usage { input: 9, output, reasoning, ..Usage::default() });
-        let text = |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+        let spent =
+            |output, reasoning| Some(Usage { input: 9, output, reasoning, ..Usage::default() });
+        let text =
+            |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
         for what in what {
             match *what {
                 "text" => transcript.apply(&EventKind::Text(text("Hello"))),
                 "blank" => transcript.apply(&EventKind::Text(text(" \n"))),
                 "thinking" => transcript.apply(&EventKind::Thinking(text("Hm"))),
-                "notice" => transcript.apply(&EventKind::Notice("The model was changed.".to_owned())),
-                "plan" => transcript.apply(&EventKind::Plan(vec![PlanEntry { text: "do it".to_owned(), status: PlanStatus::Done }])),
+                "notice" => {
+                    transcript.apply(&EventKind::Notice("The model was changed.".to_owned()))
+                }
+                "plan" => transcript.apply(&EventKind::Plan(vec![PlanEntry {
+                    text: "do it".to_owned(),
+                    status: PlanStatus::Done,
+                }])),
                 "tool" => transcript.apply(&EventKind::ToolStart(ToolStart {
                     id: "t".to_owned(),
                     parent: None,
@@ -300,7 +354,11 @@ mod tests {
                     diffs: Vec::new(),
                 })),
                 "unknown" => {
-                    let unknown = Unrecognised { what: "line type \"foo\"".to_owned(), path: None, sample: String::new() };
+                    let unknown = Unrecognised {
+                        what: "line type \"foo\"".to_owned(),
+                        path: None,
+                        sample: String::new(),
+                    };
                     transcript.apply(&EventKind::Unrecognised(unknown));
                 }
                 "few" => usage = spent(4, 0),
@@ -321,14 +379,24 @@ mod tests {
         let text = transcript.text();
         // What it says on its stdout is heard; what came by other ways is said here.
         let heard = said || what.contains(&"heard");
-        ending.unless_unread(&Seen { transcript: &transcript, text: &text, asked, usage: usage.as_ref(), said, left, heard })
+        ending.unless_unread(&Seen {
+            transcript: &transcript,
+            text: &text,
+            asked,
+            usage: usage.as_ref(),
+            said,
+            left,
+            heard,
+        })
     }
 
     #[test]
     fn output_without_anything_readable_is_a_failure_of_its_own() {
         let unknown = || Ending::Unread("line type \"foo\"".to_owned());
-        let protocol = || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
-        let crashed = || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
+        let protocol =
+            || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
+        let crashed =
+            || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
         let mute = || Ending::Mute("no result".to_owned());
         let cases: [(Ending, &[&str], Ending); 40] = [
             // It says that it is done.
@@ -336,7 +404,11 @@ mod tests {
             (Ending::Completed, &["said", "unknown", "blank"], unknown()),
             (Ending::Completed, &["said", "unknown", "thinking"], unknown()),
             (Ending::Completed, &["said", "unknown", "few"], unknown()),
-            (Ending::Completed, &["said", "many"], Ending::Unread("400 tokens of output and no text".to_owned())),
+            (
+                Ending::Completed,
+                &["said", "many"],
+                Ending::Unread("400 tokens of output and no text".to_owned()),
+            ),
             // It ended without saying so.
             (protocol(), &["said", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
@@ -360,7 +432,11 @@ mod tests {
             (protocol(), &["said", "unknown", "tool"], protocol()),
             // It used a tool, and then said something that nobody could read.
             (Ending::Completed, &["said", "tool", "unknown"], unknown()),
-            (Ending::Completed, &["said", "tool", "unknown", "tool", "unknown", "thinking"], unknown()),
+            (
+                Ending::Completed,
+                &["said", "tool", "unknown", "tool", "unknown", "thinking"],
+                unknown(),
+            ),
             (protocol(), &["said", "tool", "unknown"], unknown()),
             (Ending::Completed, &["said", "text", "tool", "unknown"], Ending::Completed),
             (Ending::Completed, &["said", "tool", "unknown", "tool end"], Ending::Completed),
@@ -378,7 +454,11 @@ mod tests {
             (Ending::Completed, &["said", "unknown", "asked"], Ending::Completed),
             // Something else explains it.
             (Ending::TimedOut, &["said", "unknown", "many"], Ending::TimedOut),
-            (Ending::Agent(failure("signed out")), &["said", "unknown"], Ending::Agent(failure("signed out"))),
+            (
+                Ending::Agent(failure("signed out")),
+                &["said", "unknown"],
+                Ending::Agent(failure("signed out")),
+            ),
         ];
         for (ending, what, expected) in cases {
             assert_eq!(read_as(ending.clone(), what), expected, "{ending} with {what:?}");
@@ -389,7 +469,11 @@ mod tests {
     fn many_unknown_things_are_named_in_a_line() {
         let mut transcript = Transcript::default();
         for n in 0..40 {
-            let unknown = crate::agent::Unrecognised { what: format!("{n:02}\n{}", "x".repeat(500)), path: None, sample: String::new() };
+            let unknown = crate::agent::Unrecognised {
+                what: format!("{n:02}\n{}", "x".repeat(500)),
+                path: None,
+                sample: String::new(),
+            };
             transcript.apply(&crate::agent::EventKind::Unrecognised(unknown));
         }
         let ending = Ending::Completed.unless_unread(&Seen {
@@ -402,6 +486,9 @@ mod tests {
             heard: true,
         });
         let Ending::Unread(named) = ending else { panic!("{ending}") };
-        assert!(named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'), "{named}");
+        assert!(
+            named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'),
+            "{named}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The host invariants of one turn: whatever a guest does or forgets, people see one ordered story with one end, and one of
-//! bounded length.
+//! The host invariants of one turn: whatever a guest does or forgets, people see one ordered story
+//! with one end, and one of bounded length.
 //!
 //! Pure. Pinned by the tests below.
 
@@ -24,15 +24,17 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes an agent-event in and returns it, to be shown; none once the turn tells more than a turn may: see
-    /// [`Guard::excess`].
+    /// Takes an agent-event in and returns it, to be shown; none once the turn tells more than a
+    /// turn may: see [`Guard::excess`].
     pub fn event(&mut self, event: EventKind) -> Option<EventKind> {
         if self.excess.is_some() {
             return None;
         }
         self.events += 1;
         let begins = match &event {
-            EventKind::ToolStart(start) if self.transcript.tool(&start.id).is_none() => Some(start.parent.is_none()),
+            EventKind::ToolStart(start) if self.transcript.tool(&start.id).is_none() => {
+                Some(start.parent.is_none())
+            }
             _ => None,
         };
         if self.events > EVENTS {
@@ -71,9 +73,15 @@ impl Guard {
 
     /// Ends the tools still open, as cancelled.
     pub fn close_tools(&mut self) -> Vec<EventKind> {
-        let cancelled =
-            |id: &str| ToolEnd { id: id.to_owned(), status: ToolStatus::Cancelled, output: None, exit_code: None, diffs: Vec::new() };
-        let ends: Vec<ToolEnd> = self.transcript.open_tools().map(|tool| cancelled(&tool.start.id)).collect();
+        let cancelled = |id: &str| ToolEnd {
+            id: id.to_owned(),
+            status: ToolStatus::Cancelled,
+            output: None,
+            exit_code: None,
+            diffs: Vec::new(),
+        };
+        let ends: Vec<ToolEnd> =
+            self.transcript.open_tools().map(|tool| cancelled(&tool.start.id)).collect();
         ends.iter().for_each(|end| self.transcript.end_tool(end));
         ends.into_iter().map(EventKind::ToolEnd).collect()
     }
@@ -124,8 +132,16 @@ mod tests {
     fn tools_left_open_are_cancelled_at_the_end() {
         let mut guard = Guard::default();
         guard.event(tool("t", None));
-        let ends = guard.done(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
-        assert!(matches!(&ends[..], [EventKind::ToolEnd(end)] if end.id == "t" && end.status == ToolStatus::Cancelled));
+        let ends = guard.done(TurnDone {
+            session: 1,
+            turn: 1,
+            outcome: Outcome::Completed,
+            text: None,
+            usage: None,
+        });
+        assert!(
+            matches!(&ends[..], [EventKind::ToolEnd(end)] if end.id == "t" && end.status == ToolStatus::Cancelled)
+        );
         assert_eq!(guard.transcript().open_tools().count(), 0);
     }
 
@@ -141,7 +157,9 @@ mod tests {
     #[test]
     fn a_turn_tells_so_much_and_no_more() {
         let mut guard = Guard::default();
-        let told = (0..TOOLS + 500).filter(|number| guard.event(tool(&number.to_string(), None)).is_some()).count();
+        let told = (0..TOOLS + 500)
+            .filter(|number| guard.event(tool(&number.to_string(), None)).is_some())
+            .count();
         assert_eq!((told, guard.transcript().tools().len()), (TOOLS, TOOLS));
         assert_eq!(guard.excess(), Some("more than 10000 tool uses"));
         let mut guard = Guard::default();
@@ -153,8 +171,12 @@ mod tests {
     /// Processor time of this thread alone, nanoseconds: other work on the machine does not count.
     fn busy(work: impl FnOnce()) -> u64 {
         let now = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts");
-            stat.split(' ').next().and_then(|spent| spent.parse::<u64>().ok()).expect("nanoseconds come first")
+            let stat =
+                std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts");
+            stat.split(' ')
+                .next()
+                .and_then(|spent| spent.parse::<u64>().ok())
+                .expect("nanoseconds come first")
         };
         let before = now();
         work();
@@ -166,20 +188,32 @@ mod tests {
         let turn = |tools: usize| {
             let mut guard = Guard::default();
             for number in 0..tools {
-                guard.event(tool(&format!("a rather long id of a tool, as agents make them, number {number}"), None));
+                guard.event(tool(
+                    &format!("a rather long id of a tool, as agents make them, number {number}"),
+                    None,
+                ));
             }
             assert_eq!(guard.close_tools().len(), tools);
         };
         // As many tools both times; the quickest of some, because only the shape counts.
-        let cost = |turns: usize| (0..3).map(|_| busy(|| (0..turns).for_each(|_| turn(TOOLS * 4 / turns)))).min().expect("three");
+        let cost = |turns: usize| {
+            (0..3)
+                .map(|_| busy(|| (0..turns).for_each(|_| turn(TOOLS * 4 / turns))))
+                .min()
+                .expect("three")
+        };
         let (short, long) = (cost(64), cost(4));
-        assert!(long < short * 6, "in 64 turns {short} ns, in 4 turns {long} ns; with the square it would be 16 times");
+        assert!(
+            long < short * 6,
+            "in 64 turns {short} ns, in 4 turns {long} ns; with the square it would be 16 times"
+        );
     }
 
     #[test]
     fn a_session_id_that_could_be_a_flag_is_not_kept() {
         let mut guard = Guard::default();
-        let ready = |id: &str| SessionReady { session: 1, native_id: id.into(), model: None, title: None };
+        let ready =
+            |id: &str| SessionReady { session: 1, native_id: id.into(), model: None, title: None };
         for bad in ["", "-x", "--help", "a b", "a/b", "é", ".x", &"x".repeat(129)] {
             assert!(guard.session(ready(bad)).is_err(), "{bad:?}");
         }

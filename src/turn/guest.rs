@@ -1,4 +1,5 @@
-//! The port behind which an agent is understood: a WASM component in the product, a scripted one in tests.
+//! The port behind which an agent is understood: a WASM component in the product, a scripted one in
+//! tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::agent::{Action, Descriptor, TimedInput};
 pub struct Generation {
     /// Counts the loads of this backend, from 1.
     pub number: u32,
-    /// SHA-256 of the component, and of what a launch profile makes of it where there is one; lower-case hex.
+    /// SHA-256 of the component, and of what a launch profile makes of it where there is one;
+    /// lower-case hex.
     pub digest: String,
 }
 
@@ -71,20 +73,22 @@ pub trait Backend: Send + Sync {
 pub trait Guest: Send {
     /// Tells the guest what happened and returns what it wants done.
     ///
-    /// After an error the guest is unusable and must be dropped; so it is when the future was dropped half-way.
+    /// After an error the guest is unusable and must be dropped; so it is when the future was
+    /// dropped half-way.
     ///
     /// # Errors
     /// [`GuestFailure`], which ends the link.
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure>;
 
-    /// Returns the guest's state for [`Guest::load`] of a newer generation; none: it cannot move. Only between turns of a
-    /// long-lived link.
+    /// Returns the guest's state for [`Guest::load`] of a newer generation; none: it cannot move.
+    /// Only between turns of a long-lived link.
     ///
     /// # Errors
     /// [`GuestFailure`], which ends the link.
     async fn save(&mut self) -> Result<Option<String>, GuestFailure>;
 
-    /// Hands a guest that has not been called yet the state of an older generation with descriptor version `saved_by`.
+    /// Hands a guest that has not been called yet the state of an older generation with descriptor
+    /// version `saved_by`.
     ///
     /// # Errors
     /// [`GuestFailure::Refused`] when the state does not fit; any failure ends this guest.
@@ -102,8 +106,8 @@ pub trait Backends: Send + Sync {
     fn offered(&self) -> Vec<String> {
         self.names()
     }
-    /// Why a backend cannot work here now, in a few words for people, for example `it is not signed in`; none: as far as
-    /// is known it can.
+    /// Why a backend cannot work here now, in a few words for people, for example `it is not signed
+    /// in`; none: as far as is known it can.
     async fn unavailable(&self, _name: &str) -> Option<String> {
         None
     }
@@ -111,10 +115,12 @@ pub trait Backends: Send + Sync {
     fn unaccepted(&self, _name: &str) -> Vec<String> {
         Vec::new()
     }
-    /// Has the component serve again that served before the generation with this digest, and returns what then serves.
+    /// Has the component serve again that served before the generation with this digest, and
+    /// returns what then serves.
     ///
     /// # Errors
-    /// Why it stays as it is, and what to do: there is no earlier one, another one serves by now, the folder cannot be written.
+    /// Why it stays as it is, and what to do: there is no earlier one, another one serves by now,
+    /// the folder cannot be written.
     async fn roll_back(&self, name: &str, _from: &Generation) -> Result<Generation, String> {
         Err(format!("`{name}` has nothing before it that could serve again"))
     }

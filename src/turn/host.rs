@@ -9,7 +9,8 @@ use super::{Fence, Reach};
 use crate::agent::Descriptor;
 use crate::agent::descriptor::Credential;
 
-/// Variables every agent gets where the gateway has them: enough to find programs, homes, certificates and proxies.
+/// Variables every agent gets where the gateway has them: enough to find programs, homes,
+/// certificates and proxies.
 pub const BASE_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -38,7 +39,8 @@ pub const BASE_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// What is known of the agents on this machine, by backend. Clones share it, because backends come while turns run.
+/// What is known of the agents on this machine, by backend. Clones share it, because backends come
+/// while turns run.
 #[derive(Clone, Debug, Default)]
 pub struct Agents(Arc<RwLock<HashMap<String, Agent>>>);
 
@@ -60,13 +62,22 @@ impl Agents {
     /// Says where a program is.
     pub fn set_program(&self, backend: &str, name: &str, path: &Path) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.entry(backend.to_owned()).or_default().programs.insert(name.to_owned(), path.to_owned());
+        known
+            .entry(backend.to_owned())
+            .or_default()
+            .programs
+            .insert(name.to_owned(), path.to_owned());
     }
 
     /// What is known of a backend's agent; nothing, before it was looked at.
     #[must_use]
     pub fn get(&self, backend: &str) -> Agent {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(backend).cloned().unwrap_or_default()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(backend)
+            .cloned()
+            .unwrap_or_default()
     }
 }
 
@@ -110,8 +121,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// The environment an agent gets before what its guest sets: base list, the operator's further names, and what the
-    /// descriptor declares (credentials, `environment.pass`).
+    /// The environment an agent gets before what its guest sets: base list, the operator's further
+    /// names, and what the descriptor declares (credentials, `environment.pass`).
     #[must_use]
     pub fn environment(&self, descriptor: &Descriptor) -> Vec<(String, String)> {
         let credentials = descriptor.credentials.iter().filter_map(|credential| match credential {
@@ -127,13 +138,20 @@ impl Host {
             .collect();
         names.sort_unstable();
         names.dedup();
-        names.into_iter().filter_map(|name| self.variables.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
+        names
+            .into_iter()
+            .filter_map(|name| {
+                self.variables.get(name).map(|value| (name.to_owned(), value.clone()))
+            })
+            .collect()
     }
 
     /// What a backend's agent may reach, before its working directory and temporary folder.
     #[must_use]
     pub fn reach(&self, descriptor: &Descriptor, environment: &[(String, String)]) -> Reach {
-        let variable = |name: &str| environment.iter().find(|(set, _)| set == name).map(|(_, value)| value.clone());
+        let variable = |name: &str| {
+            environment.iter().find(|(set, _)| set == name).map(|(_, value)| value.clone())
+        };
         self.fence.as_ref().map(|fence| fence.reach(descriptor, variable)).unwrap_or_default()
     }
 
@@ -160,9 +178,13 @@ mod tests {
             r#"{"name":"x","version":"1","programs":[{"name":"x"}],"environment":{"pass":["X_URL"]},"credentials":[{"variable":"X_KEY"}]}"#,
         )
         .expect("valid");
-        let variables = ["PATH", "X_URL", "X_KEY", "EXTRA", "DISCORD_BOT_TOKEN", "AWS_SECRET_ACCESS_KEY"];
+        let variables =
+            ["PATH", "X_URL", "X_KEY", "EXTRA", "DISCORD_BOT_TOKEN", "AWS_SECRET_ACCESS_KEY"];
         let host = Host {
-            variables: variables.iter().map(|name| ((*name).to_owned(), format!("value of {name}"))).collect(),
+            variables: variables
+                .iter()
+                .map(|name| ((*name).to_owned(), format!("value of {name}")))
+                .collect(),
             further_variables: vec!["EXTRA".into()],
             agents: Agents::default(),
             sandbox: String::new(),
@@ -180,7 +202,8 @@ mod tests {
             line_limit: 1,
             output_limit: 1,
         };
-        let names: Vec<String> = host.environment(&descriptor).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> =
+            host.environment(&descriptor).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["EXTRA", "PATH", "X_KEY", "X_URL"]);
     }
 }

@@ -14,8 +14,8 @@ use crate::agent::{Exit, Pipe, Signal};
 /// A checked request to start a process: everything in it was decided by the host.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// Names the run in logs; also the end of the mark that all its processes carry (`AETHEEL_RUN` in their environment).
-    /// Need not be unique.
+    /// Names the run in logs; also the end of the mark that all its processes carry (`AETHEEL_RUN`
+    /// in their environment). Need not be unique.
     pub run: String,
     /// Absolute path, or a name to look up in `PATH`.
     pub program: PathBuf,
@@ -87,7 +87,8 @@ pub enum ProcessCommand {
 pub struct Process {
     /// What it does. Bounded: a slow reader slows the process down.
     pub events: mpsc::Receiver<ProcessEvent>,
-    /// What to do to it; unbounded because commands are few. Commands to a dead process are lost without harm.
+    /// What to do to it; unbounded because commands are few. Commands to a dead process are lost
+    /// without harm.
     pub commands: mpsc::UnboundedSender<ProcessCommand>,
     /// The leader's process id, where there is one.
     pub pid: Option<u32>,

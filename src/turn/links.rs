@@ -19,7 +19,8 @@ use crate::agent::descriptor::Sharing;
 use crate::agent::{Descriptor, QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use crate::event::Lane;
 
-/// Longest wait for a link that leaves before its session is opened on another: its whole way out and some.
+/// Longest wait for a link that leaves before its session is opened on another: its whole way out
+/// and some.
 const FAREWELL: Duration = Duration::from_secs(30);
 
 /// Opens links, and keeps the long-lived ones. Cheap to clone.
@@ -38,8 +39,8 @@ struct Inner {
     turns: AtomicU32,
 }
 
-/// What a long-lived link is found by: the backend, the lane where it serves only one session, and the directory where it
-/// serves many: the agent's process works there, and is confined to it.
+/// What a long-lived link is found by: the backend, the lane where it serves only one session, and
+/// the directory where it serves many: the agent's process works there, and is confined to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key(String, Option<Lane>, Option<PathBuf>);
 
@@ -80,8 +81,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Links {
-    /// Makes one without any links. Turns that agents make by themselves go to `unasked`; of what backends do not know, `lookout`
-    /// is told.
+    /// Makes one without any links. Turns that agents make by themselves go to `unasked`; of what
+    /// backends do not know, `lookout` is told.
     #[must_use]
     pub fn new(
         host: Arc<Host>,
@@ -91,7 +92,16 @@ impl Links {
         lookout: Lookout,
     ) -> Self {
         let turns = AtomicU32::new(1);
-        Self(Arc::new(Inner { host, launcher, recorder, unasked, lookout, kept: Mutex::default(), tasks: TaskTracker::new(), turns }))
+        Self(Arc::new(Inner {
+            host,
+            launcher,
+            recorder,
+            unasked,
+            lookout,
+            kept: Mutex::default(),
+            tasks: TaskTracker::new(),
+            turns,
+        }))
     }
 
     /// How agents are run.
@@ -107,7 +117,16 @@ impl Links {
         start.one_shot = descriptor.sharing == Sharing::Turn;
         let (link, key) = match descriptor.sharing {
             Sharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
-            Sharing::Session => self.seat(id, Key(descriptor.name.clone(), Some(lane.clone()), None), lane, backend, &mut start).await,
+            Sharing::Session => {
+                self.seat(
+                    id,
+                    Key(descriptor.name.clone(), Some(lane.clone()), None),
+                    lane,
+                    backend,
+                    &mut start,
+                )
+                .await
+            }
             Sharing::Link => {
                 let key = Key(descriptor.name.clone(), None, Some(PathBuf::from(&start.cwd)));
                 self.leave_other_directories(&key, lane);
@@ -119,23 +138,50 @@ impl Links {
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
         let (reports, told) = mpsc::unbounded_channel();
-        link.ask(Request::Begin(Box::new(Begin { id: id.to_owned(), event, lane: lane.clone(), start, blobs: blobs.to_vec(), reports })));
-        Lease { links: self.clone(), link, turn, reports: told, lane: lane.clone(), key, ending: "abandoned".to_owned() }
+        link.ask(Request::Begin(Box::new(Begin {
+            id: id.to_owned(),
+            event,
+            lane: lane.clone(),
+            start,
+            blobs: blobs.to_vec(),
+            reports,
+        })));
+        Lease {
+            links: self.clone(),
+            link,
+            turn,
+            reports: told,
+            lane: lane.clone(),
+            key,
+            ending: "abandoned".to_owned(),
+        }
     }
 
     /// Finds the long-lived link for a lane and the lane's session on it.
-    async fn seat(&self, id: &str, key: Key, lane: &Lane, backend: &Arc<dyn Backend>, start: &mut StartTurn) -> (Link, Option<Key>) {
+    async fn seat(
+        &self,
+        id: &str,
+        key: Key,
+        lane: &Lane,
+        backend: &Arc<dyn Backend>,
+        start: &mut StartTurn,
+    ) -> (Link, Option<Key>) {
         self.make_way(&key, lane, backend, start).await;
         let mut kept = self.kept();
         let open = kept.get(&key).is_some_and(|kept| kept.link.is_open());
         if !open {
             kept.insert(
                 key.clone(),
-                Kept { link: self.open(id, backend, PathBuf::from(&start.cwd)), seats: HashMap::new(), next_session: 1 },
+                Kept {
+                    link: self.open(id, backend, PathBuf::from(&start.cwd)),
+                    seats: HashMap::new(),
+                    next_session: 1,
+                },
             );
         }
         let kept = kept.get_mut(&key).expect("it was put there");
-        let seat = kept.seats.get(lane).filter(|seat| seat.continues(start)).map(|seat| seat.session);
+        let seat =
+            kept.seats.get(lane).filter(|seat| seat.continues(start)).map(|seat| seat.session);
         start.session = seat.unwrap_or_else(|| {
             let session = kept.next_session;
             kept.next_session += 1;
@@ -148,13 +194,22 @@ impl Links {
         (kept.link.clone(), Some(key))
     }
 
-    /// Sees to it that the link kept under a key, if any, can serve the turn: the right generation, and where it serves
-    /// one session, the right one.
-    async fn make_way(&self, key: &Key, lane: &Lane, backend: &Arc<dyn Backend>, start: &StartTurn) {
-        let Some((link, fits)) = self.kept().get(key).filter(|kept| kept.link.is_open()).map(|kept| {
-            let fits = key.1.is_none() || kept.seats.get(lane).is_some_and(|seat| seat.continues(start));
-            (kept.link.clone(), fits)
-        }) else {
+    /// Sees to it that the link kept under a key, if any, can serve the turn: the right generation,
+    /// and where it serves one session, the right one.
+    async fn make_way(
+        &self,
+        key: &Key,
+        lane: &Lane,
+        backend: &Arc<dyn Backend>,
+        start: &StartTurn,
+    ) {
+        let Some((link, fits)) =
+            self.kept().get(key).filter(|kept| kept.link.is_open()).map(|kept| {
+                let fits = key.1.is_none()
+                    || kept.seats.get(lane).is_some_and(|seat| seat.continues(start));
+                (kept.link.clone(), fits)
+            })
+        else {
             return;
         };
         if fits && link.generation() == *backend.generation() {
@@ -170,15 +225,21 @@ impl Links {
         }
         link.ask(Request::Retire);
         self.kept().remove(key);
-        // One session is never open in two agents. Of a link of many, the lane's own has no turn now.
+        // One session is never open in two agents. Of a link of many, the lane's own has no turn
+        // now.
         if key.1.is_some() && timeout(FAREWELL, link.gone()).await.is_err() {
             tracing::warn!(backend = key.0, %lane, "an agent that is not needed any more does not leave; going on beside it");
         }
     }
 
-    /// A lane has its session on one link of a backend: where it worked before it has none any more.
+    /// A lane has its session on one link of a backend: where it worked before it has none any
+    /// more.
     fn leave_other_directories(&self, key: &Key, lane: &Lane) {
-        for (_, kept) in self.kept().iter_mut().filter(|(other, _)| other.0 == key.0 && other.1.is_none() && *other != key) {
+        for (_, kept) in self
+            .kept()
+            .iter_mut()
+            .filter(|(other, _)| other.0 == key.0 && other.1.is_none() && *other != key)
+        {
             if let Some(seat) = kept.seats.remove(lane) {
                 kept.link.ask(Request::CloseSession(seat.session));
             }
@@ -215,13 +276,24 @@ impl Links {
     ///
     /// # Errors
     /// In words for the operator: the backend runs once a turn, or no answer came in time.
-    pub async fn query(&self, backend: &Arc<dyn Backend>, kind: QueryKind, patience: Duration) -> Result<QueryResult, String> {
+    pub async fn query(
+        &self,
+        backend: &Arc<dyn Backend>,
+        kind: QueryKind,
+        patience: Duration,
+    ) -> Result<QueryResult, String> {
         let descriptor = backend.descriptor();
         if descriptor.sharing == Sharing::Turn {
-            return Err(format!("backend `{}` runs its agent once a turn and answers no questions beside it", descriptor.name));
+            return Err(format!(
+                "backend `{}` runs its agent once a turn and answers no questions beside it",
+                descriptor.name
+            ));
         }
-        let open =
-            self.kept().iter().find(|(key, kept)| key.0 == descriptor.name && kept.link.is_open()).map(|(_, kept)| kept.link.clone());
+        let open = self
+            .kept()
+            .iter()
+            .find(|(key, kept)| key.0 == descriptor.name && kept.link.is_open())
+            .map(|(_, kept)| kept.link.clone());
         let (link, temporary) = match open {
             Some(link) => (link, false),
             None => {
@@ -237,8 +309,9 @@ impl Links {
         told.map(|told| told.result)
     }
 
-    /// Asks for something to be done with the session that a lane has open; nothing is opened for it. Returns the answer, and
-    /// the agent's id of the session where that became another one; none when the session is not open.
+    /// Asks for something to be done with the session that a lane has open; nothing is opened for
+    /// it. Returns the answer, and the agent's id of the session where that became another one;
+    /// none when the session is not open.
     ///
     /// # Errors
     /// In words for the operator: no answer came in time.
@@ -251,14 +324,23 @@ impl Links {
         patience: Duration,
     ) -> Result<Option<(QueryResult, Option<String>)>, String> {
         let descriptor = backend.descriptor();
-        let open = self.kept().iter().filter(|(key, kept)| key.0 == descriptor.name && kept.link.is_open()).find_map(|(key, kept)| {
-            let seat = kept.seats.get(lane).filter(|seat| seat.native.as_deref() == Some(native))?;
-            Some((key.clone(), kept.link.clone(), seat.session))
-        });
+        let open = self
+            .kept()
+            .iter()
+            .filter(|(key, kept)| key.0 == descriptor.name && kept.link.is_open())
+            .find_map(|(key, kept)| {
+                let seat =
+                    kept.seats.get(lane).filter(|seat| seat.native.as_deref() == Some(native))?;
+                Some((key.clone(), kept.link.clone(), seat.session))
+            });
         let Some((key, link, session)) = open else { return Ok(None) };
         let told = ask(&link, Some(session), kind, patience, descriptor).await?;
         if let Some(native) = &told.native
-            && let Some(seat) = self.kept().get_mut(&key).and_then(|kept| kept.seats.get_mut(lane)).filter(|seat| seat.session == session)
+            && let Some(seat) = self
+                .kept()
+                .get_mut(&key)
+                .and_then(|kept| kept.seats.get_mut(lane))
+                .filter(|seat| seat.session == session)
         {
             seat.native = Some(native.clone());
         }
@@ -269,7 +351,11 @@ impl Links {
     pub fn forget(&self, lane: &Lane) {
         self.kept().retain(|key, kept| {
             if let Some(seat) = kept.seats.remove(lane) {
-                kept.link.ask(if key.1.is_some() { Request::Retire } else { Request::CloseSession(seat.session) });
+                kept.link.ask(if key.1.is_some() {
+                    Request::Retire
+                } else {
+                    Request::CloseSession(seat.session)
+                });
             }
             key.1.as_ref() != Some(lane)
         });
@@ -288,7 +374,10 @@ impl Links {
         }
         self.0.tasks.close();
         if timeout(FAREWELL, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!(links = self.0.tasks.len(), "agents do not leave; they are killed with the gateway");
+            tracing::warn!(
+                links = self.0.tasks.len(),
+                "agents do not leave; they are killed with the gateway"
+            );
         }
     }
 
@@ -296,8 +385,11 @@ impl Links {
     fn tidy(&self) {
         let mut kept = self.kept();
         kept.retain(|_, kept| kept.link.is_open());
-        let mut idle: Vec<(u32, Key)> =
-            kept.iter().filter(|(_, kept)| kept.link.turns() == 0).map(|(key, kept)| (kept.link.idle_for_ms(), key.clone())).collect();
+        let mut idle: Vec<(u32, Key)> = kept
+            .iter()
+            .filter(|(_, kept)| kept.link.turns() == 0)
+            .map(|(key, kept)| (kept.link.idle_for_ms(), key.clone()))
+            .collect();
         idle.sort_unstable_by_key(|(idle, _)| *idle);
         for (_, key) in idle.into_iter().skip(self.0.host.links_warm) {
             if let Some(kept) = kept.remove(&key) {
@@ -322,15 +414,24 @@ async fn ask(
     link.ask(Request::Query(Query { session, kind, told }));
     match timeout(patience, answer).await {
         Ok(Ok(told)) => Ok(told),
-        Ok(Err(_)) => Err(format!("the agent of backend `{}` ended without an answer", descriptor.name)),
-        Err(_) => Err(format!("the agent of backend `{}` gave no answer within {} s", descriptor.name, patience.as_secs())),
+        Ok(Err(_)) => {
+            Err(format!("the agent of backend `{}` ended without an answer", descriptor.name))
+        }
+        Err(_) => Err(format!(
+            "the agent of backend `{}` gave no answer within {} s",
+            descriptor.name,
+            patience.as_secs()
+        )),
     }
 }
 
 impl Seat {
     /// Whether a turn goes on with this session.
     fn continues(&self, start: &StartTurn) -> bool {
-        start.native_id.is_some() && self.native == start.native_id && Path::new(&self.cwd) == Path::new(&start.cwd) && !start.fork
+        start.native_id.is_some()
+            && self.native == start.native_id
+            && Path::new(&self.cwd) == Path::new(&start.cwd)
+            && !start.fork
     }
 }
 

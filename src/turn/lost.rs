@@ -1,7 +1,8 @@
 //! Turns whose answer no parser could read: reading their recordings again with a newer one.
 //!
-//! Owns what counts as an answer. Which turns were lost is noted in [`crate::workspace::LostTurns`], how long their recordings
-//! stay is decided in `retention`, what becomes of them in `dispatch`. Pinned by `tests/dispatch/lost.rs` and
+//! Owns what counts as an answer. Which turns were lost is noted in
+//! [`crate::workspace::LostTurns`], how long their recordings stay is decided in `retention`, what
+//! becomes of them in `dispatch`. Pinned by `tests/dispatch/lost.rs` and
 //! `tests/gateway/recovery.rs`.
 
 use std::fs;
@@ -36,20 +37,23 @@ pub struct Reread {
     pub took: Duration,
 }
 
-/// Tells a recording once more to a backend, up to the end of a turn, and returns the answer it finds there. Takes at most
-/// 20 s; dropping the future leaves nothing behind.
+/// Tells a recording once more to a backend, up to the end of a turn, and returns the answer it
+/// finds there. Takes at most 20 s; dropping the future leaves nothing behind.
 ///
 /// # Errors
 /// Why there is no answer, in words for the operator.
 pub async fn reread(backend: &dyn Backend, recording: &Path, turn: &str) -> Result<Reread, String> {
     let path = recording.to_owned();
-    let read = tokio::task::spawn_blocking(move || tape(&path)).await.map_err(|error| error.to_string())?;
+    let read = tokio::task::spawn_blocking(move || tape(&path))
+        .await
+        .map_err(|error| error.to_string())?;
     let told = tokio::time::timeout(READING, answer(backend, read?, turn)).await;
     told.unwrap_or_else(|_| Err(format!("reading it takes longer than {} s", READING.as_secs())))
 }
 
 fn tape(path: &Path) -> Result<Tape, String> {
-    let bytes = fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
+    let bytes =
+        fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
     let text = String::from_utf8_lossy(&bytes);
     // It may still be written to.
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
@@ -57,10 +61,22 @@ fn tape(path: &Path) -> Result<Tape, String> {
 }
 
 async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Reread, String> {
-    let cut = |tape: &Tape| tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"));
-    let key = tape.key_of(turn).ok_or_else(|| cut(&tape).unwrap_or_else(|| "the recording does not tell of this turn".to_owned()))?;
-    let begun = tape.entries.iter().position(|entry| matches!(&entry.what, What::Turn { turn: id, .. } if id == turn)).unwrap_or(0);
-    if let Some(end) = tape.entries.iter().position(|entry| matches!(&entry.what, What::Ending { turn: id, .. } if id == turn)) {
+    let cut = |tape: &Tape| {
+        tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"))
+    };
+    let key = tape.key_of(turn).ok_or_else(|| {
+        cut(&tape).unwrap_or_else(|| "the recording does not tell of this turn".to_owned())
+    })?;
+    let begun = tape
+        .entries
+        .iter()
+        .position(|entry| matches!(&entry.what, What::Turn { turn: id, .. } if id == turn))
+        .unwrap_or(0);
+    if let Some(end) = tape
+        .entries
+        .iter()
+        .position(|entry| matches!(&entry.what, What::Ending { turn: id, .. } if id == turn))
+    {
         tape.entries.truncate(end + 1);
     }
     if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
@@ -70,12 +86,19 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         return Err(cut);
     }
     let cwd = tape.entries.iter().find_map(|entry| match &entry.what {
-        What::In(Input::Command(Command::StartTurn(start))) if start.turn == key => Some(start.cwd.clone()),
+        What::In(Input::Command(Command::StartTurn(start))) if start.turn == key => {
+            Some(start.cwd.clone())
+        }
         _ => None,
     });
     let last = tape.entries.last().map_or(0.0, |entry| entry.t);
-    let took = Duration::try_from_secs_f64((last - tape.entries.get(begun).map_or(0.0, |entry| entry.t)) / 1000.0).unwrap_or_default();
-    let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH)).await.map_err(|failure| failure.to_string())?;
+    let took = Duration::try_from_secs_f64(
+        (last - tape.entries.get(begun).map_or(0.0, |entry| entry.t)) / 1000.0,
+    )
+    .unwrap_or_default();
+    let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH))
+        .await
+        .map_err(|failure| failure.to_string())?;
     let failed = replayed.failure.take().map(|(_, failure)| failure.to_string());
     let told = replayed.turns.remove(&key).unwrap_or_default();
     let text = told.text();
@@ -83,11 +106,21 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
     let lasting = backend.descriptor().sharing != Sharing::Turn;
     let cut = match told.done.as_ref().map(|done| &done.outcome) {
         // What came after the last tool and cannot be read may be the answer.
-        Some(Outcome::Completed) if said || (!told.transcript.tools().is_empty() && !told.transcript.ends_unknown()) => false,
-        Some(Outcome::Completed) => return Err("it finds the end of the turn, but no answer".to_owned()),
+        Some(Outcome::Completed)
+            if said || (!told.transcript.tools().is_empty() && !told.transcript.ends_unknown()) =>
+        {
+            false
+        }
+        Some(Outcome::Completed) => {
+            return Err("it finds the end of the turn, but no answer".to_owned());
+        }
         Some(Outcome::Interrupted | Outcome::Limit(_)) if said => true,
-        Some(Outcome::Interrupted | Outcome::Limit(_)) => return Err("the agent was stopped before it answered".to_owned()),
-        Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => return Err(format!("the agent failed: {}", failure.message)),
+        Some(Outcome::Interrupted | Outcome::Limit(_)) => {
+            return Err("the agent was stopped before it answered".to_owned());
+        }
+        Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => {
+            return Err(format!("the agent failed: {}", failure.message));
+        }
         None => match failed {
             Some(failure) => return Err(failure),
             // A long-lived agent goes with its guest, in mid-turn.
@@ -95,6 +128,7 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
             None => return Err("it does not find the end of the turn".to_owned()),
         },
     };
-    let usage = told.done.as_ref().and_then(|done| done.usage.clone()).or_else(|| told.transcript.usage());
+    let usage =
+        told.done.as_ref().and_then(|done| done.usage.clone()).or_else(|| told.transcript.usage());
     Ok(Reread { text, cut, session: told.session, usage, cwd, took })
 }

@@ -1,6 +1,7 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! [`run`] drives a turn on a link of [`Links`]: a guest and its agent; the ports it needs are [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
+//! [`run`] drives a turn on a link of [`Links`]: a guest and its agent; the ports it needs are
+//! [`Backend`]/[`Guest`], [`Launcher`] and [`Audience`].
 
 mod audience;
 mod blob;
@@ -27,7 +28,9 @@ pub use driver::{Steering, StopReason, TurnRequest, run};
 pub use ending::{Ending, Seen, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
 pub use host::{Agent, Agents, BASE_VARIABLES, Host};
-pub use launch::{Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent};
+pub use launch::{
+    Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+};
 pub use link::{Lookout, Sighting, Unasked};
 pub use links::Links;
 pub use plan::{ARGUMENT_LIMIT, PlanFault};

@@ -1,8 +1,9 @@
 //! Checking what a guest wants to start against what its descriptor declares.
 //!
-//! The rule that keeps people's text out of the command line: every argument is a declared flag, the value of one, or a
-//! declared word. A value never begins with a dash unless it is attached to its flag by `=`. Pure; pinned by the tests
-//! below and by `tests/dispatch.rs` (forged flags and environment).
+//! The rule that keeps people's text out of the command line: every argument is a declared flag,
+//! the value of one, or a declared word. A value never begins with a dash unless it is attached to
+//! its flag by `=`. Pure; pinned by the tests below and by `tests/dispatch.rs` (forged flags and
+//! environment).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::agent::descriptor::{Flag, FlagValue, Program};
 use crate::agent::{Descriptor, Safety, Spawn, Value};
 
-/// Bytes of the longest argument or variable the kernel takes (MAX_ARG_STRLEN less the NUL; 131,071 pass, one more is E2BIG).
+/// Bytes of the longest argument or variable the kernel takes (MAX_ARG_STRLEN less the NUL; 131,071
+/// pass, one more is E2BIG).
 pub const ARGUMENT_LIMIT: usize = 131_071;
 
 /// A spawn that was found in order, its values filled in.
@@ -79,7 +81,12 @@ pub struct Known<'a> {
 ///
 /// # Errors
 /// The first [`PlanFault`] found.
-pub fn check(spawn: &Spawn, descriptor: &Descriptor, safety: Safety, known: Known<'_>) -> Result<Checked, PlanFault> {
+pub fn check(
+    spawn: &Spawn,
+    descriptor: &Descriptor,
+    safety: Safety,
+    known: Known<'_>,
+) -> Result<Checked, PlanFault> {
     let program = descriptor
         .programs
         .iter()
@@ -101,7 +108,8 @@ pub fn check(spawn: &Spawn, descriptor: &Descriptor, safety: Safety, known: Know
         if !descriptor.environment.set.contains(&variable.name) {
             return Err(PlanFault::Variable(variable.name.clone()));
         }
-        let value = fill(&variable.value, known)?.or_else(|| known.inherited.get(&variable.name).cloned());
+        let value =
+            fill(&variable.value, known)?.or_else(|| known.inherited.get(&variable.name).cloned());
         if let Some(value) = value {
             sound(&variable.name, &value)?;
             environment.push((variable.name.clone(), value));
@@ -114,14 +122,21 @@ pub fn check(spawn: &Spawn, descriptor: &Descriptor, safety: Safety, known: Know
 fn fill(value: &Value, known: Known<'_>) -> Result<Option<String>, PlanFault> {
     match value {
         Value::Text(text) => Ok(Some(text.clone())),
-        Value::File(name) => known.files.get(name).map(|path| Some(display(path))).ok_or_else(|| PlanFault::File(name.clone())),
+        Value::File(name) => known
+            .files
+            .get(name)
+            .map(|path| Some(display(path)))
+            .ok_or_else(|| PlanFault::File(name.clone())),
         Value::Inherit => Ok(None),
-        Value::Port => {
-            known.port.map(|port| Some(port.to_string())).ok_or(PlanFault::Unsupported("the port of a process that does not listen"))
-        }
-        Value::Secret(name) => {
-            known.secrets.get(name).map(|secret| Some(secret.clone())).ok_or(PlanFault::Unsupported("that many secrets"))
-        }
+        Value::Port => known
+            .port
+            .map(|port| Some(port.to_string()))
+            .ok_or(PlanFault::Unsupported("the port of a process that does not listen")),
+        Value::Secret(name) => known
+            .secrets
+            .get(name)
+            .map(|secret| Some(secret.clone()))
+            .ok_or(PlanFault::Unsupported("that many secrets")),
     }
 }
 
@@ -139,7 +154,11 @@ fn sound(what: &str, text: &str) -> Result<(), PlanFault> {
     Ok(())
 }
 
-fn check_arguments(arguments: &[String], program: &Program, safety: Safety) -> Result<(), PlanFault> {
+fn check_arguments(
+    arguments: &[String],
+    program: &Program,
+    safety: Safety,
+) -> Result<(), PlanFault> {
     let mut open: Option<(&str, FlagValue)> = None;
     for (index, argument) in arguments.iter().enumerate() {
         let dashed = argument.len() > 1 && argument.starts_with('-');
@@ -156,12 +175,16 @@ fn check_arguments(arguments: &[String], program: &Program, safety: Safety) -> R
             };
             let entry = usable(program, name, safety)?;
             open = match attached {
-                Some(_) if entry.value == FlagValue::None => return Err(PlanFault::Flag(argument.clone())),
+                Some(_) if entry.value == FlagValue::None => {
+                    return Err(PlanFault::Flag(argument.clone()));
+                }
                 Some(value) => {
                     check_value(program, name, value, safety)?;
                     None
                 }
-                None => (entry.value != FlagValue::None).then_some((entry.name.as_str(), entry.value)),
+                None => {
+                    (entry.value != FlagValue::None).then_some((entry.name.as_str(), entry.value))
+                }
             };
         } else if let Some((flag, FlagValue::Many)) = open
             && argument != "-"
@@ -183,15 +206,24 @@ fn usable<'a>(program: &'a Program, name: &str, safety: Safety) -> Result<&'a Fl
     if entries.peek().is_none() {
         return Err(PlanFault::Flag(name.to_owned()));
     }
-    entries.find(|flag| flag.safety <= safety).ok_or_else(|| PlanFault::Level(name.to_owned(), level(safety)))
+    entries
+        .find(|flag| flag.safety <= safety)
+        .ok_or_else(|| PlanFault::Level(name.to_owned(), level(safety)))
 }
 
-fn check_value(program: &Program, name: &str, value: &str, safety: Safety) -> Result<(), PlanFault> {
+fn check_value(
+    program: &Program,
+    name: &str,
+    value: &str,
+    safety: Safety,
+) -> Result<(), PlanFault> {
     let allowed = program
         .flags
         .iter()
         .filter(|flag| flag.name == name && flag.safety <= safety && flag.value != FlagValue::None)
-        .any(|flag| flag.values.is_empty() || flag.values.iter().any(|allowed| fits(value, allowed)));
+        .any(|flag| {
+            flag.values.is_empty() || flag.values.iter().any(|allowed| fits(value, allowed))
+        });
     if allowed { Ok(()) } else { Err(PlanFault::Level(format!("{name} {value}"), level(safety))) }
 }
 
@@ -260,13 +292,21 @@ mod tests {
     fn ports_and_secrets_go_where_they_may() {
         let mut wish = spawn(&["--resume"]);
         wish.arguments.push(Value::Port);
-        assert!(matches!(verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()), Err(PlanFault::Unsupported(_))));
+        assert!(matches!(
+            verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()),
+            Err(PlanFault::Unsupported(_))
+        ));
         wish.listens = true;
-        wish.environment = vec![Variable { name: "X_MODE".into(), value: Value::Secret("password".into()) }];
-        let plan = verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()).expect("allowed");
+        wish.environment =
+            vec![Variable { name: "X_MODE".into(), value: Value::Secret("password".into()) }];
+        let plan =
+            verdict_on(&wish, Safety::Default, &HashMap::new(), &HashMap::new()).expect("allowed");
         assert_eq!((plan.arguments[1].as_str(), plan.environment[0].1.as_str()), ("4096", "0123"));
         wish.arguments[1] = Value::Secret("password".into());
-        assert!(matches!(verdict_on(&wish, Safety::Danger, &HashMap::new(), &HashMap::new()), Err(PlanFault::Unsupported(_))));
+        assert!(matches!(
+            verdict_on(&wish, Safety::Danger, &HashMap::new(), &HashMap::new()),
+            Err(PlanFault::Unsupported(_))
+        ));
     }
 
     #[test]
@@ -313,7 +353,10 @@ mod tests {
         undeclared.programs[0].words.clear();
         let (files, secrets, inherited) = (HashMap::new(), HashMap::new(), HashMap::new());
         let known = Known { files: &files, secrets: &secrets, port: None, inherited: &inherited };
-        assert_eq!(check(&spawn(&["--tools", "a", "-"]), &undeclared, Safety::Danger, known), Err(PlanFault::Stray(3)));
+        assert_eq!(
+            check(&spawn(&["--tools", "a", "-"]), &undeclared, Safety::Danger, known),
+            Err(PlanFault::Stray(3))
+        );
     }
 
     #[test]
@@ -321,8 +364,14 @@ mod tests {
         let fits = "x".repeat(ARGUMENT_LIMIT);
         assert!(verdict(&["--resume", &fits], Safety::Default).is_ok());
         let long = "x".repeat(ARGUMENT_LIMIT + 1);
-        assert_eq!(verdict(&["--resume", &long], Safety::Default), Err(PlanFault::TooLong("argument 2".into(), 131_072)));
-        assert_eq!(verdict(&["--resume", "a\0b"], Safety::Default), Err(PlanFault::Nul("argument 2".into())));
+        assert_eq!(
+            verdict(&["--resume", &long], Safety::Default),
+            Err(PlanFault::TooLong("argument 2".into(), 131_072))
+        );
+        assert_eq!(
+            verdict(&["--resume", "a\0b"], Safety::Default),
+            Err(PlanFault::Nul("argument 2".into()))
+        );
     }
 
     #[test]
@@ -330,20 +379,30 @@ mod tests {
         let mut wish = spawn(&[]);
         wish.environment = vec![Variable { name: "X_MODE".into(), value: Value::Inherit }];
         let inherited = HashMap::from([("X_MODE".to_owned(), "1".to_owned())]);
-        let plan = verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited).expect("allowed");
+        let plan =
+            verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited).expect("allowed");
         assert_eq!(plan.environment, [("X_MODE".to_owned(), "1".to_owned())]);
         wish.environment[0].name = "LD_PRELOAD".into();
-        assert!(matches!(verdict_on(&wish, Safety::Danger, &HashMap::new(), &inherited), Err(PlanFault::Variable(_))));
+        assert!(matches!(
+            verdict_on(&wish, Safety::Danger, &HashMap::new(), &inherited),
+            Err(PlanFault::Variable(_))
+        ));
         let mut wish = spawn(&["--resume"]);
         wish.arguments.push(Value::File("system.md".into()));
-        assert_eq!(verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited), Err(PlanFault::File("system.md".into())));
+        assert_eq!(
+            verdict_on(&wish, Safety::Default, &HashMap::new(), &inherited),
+            Err(PlanFault::File("system.md".into()))
+        );
         let files = HashMap::from([("system.md".to_owned(), PathBuf::from("/run/x/system.md"))]);
-        assert_eq!(verdict_on(&wish, Safety::Default, &files, &inherited).expect("put").arguments[1], "/run/x/system.md");
+        assert_eq!(
+            verdict_on(&wish, Safety::Default, &files, &inherited).expect("put").arguments[1],
+            "/run/x/system.md"
+        );
     }
 
     proptest! {
-        /// Invariants 5 and 6: whatever a guest returns, what passes is made of declared flags and words, and free text
-        /// stands only behind a flag that takes a value.
+        /// Invariants 5 and 6: whatever a guest returns, what passes is made of declared flags and
+        /// words, and free text stands only behind a flag that takes a value.
         #[test]
         fn free_text_never_becomes_a_flag(arguments in proptest::collection::vec("(--yolo|--resume|--tools|-p|exec|[-a-z =]{0,12})", 0..6)) {
             let texts: Vec<&str> = arguments.iter().map(String::as_str).collect();

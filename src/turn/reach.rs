@@ -1,7 +1,9 @@
-//! What an agent may reach where it is confined: decided here, enforced by whoever starts its processes.
+//! What an agent may reach where it is confined: decided here, enforced by whoever starts its
+//! processes.
 //!
-//! Everything is listed that it may read or write; the rest of the machine is out of reach, above all what is the gateway's own.
-//! A [`Fence`] is what the operator decided for all agents, a [`Reach`] what comes of it for one process.
+//! Everything is listed that it may read or write; the rest of the machine is out of reach, above
+//! all what is the gateway's own. A [`Fence`] is what the operator decided for all agents, a
+//! [`Reach`] what comes of it for one process.
 
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -53,10 +55,14 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// What a backend's agent may reach with these variables. Its state is made where it is missing, for what does not exist
-    /// when the agent is confined it could never make.
+    /// What a backend's agent may reach with these variables. Its state is made where it is
+    /// missing, for what does not exist when the agent is confined it could never make.
     #[must_use]
-    pub fn reach(&self, descriptor: &Descriptor, variable: impl Fn(&str) -> Option<String>) -> Reach {
+    pub fn reach(
+        &self,
+        descriptor: &Descriptor,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Reach {
         let mut reach = Reach {
             read: self.read.clone(),
             write: self.write.clone(),
@@ -113,7 +119,8 @@ mod tests {
         )
         .unwrap();
         fs::write(home.path().join(".old"), "kept").unwrap();
-        let fence = Fence { read: vec!["/srv".into()], hidden: vec!["/secret".into()], ..Fence::default() };
+        let fence =
+            Fence { read: vec!["/srv".into()], hidden: vec!["/secret".into()], ..Fence::default() };
         let (at, moved) = (home.path().to_owned(), home.path().join("moved"));
         let reach = fence.reach(&descriptor, |name| match name {
             "HOME" => Some(at.display().to_string()),
@@ -121,7 +128,10 @@ mod tests {
             "SSL_CERT_FILE" => Some("/certificates.pem".to_owned()),
             _ => None,
         });
-        assert_eq!(reach.write, [at.join(".x/deep"), at.join(".x.json"), at.join(".old"), moved.join("z")]);
+        assert_eq!(
+            reach.write,
+            [at.join(".x/deep"), at.join(".x.json"), at.join(".old"), moved.join("z")]
+        );
         assert_eq!(reach.read, [PathBuf::from("/srv"), "/certificates.pem".into(), at.join(".y")]);
         assert_eq!(reach.hidden, [PathBuf::from("/secret")]);
         assert_eq!(fs::read_to_string(at.join(".x.json")).unwrap(), "{}\n");

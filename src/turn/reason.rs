@@ -1,8 +1,10 @@
-//! What of an agent's stderr may be the reason of its end: in words for people, without what programs say in any case.
+//! What of an agent's stderr may be the reason of its end: in words for people, without what
+//! programs say in any case.
 //!
-//! Backends hand the end of stderr on as it stands, so that they are the same in every language; here, in the one place
-//! before people, is left out what is never the reason. Recordings keep all of it. Pure. Pinned by the tests below and by
-//! `tests/reasons.rs`, which walks the recordings of all backends.
+//! Backends hand the end of stderr on as it stands, so that they are the same in every language;
+//! here, in the one place before people, is left out what is never the reason. Recordings keep all
+//! of it. Pure. Pinned by the tests below and by `tests/reasons.rs`, which walks the recordings of
+//! all backends.
 
 use std::borrow::Cow;
 
@@ -12,8 +14,8 @@ use crate::plain::clean_text;
 const LINES: usize = 5;
 const BYTES: usize = 1024;
 
-/// What a line contains that is never the reason: terminals, helpers that are missing, warnings of Node.js, of npm and of the
-/// agents themselves, seen in their pinned versions.
+/// What a line contains that is never the reason: terminals, helpers that are missing, warnings of
+/// Node.js, of npm and of the agents themselves, seen in their pinned versions.
 const NOISE: [&str; 13] = [
     "256-color support",
     "(Use `node --trace-",
@@ -31,8 +33,16 @@ const NOISE: [&str; 13] = [
 ];
 
 /// What a line begins with that is never the reason.
-const OPENINGS: [&str; 8] =
-    ["[STARTUP]", "Security Warning: Skipping system", "npm notice", "npm warn", "npm WARN", "Node.js v", "node:internal/", "throw err"];
+const OPENINGS: [&str; 8] = [
+    "[STARTUP]",
+    "Security Warning: Skipping system",
+    "npm notice",
+    "npm warn",
+    "npm WARN",
+    "Node.js v",
+    "node:internal/",
+    "throw err",
+];
 
 /// What the end of stderr says of the reason; empty: nothing.
 #[must_use]
@@ -42,18 +52,21 @@ pub fn reason(stderr: &str) -> String {
     end_of(&said)
 }
 
-/// A failure's message in words for people: where it has the end of `stderr` as backends tell it, with the reason in its
-/// place; of anything else what is no noise.
+/// A failure's message in words for people: where it has the end of `stderr` as backends tell it,
+/// with the reason in its place; of anything else what is no noise.
 #[must_use]
 pub fn in_words(message: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let told = end_of(&lines);
     let message: Cow<'_, str> = match message.rsplit_once(told.as_str()) {
-        Some((before, behind)) if !told.is_empty() => Cow::Owned(format!("{before}{}{behind}", reason(stderr))),
+        Some((before, behind)) if !told.is_empty() => {
+            Cow::Owned(format!("{before}{}{behind}", reason(stderr)))
+        }
         _ => Cow::Borrowed(message),
     };
     let message = clean_text(&message);
-    let said: Vec<&str> = message.lines().map(without_noise).filter(|line| !line.is_empty()).collect();
+    let said: Vec<&str> =
+        message.lines().map(without_noise).filter(|line| !line.is_empty()).collect();
     said.join("\n").trim_end_matches([':', ' ']).to_owned()
 }
 
@@ -63,7 +76,8 @@ fn end_of(lines: &[&str]) -> String {
     end[end.ceil_char_boundary(end.len().saturating_sub(BYTES))..].to_owned()
 }
 
-/// A line of a message without noise: where noise stands behind words of the backend's (`the agent ended: …`), those.
+/// A line of a message without noise: where noise stands behind words of the backend's (`the agent
+/// ended: …`), those.
 fn without_noise(line: &str) -> &str {
     match line.trim_end().split_once(": ") {
         Some((head, said)) if head.contains(" ended") && is_noise(said.trim()) => head,
@@ -86,14 +100,18 @@ fn is_noise(line: &str) -> bool {
 fn is_frame(line: &str) -> bool {
     let Some(at) = line.strip_prefix("at ") else { return false };
     let at = at.trim_end_matches([' ', '{']);
-    at.ends_with("(<anonymous>)") || is_position(at.trim_end_matches(')').rsplit(['(', ' ']).next().unwrap_or_default())
+    at.ends_with("(<anonymous>)")
+        || is_position(at.trim_end_matches(')').rsplit(['(', ' ']).next().unwrap_or_default())
 }
 
 /// A place in a program: `file:1`, `file:1:2`, without blanks.
 fn is_position(word: &str) -> bool {
     let mut parts = word.rsplit(':');
-    let number = |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-    let path = word.starts_with(['/', '\\']) || word.starts_with("file:///") || word.starts_with("node:");
+    let number = |part: Option<&str>| {
+        part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let path =
+        word.starts_with(['/', '\\']) || word.starts_with("file:///") || word.starts_with("node:");
     path && number(parts.next()) && !word.contains(char::is_whitespace)
 }
 
@@ -131,11 +149,20 @@ mod tests {
     fn what_programs_say_in_any_case_is_no_reason() {
         for noise in ANY_CASE {
             assert_eq!(reason(noise), "", "{noise}");
-            assert_eq!(reason(&format!("Error: no such model\n{noise}\n{noise}")), "Error: no such model");
-            for message in [format!("Droid ended (exit code 1): {noise}"), format!("Droid ended (exit code 1): {noise}\n{noise}")] {
+            assert_eq!(
+                reason(&format!("Error: no such model\n{noise}\n{noise}")),
+                "Error: no such model"
+            );
+            for message in [
+                format!("Droid ended (exit code 1): {noise}"),
+                format!("Droid ended (exit code 1): {noise}\n{noise}"),
+            ] {
                 assert_eq!(in_words(&message, ""), "Droid ended (exit code 1)", "{noise}");
             }
-            assert_eq!(in_words(&format!("Error: no such model\n{noise}"), ""), "Error: no such model");
+            assert_eq!(
+                in_words(&format!("Error: no such model\n{noise}"), ""),
+                "Error: no such model"
+            );
         }
     }
 
@@ -143,9 +170,14 @@ mod tests {
     fn a_reason_behind_much_noise_is_found_again() {
         let stderr = format!("TypeError: no such model\n{}", ANY_CASE.join("\n"));
         let lines: Vec<&str> = stderr.lines().map(str::trim).collect();
-        let told = format!("Droid ended (exit code 1): {}", lines[lines.len() - LINES..].join("\n"));
+        let told =
+            format!("Droid ended (exit code 1): {}", lines[lines.len() - LINES..].join("\n"));
         assert_eq!(in_words(&told, &stderr), "Droid ended (exit code 1): TypeError: no such model");
-        assert_eq!(in_words("Droid ended (exit code 1)", &stderr), "Droid ended (exit code 1)", "its backend did not tell it");
+        assert_eq!(
+            in_words("Droid ended (exit code 1)", &stderr),
+            "Droid ended (exit code 1)",
+            "its backend did not tell it"
+        );
     }
 
     #[test]
@@ -160,7 +192,10 @@ mod tests {
             "Unhandled Warning: disk full",
             "Attempt 10 failed: mock: scripted error 429. Max attempts reached",
         ] {
-            assert_eq!((super::reason(reason).as_str(), in_words(reason, "").as_str()), (reason, reason));
+            assert_eq!(
+                (super::reason(reason).as_str(), in_words(reason, "").as_str()),
+                (reason, reason)
+            );
         }
         assert_eq!(in_words("the agent ended: a\n\nb", ""), "the agent ended: a\nb");
         assert_eq!(super::reason("warning\n\n  at x\nError: no\n\n"), "warning\nat x\nError: no");

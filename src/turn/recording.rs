@@ -1,8 +1,9 @@
 //! Recordings: everything that went into a guest and came out, one JSON object a line.
 //!
-//! Owns one writer thread, so that a slow disk never holds a turn up: when the thread falls behind, lines are dropped and the
-//! next one says how many. What may lie below `RECORDINGS_DIR` is kept by [`super::shelf`]. The format is described in
-//! `docs/recordings.md` and pinned by `a_recording_reads_back`.
+//! Owns one writer thread, so that a slow disk never holds a turn up: when the thread falls behind,
+//! lines are dropped and the next one says how many. What may lie below `RECORDINGS_DIR` is kept by
+//! [`super::shelf`]. The format is described in `docs/recordings.md` and pinned by
+//! `a_recording_reads_back`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub const FORMAT: u32 = 1;
 
 /// Lines that may wait for the disk over all turns.
 const BACKLOG: usize = 20_000;
-/// Bytes of agent-events that are written down of one turn. The inputs give them again, and take less room.
+/// Bytes of agent-events that are written down of one turn. The inputs give them again, and take
+/// less room.
 const EVENTS: usize = 8 << 20;
 /// Bytes of a recording after which a long-lived link is better replaced by a fresh one.
 const LONG: u64 = 64 << 20;
@@ -71,7 +73,8 @@ pub enum What {
     In(Input),
     /// An action, as the guest gave it.
     Out(Action),
-    /// What the host made of a `spawn`: program and arguments, names of the environment's variables.
+    /// What the host made of a `spawn`: program and arguments, names of the environment's
+    /// variables.
     Launch {
         /// With the wrapper, if any.
         command: Vec<String>,
@@ -102,7 +105,8 @@ pub enum What {
         /// In the host's words.
         how: String,
     },
-    /// The link went over to another generation: what follows is for a guest that was loaded with `state`.
+    /// The link went over to another generation: what follows is for a guest that was loaded with
+    /// `state`.
     Moved {
         /// Which load of the backend.
         generation: u32,
@@ -154,13 +158,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the writer thread. The folder is made on the first recording, readable by the owner only, and never has more in
-    /// it than there is room.
+    /// Starts the writer thread. The folder is made on the first recording, readable by the owner
+    /// only, and never has more in it than there is room.
     #[must_use]
     pub fn new(folder: PathBuf, room: Room, redactor: Redactor) -> Self {
         let (sender, receiver) = mpsc::sync_channel(BACKLOG);
         let shelf = folder.clone();
-        let spawned = vigil::thread("recordings", move || write_all(&receiver, Shelf::of(shelf, room)));
+        let spawned =
+            vigil::thread("recordings", move || write_all(&receiver, Shelf::of(shelf, room)));
         if let Err(error) = spawned {
             tracing::error!(%error, "cannot start the recordings thread; nothing is recorded");
         }
@@ -173,7 +178,14 @@ impl Recorder {
         let day = header.started.get(..10).unwrap_or("undated");
         let path = self.folder.join(day).join(format!("{}.jsonl", header.link));
         let place = Place::at(path);
-        let mut recording = Recording { recorder: self.clone(), place, opened: Instant::now(), lost: 0, bytes: 0, events: 0 };
+        let mut recording = Recording {
+            recorder: self.clone(),
+            place,
+            opened: Instant::now(),
+            lost: 0,
+            bytes: 0,
+            events: 0,
+        };
         // A lost header is counted like any other line.
         recording.line(0.0, header);
         recording
@@ -185,31 +197,43 @@ impl Recorder {
         &self.folder
     }
 
-    /// Keeps the recording of a turn that was lost beyond the ordinary pruning. Returns where, below the folder of
-    /// recordings, once everything recorded so far is there; what follows comes there too.
+    /// Keeps the recording of a turn that was lost beyond the ordinary pruning. Returns where,
+    /// below the folder of recordings, once everything recorded so far is there; what follows comes
+    /// there too.
     ///
     /// # Errors
     /// When it cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
         let name = Path::new(retention::FOLDER).join(format!("{turn}.jsonl"));
         let (told, done) = oneshot::channel();
-        let (sender, message) = (self.sender.clone(), Message::Keep(recording.to_owned(), self.folder.join(&name), told));
+        let (sender, message) = (
+            self.sender.clone(),
+            Message::Keep(recording.to_owned(), self.folder.join(&name), told),
+        );
         let gone = |_| std::io::Error::other("the recordings thread is gone");
         // It waits while the disk is slow.
-        tokio::task::spawn_blocking(move || sender.send(message)).await.map_err(std::io::Error::other)?.map_err(|_| gone(()))?;
+        tokio::task::spawn_blocking(move || sender.send(message))
+            .await
+            .map_err(std::io::Error::other)?
+            .map_err(|_| gone(()))?;
         done.await.map_err(|_| gone(()))??;
         Ok(name)
     }
 
-    /// Removes what is older than it may be; what lies in the folder is counted anew. Returns how many recordings went.
+    /// Removes what is older than it may be; what lies in the folder is counted anew. Returns how
+    /// many recordings went.
     ///
     /// # Errors
     /// When the folder cannot be looked through.
     pub async fn tidy(&self) -> std::io::Result<usize> {
         let (told, done) = oneshot::channel();
-        let (sender, gone) = (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
+        let (sender, gone) =
+            (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
         // It waits while the disk is slow.
-        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(told))).await.map_err(std::io::Error::other)?.map_err(|_| gone())?;
+        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(told)))
+            .await
+            .map_err(std::io::Error::other)?
+            .map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 
@@ -252,7 +276,8 @@ impl Recording {
         self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
     }
 
-    /// Adds an action; returns how many bytes it has when written down. Of a turn's agent-events only so many are.
+    /// Adds an action; returns how many bytes it has when written down. Of a turn's agent-events
+    /// only so many are.
     pub fn action(&mut self, action: &Action) -> usize {
         let t = self.now();
         let line = OutLine { t, action };
@@ -265,7 +290,10 @@ impl Recording {
         let size = self.line(t, &line);
         self.events += size;
         if self.events > EVENTS {
-            let what = format!("events are not written down any more: {} MiB of them were; the inputs give them again", EVENTS >> 20);
+            let what = format!(
+                "events are not written down any more: {} MiB of them were; the inputs give them again",
+                EVENTS >> 20
+            );
             self.line(t, &Entry { t, what: What::Host(what) });
         }
         size
@@ -294,7 +322,8 @@ impl Recording {
         size
     }
 
-    /// Whether what comes next had better stand in a recording of its own: this one is long, or had no room for more.
+    /// Whether what comes next had better stand in a recording of its own: this one is long, or had
+    /// no room for more.
     #[must_use]
     pub fn is_long(&self) -> bool {
         let most = self.recorder.room.of_one() / 2;
@@ -312,7 +341,11 @@ impl Recording {
         let Ok(text) = serde_json::to_string(line) else { return Err(0) };
         let size = text.len();
         let message = Message::Line(Arc::clone(&self.place), t, self.recorder.redactor.clean(text));
-        if matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_))) { Err(size) } else { Ok(size) }
+        if matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_))) {
+            Err(size)
+        } else {
+            Ok(size)
+        }
     }
 }
 
@@ -369,9 +402,13 @@ pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
 pub(super) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>), String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, first) = lines.next().ok_or("the recording is empty")?;
-    let header: Header = serde_json::from_str(first).map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
+    let header: Header = serde_json::from_str(first)
+        .map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
     if header.aetheel_recording > FORMAT {
-        return Err(format!("the recording has format {}, this program reads up to {FORMAT}", header.aetheel_recording));
+        return Err(format!(
+            "the recording has format {}, this program reads up to {FORMAT}",
+            header.aetheel_recording
+        ));
     }
     let numbered = |(number, line)| match serde_json::from_str(line) {
         Ok(entry) => Ok((number + 1, entry)),
@@ -408,10 +445,14 @@ mod tests {
     fn a_recording_reads_back_without_its_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let secret = "sk-canary-value".to_owned().into();
-        let recorder = Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::new([&secret]));
+        let recorder =
+            Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::new([&secret]));
         let mut recording = recorder.begin(&header("t1"));
-        let line = |text: &str| Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false });
-        recording.input(&TimedInput { at_ms: 1.5, input: line("my key is sk-canary-value\u{1F600}") });
+        let line = |text: &str| {
+            Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false })
+        };
+        recording
+            .input(&TimedInput { at_ms: 1.5, input: line("my key is sk-canary-value\u{1F600}") });
         recording.action(&Action::CloseStdin(1));
         recording.host(ending());
         let path = recording.path().to_owned();
@@ -429,8 +470,14 @@ mod tests {
         assert!(read("").unwrap_err().contains("empty"));
         assert!(read("{}").unwrap_err().contains("line 1"));
         let good = serde_json::to_string(&header("t")).unwrap();
-        assert!(read(&format!("{good}\n{{\"t\":1,\"nonsense\":2}}")).unwrap_err().starts_with("line 2"));
-        assert!(read(&good.replace("\"aetheel-recording\":1", "\"aetheel-recording\":9")).unwrap_err().contains("format 9"));
+        assert!(
+            read(&format!("{good}\n{{\"t\":1,\"nonsense\":2}}")).unwrap_err().starts_with("line 2")
+        );
+        assert!(
+            read(&good.replace("\"aetheel-recording\":1", "\"aetheel-recording\":9"))
+                .unwrap_err()
+                .contains("format 9")
+        );
     }
 
     #[test]
@@ -443,7 +490,13 @@ mod tests {
             let text = Text { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
             Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
         };
-        let turn = || What::Turn { turn: "t1".into(), event: 1, lane: "console".into(), session: 1, key: 1 };
+        let turn = || What::Turn {
+            turn: "t1".into(),
+            event: 1,
+            lane: "console".into(),
+            session: 1,
+            key: 1,
+        };
         recording.host(turn());
         for _ in 0..1_000 {
             assert!(recording.action(&said("x")) > 64 << 10, "it counts all the same");

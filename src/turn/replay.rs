@@ -1,10 +1,12 @@
-//! Recordings told once more to a guest: to test a backend, to compare two, and to read what an older parser could not.
+//! Recordings told once more to a guest: to test a backend, to compare two, and to read what an
+//! older parser could not.
 //!
-//! A guest has no clock and no I/O, so what was recorded is all there is to tell it. Another parser may use other keys for
-//! its processes, requests and timers; they are matched in the order in which they were first used. What it would have done
-//! otherwise (another command line, another request) cannot be known: it gets what was said to the one that was recorded,
-//! but for what is about something it never asked for, which is withheld, as no host could say it.
-//! Pinned by the tests below and, over every recording of every backend, by `tests/kit`.
+//! A guest has no clock and no I/O, so what was recorded is all there is to tell it. Another parser
+//! may use other keys for its processes, requests and timers; they are matched in the order in
+//! which they were first used. What it would have done otherwise (another command line, another
+//! request) cannot be known: it gets what was said to the one that was recorded, but for what is
+//! about something it never asked for, which is withheld, as no host could say it. Pinned by the
+//! tests below and, over every recording of every backend, by `tests/kit`.
 
 mod keys;
 
@@ -13,7 +15,9 @@ use std::collections::BTreeMap;
 pub(crate) use self::keys::Keys;
 use super::recording::{Entry, Header, What, read_numbered};
 use super::{Backend, Guest, GuestFailure};
-use crate::agent::{Action, Command, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey};
+use crate::agent::{
+    Action, Command, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey,
+};
 use crate::fold::Transcript;
 
 /// A recording, read.
@@ -41,7 +45,9 @@ impl Tape {
     /// Why it ends before what it tells of, where it does.
     #[must_use]
     pub fn cut(&self) -> Option<&str> {
-        self.entries.iter().find_map(|entry| if let What::Cut(why) = &entry.what { Some(why.as_str()) } else { None })
+        self.entries.iter().find_map(|entry| {
+            if let What::Cut(why) = &entry.what { Some(why.as_str()) } else { None }
+        })
     }
 
     /// The key under which the guest knew a turn, by its correlation id.
@@ -54,7 +60,8 @@ impl Tape {
     }
 }
 
-/// How many inputs a guest gets in a call. However they are cut, the actions are the same; that is what is tested with it.
+/// How many inputs a guest gets in a call. However they are cut, the actions are the same; that is
+/// what is tested with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
     /// One a call: every action is known to come from its line.
@@ -76,7 +83,9 @@ impl Batches {
             Self::Whole => usize::MAX,
             Self::Seeded(seed) => {
                 // Knuth's MMIX generator; its upper bits are the good ones.
-                *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 1 + (*seed >> 60) as usize
             }
         }
@@ -107,7 +116,10 @@ impl Told {
     /// The answer.
     #[must_use]
     pub fn text(&self) -> String {
-        self.done.as_ref().and_then(|done| done.text.clone()).unwrap_or_else(|| self.transcript.text())
+        self.done
+            .as_ref()
+            .and_then(|done| done.text.clone())
+            .unwrap_or_else(|| self.transcript.text())
     }
 }
 
@@ -135,21 +147,29 @@ impl Replayed {
 
 /// Tells a fresh guest of a backend what was recorded.
 ///
-/// However the inputs are batched, a turn begins with a call of its own: the host knows that the one before is over
-/// only from the guest.
+/// However the inputs are batched, a turn begins with a call of its own: the host knows that the
+/// one before is over only from the guest.
 ///
 /// # Errors
 /// When no guest can be opened; how a guest fails later is part of what it made of the recording.
-pub async fn replay(backend: &dyn Backend, entries: &[Entry], batches: Batches) -> Result<Replayed, GuestFailure> {
+pub async fn replay(
+    backend: &dyn Backend,
+    entries: &[Entry],
+    batches: Batches,
+) -> Result<Replayed, GuestFailure> {
     Teller::open(backend, entries, batches).await?.tell_all(entries).await
 }
 
-/// Like [`replay`] with one input a call, but before the entry with this index the guest hands its state to a fresh one.
-/// None: it cannot move.
+/// Like [`replay`] with one input a call, but before the entry with this index the guest hands its
+/// state to a fresh one. None: it cannot move.
 ///
 /// # Errors
 /// When no guest can be opened, or the state is refused.
-pub async fn replay_moving(backend: &dyn Backend, entries: &[Entry], before: usize) -> Result<Option<Replayed>, GuestFailure> {
+pub async fn replay_moving(
+    backend: &dyn Backend,
+    entries: &[Entry],
+    before: usize,
+) -> Result<Option<Replayed>, GuestFailure> {
     let mut teller = Teller::open(backend, entries, Batches::Single).await?;
     let before = before.min(entries.len());
     teller.tell_some(entries, 0..before).await?;
@@ -179,10 +199,23 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    async fn open(backend: &'a dyn Backend, entries: &[Entry], mut batches: Batches) -> Result<Self, GuestFailure> {
+    async fn open(
+        backend: &'a dyn Backend,
+        entries: &[Entry],
+        mut batches: Batches,
+    ) -> Result<Self, GuestFailure> {
         let guest = backend.open().await?;
         let most = batches.next();
-        Ok(Self { backend, guest, keys: Keys::of(entries), batches, most, waiting: Vec::new(), last: 0, replayed: Replayed::default() })
+        Ok(Self {
+            backend,
+            guest,
+            keys: Keys::of(entries),
+            batches,
+            most,
+            waiting: Vec::new(),
+            last: 0,
+            replayed: Replayed::default(),
+        })
     }
 
     async fn tell_all(mut self, entries: &[Entry]) -> Result<Replayed, GuestFailure> {
@@ -191,13 +224,18 @@ impl<'a> Teller<'a> {
         Ok(self.replayed)
     }
 
-    async fn tell_some(&mut self, entries: &[Entry], range: std::ops::Range<usize>) -> Result<(), GuestFailure> {
+    async fn tell_some(
+        &mut self,
+        entries: &[Entry],
+        range: std::ops::Range<usize>,
+    ) -> Result<(), GuestFailure> {
         for at in range {
             let entry = &entries[at];
             match &entry.what {
                 What::In(input) => {
                     let begins = matches!(input, Input::Command(Command::StartTurn(_)));
-                    // What comes next may name what the guest is yet to ask for: it has to ask first.
+                    // What comes next may name what the guest is yet to ask for: it has to ask
+                    // first.
                     if self.waiting.len() >= self.most || begins || self.keys.is_open(input) {
                         self.flush().await;
                     }

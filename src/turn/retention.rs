@@ -1,4 +1,5 @@
-//! Which recordings stay on disk, and how long: those of lost turns in a folder of their own, with limits of their own.
+//! Which recordings stay on disk, and how long: those of lost turns in a folder of their own, with
+//! limits of their own.
 //!
 //! Knows files, not what is in them.
 
@@ -11,8 +12,8 @@ use std::time::{Duration, SystemTime};
 /// Where kept recordings are, below the folder of all.
 pub const FOLDER: &str = "lost";
 
-/// Keeps a recording under another name: the same file, or where that is not possible a copy of what there is. One that is
-/// kept already stays. Blocks.
+/// Keeps a recording under another name: the same file, or where that is not possible a copy of
+/// what there is. One that is kept already stays. Blocks.
 ///
 /// # Errors
 /// What the system says.
@@ -24,10 +25,11 @@ pub fn keep(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
         // Not every file system can.
         Err(_) => {
-            let mut copy = match OpenOptions::new().create_new(true).write(true).mode(0o600).open(to) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-                copy => copy?,
-            };
+            let mut copy =
+                match OpenOptions::new().create_new(true).write(true).mode(0o600).open(to) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                    copy => copy?,
+                };
             io::copy(&mut File::open(from)?, &mut copy)?;
             copy.sync_all()
         }
@@ -52,12 +54,17 @@ pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<Found
     Ok(files)
 }
 
-/// Removes kept recordings older than `max_age`, then the oldest until the rest is within `max_bytes`. `folder` is that of
-/// all recordings. Returns how many went. Blocks.
+/// Removes kept recordings older than `max_age`, then the oldest until the rest is within
+/// `max_bytes`. `folder` is that of all recordings. Returns how many went. Blocks.
 ///
 /// # Errors
 /// When the folder cannot be listed. A single file that cannot be removed is skipped.
-pub fn prune_lost(folder: &Path, max_age: Duration, max_bytes: u64, now: SystemTime) -> io::Result<usize> {
+pub fn prune_lost(
+    folder: &Path,
+    max_age: Duration,
+    max_bytes: u64,
+    now: SystemTime,
+) -> io::Result<usize> {
     let mut files = Vec::new();
     match recordings_in(&folder.join(FOLDER), now, &mut files) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -114,7 +121,8 @@ mod tests {
 
     fn left(folder: &Path) -> Vec<String> {
         let files = fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> =
+            files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -128,11 +136,19 @@ mod tests {
         for name in ["a", "b"] {
             let from = folder.join(format!("2026-01-01/{name}.jsonl"));
             keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept");
-            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept once more");
+            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl")))
+                .expect("kept once more");
         }
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
-        assert_eq!((mode(&folder.join(FOLDER)), mode(&folder.join("lost/a.jsonl"))), (0o700, 0o600));
-        assert_eq!(recordings(folder, now).expect("listed").len(), 2, "those that were kept do not count twice");
+        assert_eq!(
+            (mode(&folder.join(FOLDER)), mode(&folder.join("lost/a.jsonl"))),
+            (0o700, 0o600)
+        );
+        assert_eq!(
+            recordings(folder, now).expect("listed").len(),
+            2,
+            "those that were kept do not count twice"
+        );
         fs::remove_dir_all(folder.join("2026-01-01")).expect("removed");
         assert_eq!(left(folder), ["a.jsonl", "b.jsonl"], "both are still there");
         assert_eq!(prune_lost(folder, Duration::from_secs(1000), 15, now).expect("pruned"), 1);
@@ -151,6 +167,9 @@ mod tests {
         keep(&from, &to).expect("kept");
         open.write_all(b"more").expect("written");
         assert_eq!(fs::read(&to).expect("there"), b"more");
-        assert!(keep(&folder.path().join("gone.jsonl"), &folder.path().join("lost/gone.jsonl")).is_err());
+        assert!(
+            keep(&folder.path().join("gone.jsonl"), &folder.path().join("lost/gone.jsonl"))
+                .is_err()
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The folder of recordings as it is being written: what lies there, how much of it there may be, and what goes for it.
+//! The folder of recordings as it is being written: what lies there, how much of it there may be,
+//! and what goes for it.
 //!
-//! Belongs to the one thread that writes recordings. Bounds are kept when a line is written: it is taken once there is room
-//! for it, the oldest recordings going first; where nothing can go, the recording is cut, and its last line says so.
+//! Belongs to the one thread that writes recordings. Bounds are kept when a line is written: it is
+//! taken once there is room for it, the oldest recordings going first; where nothing can go, the
+//! recording is cut, and its last line says so.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -38,7 +40,8 @@ pub struct Room {
 
 impl Room {
     /// As much as the disk has.
-    pub const ENDLESS: Self = Self { bytes: u64::MAX, age: Duration::MAX, lost_bytes: u64::MAX, lost_age: Duration::MAX };
+    pub const ENDLESS: Self =
+        Self { bytes: u64::MAX, age: Duration::MAX, lost_bytes: u64::MAX, lost_age: Duration::MAX };
 
     /// Bytes of one recording.
     #[must_use]
@@ -78,7 +81,8 @@ impl Sheet {
         if let Some(folder) = place.path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&place.path)?;
+        let file =
+            OpenOptions::new().create_new(true).append(true).mode(0o600).open(&place.path)?;
         Ok(Self { place: Arc::clone(place), file, waiting: Vec::new(), written: 0 })
     }
 
@@ -86,7 +90,8 @@ impl Sheet {
         self.written + self.waiting.len() as u64
     }
 
-    /// Hands what waits to the system. Where that fails, the file ends with a whole line all the same.
+    /// Hands what waits to the system. Where that fails, the file ends with a whole line all the
+    /// same.
     fn flush(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if let Err(error) = self.file.write_all(&waiting) {
@@ -112,7 +117,8 @@ pub(super) struct Shelf {
 impl Shelf {
     /// Looks through the folder, and makes room where there is too much already.
     pub(super) fn of(folder: PathBuf, room: Room) -> Self {
-        let mut shelf = Self { folder, room, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
+        let mut shelf =
+            Self { folder, room, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
         // A folder that cannot be listed is told of when it is tidied or written to.
         let _ = shelf.look();
         shelf.make_room(0);
@@ -136,11 +142,21 @@ impl Shelf {
         let so_far = self.open.get(&place.path).map_or(0, Sheet::bytes);
         if so_far + size + LAST > self.room.of_one() {
             place.full.store(true, Ordering::Relaxed);
-            return self.cut(place, t, size, "one recording may take a quarter of RECORDINGS_MAX_MIB");
+            return self.cut(
+                place,
+                t,
+                size,
+                "one recording may take a quarter of RECORDINGS_MAX_MIB",
+            );
         }
         if !self.make_room(size + LAST) {
             place.full.store(true, Ordering::Relaxed);
-            return self.cut(place, t, size, "RECORDINGS_MAX_MIB is reached, and nothing older can go");
+            return self.cut(
+                place,
+                t,
+                size,
+                "RECORDINGS_MAX_MIB is reached, and nothing older can go",
+            );
         }
         self.append(place, line).inspect_err(|_| {
             // Said by whoever sees the error; without room on the disk this fails too.
@@ -169,7 +185,8 @@ impl Shelf {
         if !self.open.contains_key(&place.path) {
             return Ok(());
         }
-        let last = serde_json::to_string(&Entry { t, what: What::Cut(why.to_owned()) }).map_err(io::Error::other)?;
+        let last = serde_json::to_string(&Entry { t, what: What::Cut(why.to_owned()) })
+            .map_err(io::Error::other)?;
         self.append(place, &last)?;
         self.flush_one(&place.path)
     }
@@ -198,36 +215,54 @@ impl Shelf {
         paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
     }
 
-    /// Keeps a recording of a lost turn, with all that was recorded so far, and within the room of those.
+    /// Keeps a recording of a lost turn, with all that was recorded so far, and within the room of
+    /// those.
     pub(super) fn keep(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         self.flush_one(from)?;
         retention::keep(from, to)?;
-        retention::prune_lost(&self.folder, self.room.lost_age, self.room.lost_bytes, SystemTime::now()).map(drop)
+        retention::prune_lost(
+            &self.folder,
+            self.room.lost_age,
+            self.room.lost_bytes,
+            SystemTime::now(),
+        )
+        .map(drop)
     }
 
-    /// Looks at the folder anew, because others may have changed it, and removes what is too old; returns how many went.
+    /// Looks at the folder anew, because others may have changed it, and removes what is too old;
+    /// returns how many went.
     pub(super) fn tidy(&mut self) -> io::Result<usize> {
         // Whoever wrote them has gone without a word.
-        let left: Vec<Arc<Place>> =
-            self.open.values().filter(|sheet| Arc::strong_count(&sheet.place) == 1).map(|sheet| Arc::clone(&sheet.place)).collect();
+        let left: Vec<Arc<Place>> = self
+            .open
+            .values()
+            .filter(|sheet| Arc::strong_count(&sheet.place) == 1)
+            .map(|sheet| Arc::clone(&sheet.place))
+            .collect();
         left.iter().map(|place| self.close(place)).fold(Ok(()), Result::and)?;
         self.look()?;
         let now = SystemTime::now();
         let old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > self.room.age);
-        let gone: Vec<(SystemTime, PathBuf)> = self.closed.keys().filter(|(at, _)| old(at)).cloned().collect();
+        let gone: Vec<(SystemTime, PathBuf)> =
+            self.closed.keys().filter(|(at, _)| old(at)).cloned().collect();
         let removed = gone.into_iter().filter(|key| self.remove(key)).count();
         let before = self.closed.len();
         self.make_room(0);
-        let lost = retention::prune_lost(&self.folder, self.room.lost_age, self.room.lost_bytes, now)?;
+        let lost =
+            retention::prune_lost(&self.folder, self.room.lost_age, self.room.lost_bytes, now)?;
         Ok(removed + (before - self.closed.len()) + lost)
     }
 
     /// Counts what is there.
     fn look(&mut self) -> io::Result<()> {
         let found = retention::recordings(&self.folder, SystemTime::now())?;
-        self.closed =
-            found.into_iter().filter(|(_, _, path)| !self.open.contains_key(path)).map(|(at, size, path)| ((at, path), size)).collect();
-        self.bytes = self.closed.values().sum::<u64>() + self.open.values().map(Sheet::bytes).sum::<u64>();
+        self.closed = found
+            .into_iter()
+            .filter(|(_, _, path)| !self.open.contains_key(path))
+            .map(|(at, size, path)| ((at, path), size))
+            .collect();
+        self.bytes =
+            self.closed.values().sum::<u64>() + self.open.values().map(Sheet::bytes).sum::<u64>();
         Ok(())
     }
 
@@ -271,7 +306,11 @@ mod tests {
 
     /// Bytes below a folder.
     fn on_disk(folder: &Path) -> u64 {
-        retention::recordings(folder, SystemTime::now()).unwrap().iter().map(|(_, size, _)| size).sum()
+        retention::recordings(folder, SystemTime::now())
+            .unwrap()
+            .iter()
+            .map(|(_, size, _)| size)
+            .sum()
     }
 
     fn left(folder: &Path) -> Vec<String> {
@@ -317,14 +356,18 @@ mod tests {
         let text = fs::read_to_string(&chatty.path).unwrap();
         assert!(text.len() <= 10_000 && text.len() > 9_000, "{}", text.len());
         let last: Entry = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-        assert!(matches!(&last, Entry { t: 7.5, what: What::Cut(why) } if why.contains("RECORDINGS_MAX_MIB")), "{last:?}");
+        assert!(
+            matches!(&last, Entry { t: 7.5, what: What::Cut(why) } if why.contains("RECORDINGS_MAX_MIB")),
+            "{last:?}"
+        );
     }
 
     #[test]
     fn where_everything_is_being_written_the_newest_is_cut_and_the_others_stay() {
         let folder = tempfile::tempdir().unwrap();
         let mut shelf = Shelf::of(folder.path().to_owned(), room(40_000));
-        let places: Vec<_> = (0..8).map(|number| place(folder.path(), &format!("{number}.jsonl"))).collect();
+        let places: Vec<_> =
+            (0..8).map(|number| place(folder.path(), &format!("{number}.jsonl"))).collect();
         for _ in 0..200 {
             places.iter().for_each(|place| shelf.line(place, 1.0, LINE).unwrap());
         }
@@ -333,7 +376,10 @@ mod tests {
         assert!(places.iter().all(|place| place.cut.load(Ordering::Relaxed)));
         for place in &places {
             let text = fs::read_to_string(&place.path).unwrap();
-            assert!(text.lines().all(|line| serde_json::from_str::<Entry>(line).is_ok()), "whole lines only");
+            assert!(
+                text.lines().all(|line| serde_json::from_str::<Entry>(line).is_ok()),
+                "whole lines only"
+            );
         }
     }
 
@@ -380,7 +426,8 @@ mod tests {
     #[test]
     fn a_recording_whose_writer_vanished_is_closed_and_can_go() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::of(folder.path().to_owned(), Room { age: Duration::ZERO, ..room(40_000) });
+        let mut shelf =
+            Shelf::of(folder.path().to_owned(), Room { age: Duration::ZERO, ..room(40_000) });
         let gone = place(folder.path(), "gone.jsonl");
         shelf.line(&gone, 1.0, LINE).unwrap();
         assert_eq!(shelf.tidy().unwrap(), 0, "it is being written");

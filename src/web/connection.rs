@@ -1,7 +1,8 @@
 //! Connections: how many there are, and how long and how large what comes before a body may be.
 //!
-//! What a request's handler cannot see is bounded here: somebody who connects and says nothing, or sends headers for
-//! ever. Nobody who does keeps others out: see [`super::crowd`]. Each connection carries one request.
+//! What a request's handler cannot see is bounded here: somebody who connects and says nothing, or
+//! sends headers for ever. Nobody who does keeps others out: see [`super::crowd`]. Each connection
+//! carries one request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,7 +51,10 @@ impl Listener for Door {
         let place = self.crowd.enter_in_time(address.ip()).await;
         let taken = Box::pin(place.taken().clone().cancelled_owned());
         let head = Head { read: Arc::default(), place: Arc::new(place) };
-        (Visit { stream, head, seen: 0, late: Box::pin(tokio::time::sleep(HEAD_TIME)), taken }, address)
+        (
+            Visit { stream, head, seen: 0, late: Box::pin(tokio::time::sleep(HEAD_TIME)), taken },
+            address,
+        )
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -58,7 +62,8 @@ impl Listener for Door {
     }
 }
 
-/// Whether all headers of a connection's request have come; until then its place is for whoever comes.
+/// Whether all headers of a connection's request have come; until then its place is for whoever
+/// comes.
 #[derive(Clone, Debug)]
 struct Head {
     read: Arc<AtomicBool>,
@@ -97,7 +102,11 @@ pub(super) struct Visit {
 }
 
 impl AsyncRead for Visit {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.head.read.load(Ordering::Acquire) {
             if self.seen >= HEAD_SIZE {
                 return Poll::Ready(Err(io::Error::other("the headers are too large")));
@@ -117,7 +126,11 @@ impl AsyncRead for Visit {
 }
 
 impl AsyncWrite for Visit {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 

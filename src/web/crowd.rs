@@ -1,8 +1,9 @@
 //! Who is let in where only so many fit, so that nobody keeps others out by waiting.
 //!
-//! Whoever comes is let in. Where it is full, somebody who is still being waited for goes: of the address with the most
-//! places, whoever came first. So many idle callers of one address cost those of another nothing, and behind a proxy, where
-//! all have one address, a call that is being made takes the place of one that is not. Pure but for the lock.
+//! Whoever comes is let in. Where it is full, somebody who is still being waited for goes: of the
+//! address with the most places, whoever came first. So many idle callers of one address cost those
+//! of another nothing, and behind a proxy, where all have one address, a call that is being made
+//! takes the place of one that is not. Pure but for the lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -61,11 +62,14 @@ impl Crowd {
         }
         inside.last += 1;
         let (number, leave) = (inside.last, CancellationToken::new());
-        inside.guests.insert(number, Guest { address: whose(address), leave: leave.clone(), served: false });
+        inside
+            .guests
+            .insert(number, Guest { address: whose(address), leave: leave.clone(), served: false });
         Some(Place { crowd: self.clone(), number, leave })
     }
 
-    /// Lets somebody in, once somebody of those who are being served has left where all of them are.
+    /// Lets somebody in, once somebody of those who are being served has left where all of them
+    /// are.
     pub(super) async fn enter_in_time(&self, address: IpAddr) -> Place {
         loop {
             let left = self.left.notified();
@@ -130,11 +134,19 @@ mod tests {
         let one = crowd.enter(ip("192.0.2.1")).unwrap();
         let many: Vec<Place> = (0..3).map(|_| crowd.enter(ip("198.51.100.7")).unwrap()).collect();
         let new = crowd.enter(ip("203.0.113.5")).unwrap();
-        let taken = |places: &[&Place]| places.iter().map(|place| place.taken().is_cancelled()).collect::<Vec<_>>();
-        assert_eq!(taken(&[&one, &many[0], &many[1], &many[2], &new]), [false, true, false, false, false]);
+        let taken = |places: &[&Place]| {
+            places.iter().map(|place| place.taken().is_cancelled()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            taken(&[&one, &many[0], &many[1], &many[2], &new]),
+            [false, true, false, false, false]
+        );
         many[1].served();
         let newer = crowd.enter(ip("203.0.113.6")).unwrap();
-        assert_eq!(taken(&[&one, &many[1], &many[2], &new, &newer]), [false, false, true, false, false]);
+        assert_eq!(
+            taken(&[&one, &many[1], &many[2], &new, &newer]),
+            [false, false, true, false, false]
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `/livez`, `/readyz` and `/metrics`, for whoever watches over the program.
 //!
-//! Owns the listener, the recorder behind [`crate::figures`] and how both look to the outside. What is alive and ready is
-//! decided behind [`Vitals`]. Tells figures and reasons, never names of people, prompts or secrets. Pinned by
-//! `tests/gateway/status.rs`.
+//! Owns the listener, the recorder behind [`crate::figures`] and how both look to the outside. What
+//! is alive and ready is decided behind [`Vitals`]. Tells figures and reasons, never names of
+//! people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,7 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What the pages ask of the program.
 #[async_trait]
 pub trait Vitals: Send + Sync {
-    /// Why the program should be started again, one short line each; empty: it is well. Never returns where it is stuck.
+    /// Why the program should be started again, one short line each; empty: it is well. Never
+    /// returns where it is stuck.
     async fn alive(&self) -> Vec<String>;
 
     /// Why the program is not ready to answer people, one short line each; empty: it is.
@@ -78,13 +79,17 @@ struct Shared {
 }
 
 impl StatusPages {
-    /// Begins to record and to serve. Call it before anything that is to be counted; once a program.
+    /// Begins to record and to serve. Call it before anything that is to be counted; once a
+    /// program.
     ///
     /// # Errors
     /// [`StatusError`]; nothing is served.
     pub async fn open(address: SocketAddr, vitals: Arc<dyn Vitals>) -> Result<Self, StatusError> {
-        let listener = TcpListener::bind(address).await.map_err(|source| StatusError::Listen { address, source })?;
-        let address = listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| StatusError::Listen { address, source })?;
+        let address =
+            listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
         let figures = recorder()?;
         let kept = figures.clone();
         let upkeep = vigil::task("figures", async move {
@@ -116,7 +121,8 @@ fn recorder() -> Result<PrometheusHandle, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for figure in FIGURES {
         if let Kind::Histogram(buckets) = figure.kind {
-            builder = builder.set_buckets_for_metric(Matcher::Full(figure.name.to_owned()), buckets)?;
+            builder =
+                builder.set_buckets_for_metric(Matcher::Full(figure.name.to_owned()), buckets)?;
         }
     }
     let handle = builder.install_recorder()?;
@@ -133,7 +139,8 @@ fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// The headers have come. Each connection carries one request, so that whoever says nothing is soon gone.
+/// The headers have come. Each connection carries one request, so that whoever says nothing is soon
+/// gone.
 async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
     caller.head_is_read();
     let mut response = next.run(request).await;
@@ -141,13 +148,16 @@ async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next:
     response
 }
 
-/// 200 while the runtime answers, the dispatcher's locks are free, nothing that must live is gone and heartbeats come through.
+/// 200 while the runtime answers, the dispatcher's locks are free, nothing that must live is gone
+/// and heartbeats come through.
 async fn livez(State(shared): State<Shared>) -> Response {
     let stuck = vec!["the dispatcher does not answer".to_owned()];
     let reasons = tokio::time::timeout(PATIENCE, shared.vitals.alive()).await.unwrap_or(stuck);
     match reasons.is_empty() {
         true => page(StatusCode::OK, &json!({"alive": true})),
-        false => page(StatusCode::SERVICE_UNAVAILABLE, &json!({"alive": false, "reasons": reasons})),
+        false => {
+            page(StatusCode::SERVICE_UNAVAILABLE, &json!({"alive": false, "reasons": reasons}))
+        }
     }
 }
 
@@ -164,9 +174,15 @@ async fn render(State(shared): State<Shared>) -> Response {
     // What cannot be counted in time stays as it was.
     let _ = tokio::time::timeout(PATIENCE, shared.vitals.measure()).await;
     shared.figures.run_upkeep();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.figures.render()).into_response()
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.figures.render())
+        .into_response()
 }
 
 fn page(status: StatusCode, body: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], format!("{body}\n")).into_response()
+    (
+        status,
+        [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")],
+        format!("{body}\n"),
+    )
+        .into_response()
 }

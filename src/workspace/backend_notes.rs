@@ -1,18 +1,19 @@
-//! `backends.md`: what an operator decided about backends, one section each: which components they trust, by their SHA-256,
-//! what a backend may do beyond what the shipped ones of its name do, and its own options.
+//! `backends.md`: what an operator decided about backends, one section each: which components they
+//! trust, by their SHA-256, what a backend may do beyond what the shipped ones of its name do, and
+//! its own options.
 //!
-//! Followed like every file of operators; written only to add what the operator agreed to, and then nothing else in it changes.
-//! `docs/backends.md` has the format.
+//! Followed like every file of operators; written only to add what the operator agreed to, and then
+//! nothing else in it changes. `docs/backends.md` has the format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::followed::Followed;
-use crate::disk::{read_ordinary, text_of};
-use crate::disk::replace;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::capability::{self, Capabilities};
+use crate::disk::replace;
+use crate::disk::{read_ordinary, text_of};
 use crate::markdown::sections::sections;
 use crate::markdown::{Entry, bare};
 
@@ -50,12 +51,16 @@ impl BackendNotes {
     pub fn parse(text: &str) -> Self {
         let mut notes = Self::default();
         let (sections, strange) = sections(text);
-        notes.warnings.extend(strange.into_iter().map(|(line, fault)| format!("backends.md line {line}: {fault}")));
+        notes.warnings.extend(
+            strange.into_iter().map(|(line, fault)| format!("backends.md line {line}: {fault}")),
+        );
         for section in &sections {
             let backend = section.title.to_lowercase();
             for entry in &section.entries {
                 if let Err(fault) = notes.read(&backend, entry) {
-                    notes.warnings.push(format!("backends.md line {}: {fault}; it is ignored", entry.line));
+                    notes
+                        .warnings
+                        .push(format!("backends.md line {}: {fault}; it is ignored", entry.line));
                 }
             }
         }
@@ -69,9 +74,14 @@ impl BackendNotes {
             return Ok(());
         }
         if entry.key == "option" {
-            let (name, value) = entry.text().split_once('=').ok_or("`option` is not `NAME = VALUE`")?;
+            let (name, value) =
+                entry.text().split_once('=').ok_or("`option` is not `NAME = VALUE`")?;
             let (name, value) = (bare(name).to_owned(), bare(value).to_owned());
-            self.options.entry(backend.to_owned()).or_default().push(ChosenOption { name, value, line: entry.line });
+            self.options.entry(backend.to_owned()).or_default().push(ChosenOption {
+                name,
+                value,
+                line: entry.line,
+            });
             return Ok(());
         }
         if entry.key != "sha256" {
@@ -86,7 +96,11 @@ impl BackendNotes {
                 strange.push(format!("{item:?}"));
             }
         }
-        if strange.is_empty() { Ok(()) } else { Err(format!("{} is no SHA-256 (64 hexadecimal digits)", strange.join(", "))) }
+        if strange.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{} is no SHA-256 (64 hexadecimal digits)", strange.join(", ")))
+        }
     }
 
     /// The backends a digest (lower-case hex) is pinned for; none: it is not pinned.
@@ -120,7 +134,10 @@ impl BackendFile {
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let path = folder.join("backends.md");
-        Self { followed: Arc::new(Mutex::new(Followed::new(path.clone(), BackendNotes::parse))), path }
+        Self {
+            followed: Arc::new(Mutex::new(Followed::new(path.clone(), BackendNotes::parse))),
+            path,
+        }
     }
 
     /// Reads it again if it changed; returns what it says, and whether it did.
@@ -134,37 +151,45 @@ impl BackendFile {
         .await
     }
 
-    /// Adds a pin, unless it is there; everything else stays as it stands. Returns whether it was added.
+    /// Adds a pin, unless it is there; everything else stays as it stands. Returns whether it was
+    /// added.
     ///
     /// # Errors
     /// [`FileError`] when the file cannot be read or replaced; it is then as it was.
     pub async fn pin(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
         let (backend, digest) = (backend.to_owned(), digest.to_owned());
         self.change(move |text| {
-            let pinned = BackendNotes::parse(text).of(&digest).is_some_and(|backends| backends.contains(&backend));
+            let pinned = BackendNotes::parse(text)
+                .of(&digest)
+                .is_some_and(|backends| backends.contains(&backend));
             (!pinned).then(|| with_entries(text, &backend, &[format!("sha256: {digest}")]))
         })
         .await
     }
 
-    /// Adds what the operator agreed that a backend may do, as far as it is not there; everything else stays as it stands. Returns
-    /// whether anything was added.
+    /// Adds what the operator agreed that a backend may do, as far as it is not there; everything
+    /// else stays as it stands. Returns whether anything was added.
     ///
     /// # Errors
-    /// [`FileError`] when the file cannot be read or replaced, or would be too long; it is then as it was.
+    /// [`FileError`] when the file cannot be read or replaced, or would be too long; it is then as
+    /// it was.
     pub async fn accept(&self, backend: &str, more: &Capabilities) -> Result<bool, FileError> {
         let (backend, more) = (backend.to_owned(), more.clone());
         self.change(move |text| {
             let notes = BackendNotes::parse(text);
             let nothing = Capabilities::new();
             let missing = capability::beyond(notes.accepted(&backend).unwrap_or(&nothing), &more);
-            (!missing.is_empty()).then(|| with_entries(text, &backend, &capability::lines(&missing)))
+            (!missing.is_empty())
+                .then(|| with_entries(text, &backend, &capability::lines(&missing)))
         })
         .await
     }
 
     /// Replaces the file's text by what a function makes of it; none: it stays.
-    async fn change(&self, change: impl FnOnce(&str) -> Option<String> + Send + 'static) -> Result<bool, FileError> {
+    async fn change(
+        &self,
+        change: impl FnOnce(&str) -> Option<String> + Send + 'static,
+    ) -> Result<bool, FileError> {
         let path = self.path.clone();
         super::blocking(move || {
             let text = match read_ordinary(&path, DOCUMENT_LIMIT).and_then(text_of) {
@@ -177,13 +202,17 @@ impl BackendFile {
                 return Err(FileError::new(
                     "write",
                     &path,
-                    std::io::Error::other(format!("it would be longer than {DOCUMENT_LIMIT} bytes")),
+                    std::io::Error::other(format!(
+                        "it would be longer than {DOCUMENT_LIMIT} bytes"
+                    )),
                 ));
             }
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).map_err(|error| FileError::new("make the folder", folder, error))?;
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| FileError::new("make the folder", folder, error))?;
             }
-            replace(&path, text.as_bytes()).map_err(|error| FileError::new("write", &path, error))?;
+            replace(&path, text.as_bytes())
+                .map_err(|error| FileError::new("write", &path, error))?;
             Ok(true)
         })
         .await
@@ -194,7 +223,8 @@ impl BackendFile {
 fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
     let added: String = entries.iter().map(|entry| format!("- {entry}\n")).collect();
     let (sections, _) = sections(text);
-    let Some(section) = sections.iter().rfind(|section| section.title.to_lowercase() == backend) else {
+    let Some(section) = sections.iter().rfind(|section| section.title.to_lowercase() == backend)
+    else {
         let gap = if text.is_empty() || text.ends_with("\n\n") {
             ""
         } else if text.ends_with('\n') {
@@ -207,7 +237,11 @@ fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
     // Below the last one of its kind in the section, or right below its title.
     let is_pin = |key: &str| key == "sha256";
     let pins = entries.iter().all(|entry| entry.starts_with("sha256:"));
-    let after = section.entries.iter().rfind(|entry| is_pin(&entry.key) == pins).map_or(section.line, |entry| entry.line);
+    let after = section
+        .entries
+        .iter()
+        .rfind(|entry| is_pin(&entry.key) == pins)
+        .map_or(section.line, |entry| entry.line);
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     if let Some(line) = lines.get_mut(after - 1).filter(|line| !line.ends_with('\n')) {
         line.push('\n');
@@ -223,15 +257,27 @@ mod tests {
     #[test]
     fn a_section_pins_any_number_and_what_is_no_digest_is_named() {
         let (a, b) = ("a".repeat(64), "B".repeat(64));
-        let text =
-            format!("# x\n\n## `Gemini`\nmade by me\n- sha256: `{a}`, {b}\n- SHA256: short\n- colour: blue\n\n## codex\n- sha256: {a}\n");
+        let text = format!(
+            "# x\n\n## `Gemini`\nmade by me\n- sha256: `{a}`, {b}\n- SHA256: short\n- colour: blue\n\n## codex\n- sha256: {a}\n"
+        );
         let pins = BackendNotes::parse(&text);
-        assert_eq!(pins.of(&a).map(|backends| backends.iter().map(String::as_str).collect()), Some(vec!["codex", "gemini"]));
+        assert_eq!(
+            pins.of(&a).map(|backends| backends.iter().map(String::as_str).collect()),
+            Some(vec!["codex", "gemini"])
+        );
         assert!(pins.of(&b.to_lowercase()).is_some_and(|backends| backends.contains("gemini")));
         assert_eq!(pins.of(&"c".repeat(64)), None);
         assert_eq!(pins.warnings.len(), 2, "{:?}", pins.warnings);
-        assert!(pins.warnings[0].contains("line 6") && pins.warnings[0].contains("\"short\""), "{:?}", pins.warnings);
-        assert!(pins.warnings[1].contains("line 7") && pins.warnings[1].contains("`colour`"), "{:?}", pins.warnings);
+        assert!(
+            pins.warnings[0].contains("line 6") && pins.warnings[0].contains("\"short\""),
+            "{:?}",
+            pins.warnings
+        );
+        assert!(
+            pins.warnings[1].contains("line 7") && pins.warnings[1].contains("`colour`"),
+            "{:?}",
+            pins.warnings
+        );
     }
 
     /// The text with one pin more.
@@ -242,13 +288,23 @@ mod tests {
     #[test]
     fn a_pin_is_added_below_its_like_and_nothing_else_changes() {
         let (a, b) = ("a".repeat(64), "b".repeat(64));
-        let text = &format!("mine\n## gemini\nfrom the release\n\n- sha256: {a}\n\nmore words\n## codex");
-        let wanted = format!("mine\n## gemini\nfrom the release\n\n- sha256: {a}\n- sha256: {b}\n\nmore words\n## codex");
+        let text =
+            &format!("mine\n## gemini\nfrom the release\n\n- sha256: {a}\n\nmore words\n## codex");
+        let wanted = format!(
+            "mine\n## gemini\nfrom the release\n\n- sha256: {a}\n- sha256: {b}\n\nmore words\n## codex"
+        );
         assert_eq!(with_pin(text, "gemini", &b), wanted);
-        assert_eq!(with_pin(text, "codex", &a), format!("{text}\n- sha256: {a}\n"), "it is pinned for another backend only");
+        assert_eq!(
+            with_pin(text, "codex", &a),
+            format!("{text}\n- sha256: {a}\n"),
+            "it is pinned for another backend only"
+        );
         assert_eq!(with_pin("x", "droid", &a), format!("x\n\n## droid\n\n- sha256: {a}\n"));
         let fenced = format!("## gemini\n```\n- sha256: {a}\n```\n");
-        assert_eq!(with_pin(&fenced, "gemini", &a), format!("## gemini\n- sha256: {a}\n```\n- sha256: {a}\n```\n"));
+        assert_eq!(
+            with_pin(&fenced, "gemini", &a),
+            format!("## gemini\n- sha256: {a}\n```\n- sha256: {a}\n```\n")
+        );
     }
 
     #[tokio::test]
@@ -281,15 +337,31 @@ mod tests {
         assert!(!file.accept("mini", &first).await.expect("there"));
         assert_eq!(file.refresh().await.0.accepted("mini"), Some(&first));
         let text = std::fs::read_to_string(folder.path().join("backends.md")).expect("written");
-        assert!(text.contains("\n## mini\n\n- program: mini\n- flag: mini --go\n- passes: M\n"), "{text}");
+        assert!(
+            text.contains("\n## mini\n\n- program: mini\n- flag: mini --go\n- passes: M\n"),
+            "{text}"
+        );
         assert!(file.pin("mini", &"a".repeat(64)).await.expect("added"));
         let second = of(r#"{"name":"--go"},{"name":"--stop","value":"one","values":["now"]}"#);
         assert!(file.accept("mini", &second).await.expect("added"));
         let (notes, _) = file.refresh().await;
-        assert!(notes.warnings.is_empty() && capability::beyond(notes.accepted("mini").expect("some"), &second).is_empty(), "{notes:?}");
+        assert!(
+            notes.warnings.is_empty()
+                && capability::beyond(notes.accepted("mini").expect("some"), &second).is_empty(),
+            "{notes:?}"
+        );
         let text = std::fs::read_to_string(folder.path().join("backends.md")).expect("written");
-        assert!(text.ends_with("\n- flag: mini --stop = now\n") && text.matches("- program").count() == 1, "{text}");
+        assert!(
+            text.ends_with("\n- flag: mini --stop = now\n")
+                && text.matches("- program").count() == 1,
+            "{text}"
+        );
         let strange = BackendNotes::parse("## mini\n- program: a b\n- flag: mini --x y\n");
-        assert_eq!((strange.accepted("mini"), strange.warnings.len()), (None, 2), "{:?}", strange.warnings);
+        assert_eq!(
+            (strange.accepted("mini"), strange.warnings.len()),
+            (None, 2),
+            "{:?}",
+            strange.warnings
+        );
     }
 }

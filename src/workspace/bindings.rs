@@ -20,7 +20,8 @@ take out `session` and its id to begin a new conversation, take out a whole line
 
 ";
 
-/// An agent's id of a session, of a form that cannot be taken for a flag or a path: `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`.
+/// An agent's id of a session, of a form that cannot be taken for a flag or a path:
+/// `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId(String);
 
@@ -33,7 +34,11 @@ impl SessionId {
         let fits = (1..=128).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
             && !id.starts_with(['.', ':', '-']);
-        if fits { Ok(Self(id.to_owned())) } else { Err(BindingsError::InvalidSession(id.chars().take(140).collect())) }
+        if fits {
+            Ok(Self(id.to_owned()))
+        } else {
+            Err(BindingsError::InvalidSession(id.chars().take(140).collect()))
+        }
     }
 
     /// Returns the id.
@@ -53,13 +58,17 @@ impl fmt::Display for SessionId {
 #[derive(Debug, thiserror::Error)]
 pub enum BindingsError {
     /// Not the form of a session id.
-    #[error("session id {0:?} must be 1 to 128 letters, digits and `_.:-`, and not begin with a dot, colon or dash")]
+    #[error(
+        "session id {0:?} must be 1 to 128 letters, digits and `_.:-`, and not begin with a dot, colon or dash"
+    )]
     InvalidSession(String),
     /// Not the form of a setting's name, or `session` or `current`.
-    #[error("setting name {0:?} must be lower-case letters, digits and `-`, and neither `session` nor `current`")]
+    #[error(
+        "setting name {0:?} must be lower-case letters, digits and `-`, and neither `session` nor `current`"
+    )]
     InvalidSetting(String),
-    /// The file could not be read or written. A change that could not be written is in force until the program ends,
-    /// and is written with the next one.
+    /// The file could not be read or written. A change that could not be written is in force until
+    /// the program ends, and is written with the next one.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -71,7 +80,8 @@ pub struct Binding {
     pub session: Option<SessionId>,
     /// What was chosen for this lane and backend, by name.
     pub settings: BTreeMap<String, String>,
-    /// Counts the lane's resets and resumed sessions since the program began; see [`Bindings::set_session_if`].
+    /// Counts the lane's resets and resumed sessions since the program began; see
+    /// [`Bindings::set_session_if`].
     pub epoch: u64,
     /// There is a line about it that could not be read.
     pub unreadable: bool,
@@ -93,7 +103,11 @@ impl State {
     /// What a lane has with any backend.
     fn of(&self, lane: &Lane) -> impl Iterator<Item = &Item> {
         let first = (lane.clone(), String::new());
-        self.ledger.entries.range(first..).map(|(_, item)| item).take_while(move |item| item.lane == *lane)
+        self.ledger
+            .entries
+            .range(first..)
+            .map(|(_, item)| item)
+            .take_while(move |item| item.lane == *lane)
     }
 }
 
@@ -113,7 +127,9 @@ impl Bindings {
         self.look(move |state| {
             let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
             match state.ledger.entries.get(&key).cloned() {
-                Some(Item { session, settings, .. }) => Binding { session, settings, epoch, unreadable: false },
+                Some(Item { session, settings, .. }) => {
+                    Binding { session, settings, epoch, unreadable: false }
+                }
                 None => {
                     let unreadable = state.ledger.leaves_out(&[&key.0.to_string(), &key.1]);
                     Binding { epoch, unreadable, ..Binding::default() }
@@ -126,7 +142,10 @@ impl Bindings {
     /// The backend chosen for a lane; none: the operator's.
     pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
         let lane = lane.clone();
-        self.look(move |state| state.of(&lane).find(|item| item.current).map(|item| item.backend.clone())).await
+        self.look(move |state| {
+            state.of(&lane).find(|item| item.current).map(|item| item.backend.clone())
+        })
+        .await
     }
 
     /// Whether there is anything about a lane.
@@ -135,7 +154,8 @@ impl Bindings {
         self.look(move |state| state.of(&lane).next().is_some()).await
     }
 
-    /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
+    /// Lines that could not be read when the file was last read, each with its number. They stay in
+    /// the file.
     pub async fn warnings(&self) -> Vec<String> {
         self.look(|state| state.ledger.warnings.clone()).await
     }
@@ -144,16 +164,28 @@ impl Bindings {
     ///
     /// # Errors
     /// [`BindingsError::File`].
-    pub async fn set_session(&self, lane: &Lane, backend: &str, session: Option<SessionId>) -> Result<(), BindingsError> {
+    pub async fn set_session(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: Option<SessionId>,
+    ) -> Result<(), BindingsError> {
         self.change(lane, backend, move |_, item| item.session = session).await
     }
 
-    /// Binds a lane and backend to a session unless the lane was reset, or took up another session, since its epoch was `epoch`, so that a turn
-    /// that began before a reset does not undo it. Returns whether it did.
+    /// Binds a lane and backend to a session unless the lane was reset, or took up another session,
+    /// since its epoch was `epoch`, so that a turn that began before a reset does not undo it.
+    /// Returns whether it did.
     ///
     /// # Errors
     /// [`BindingsError::File`].
-    pub async fn set_session_if(&self, lane: &Lane, backend: &str, session: Option<SessionId>, epoch: u64) -> Result<bool, BindingsError> {
+    pub async fn set_session_if(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: Option<SessionId>,
+        epoch: u64,
+    ) -> Result<bool, BindingsError> {
         self.change(lane, backend, move |now, item| {
             let current = now == epoch;
             if current {
@@ -168,7 +200,13 @@ impl Bindings {
     ///
     /// # Errors
     /// [`BindingsError`].
-    pub async fn set_setting(&self, lane: &Lane, backend: &str, name: &str, value: Option<String>) -> Result<(), BindingsError> {
+    pub async fn set_setting(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        name: &str,
+        value: Option<String>,
+    ) -> Result<(), BindingsError> {
         if !is_setting(name) {
             return Err(BindingsError::InvalidSetting(name.to_owned()));
         }
@@ -187,7 +225,11 @@ impl Bindings {
     pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.write(move |state| {
-            state.ledger.entries.entry((lane.clone(), backend.clone())).or_insert_with(|| Item::new(&lane, &backend));
+            state
+                .ledger
+                .entries
+                .entry((lane.clone(), backend.clone()))
+                .or_insert_with(|| Item::new(&lane, &backend));
             for item in state.ledger.entries.values_mut().filter(|item| item.lane == lane) {
                 item.current = item.backend == backend;
             }
@@ -195,18 +237,26 @@ impl Bindings {
         .await
     }
 
-    /// Takes the choice of a backend back, so that the operator's answers. Sessions and settings stay.
+    /// Takes the choice of a backend back, so that the operator's answers. Sessions and settings
+    /// stay.
     ///
     /// # Errors
     /// [`BindingsError::File`].
     pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
         let lane = lane.clone();
-        self.write(move |state| state.ledger.entries.values_mut().filter(|item| item.lane == lane).for_each(|item| item.current = false))
-            .await
+        self.write(move |state| {
+            state
+                .ledger
+                .entries
+                .values_mut()
+                .filter(|item| item.lane == lane)
+                .for_each(|item| item.current = false)
+        })
+        .await
     }
 
-    /// Binds a lane and backend to a session that a person chose, and with it one setting of that session's. A turn that runs
-    /// will not undo it.
+    /// Binds a lane and backend to a session that a person chose, and with it one setting of that
+    /// session's. A turn that runs will not undo it.
     ///
     /// # Errors
     /// [`BindingsError`].
@@ -223,7 +273,11 @@ impl Bindings {
         let (lane, backend, name) = (lane.clone(), backend.to_owned(), name.to_owned());
         self.write(move |state| {
             *state.epochs.entry(lane.clone()).or_default() += 1;
-            let item = state.ledger.entries.entry((lane.clone(), backend.clone())).or_insert_with(|| Item::new(&lane, &backend));
+            let item = state
+                .ledger
+                .entries
+                .entry((lane.clone(), backend.clone()))
+                .or_insert_with(|| Item::new(&lane, &backend));
             item.session = Some(session);
             match value {
                 Some(value) => drop(item.settings.insert(name, value)),
@@ -237,14 +291,18 @@ impl Bindings {
     pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.look(move |state| {
-            let others = state.ledger.entries.values().filter(|item| item.lane != lane && item.backend == backend);
+            let others = state
+                .ledger
+                .entries
+                .values()
+                .filter(|item| item.lane != lane && item.backend == backend);
             others.filter_map(|item| item.session.clone()).collect()
         })
         .await
     }
 
-    /// Forgets a lane's sessions with all backends, for turns that are running too. Its settings stay. Returns whether
-    /// there was a session.
+    /// Forgets a lane's sessions with all backends, for turns that are running too. Its settings
+    /// stay. Returns whether there was a session.
     ///
     /// # Errors
     /// [`BindingsError::File`].
@@ -294,7 +352,10 @@ impl Bindings {
         .await
     }
 
-    async fn write<T: Send + 'static>(&self, change: impl FnOnce(&mut State) -> T + Send + 'static) -> Result<T, BindingsError> {
+    async fn write<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut State) -> T + Send + 'static,
+    ) -> Result<T, BindingsError> {
         self.with(move |state| {
             let answer = change(state);
             state.ledger.entries.retain(|_, item| item.says_something());

@@ -1,5 +1,5 @@
-//! `state/blobs/`: what agents made for people, until it is delivered. A file is named by what is in it, so that nothing is there
-//! twice; the newest [`KEPT`] stay.
+//! `state/blobs/`: what agents made for people, until it is delivered. A file is named by what is
+//! in it, so that nothing is there twice; the newest [`KEPT`] stay.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::disk::replace;
 use super::{FileError, Workspace};
+use crate::disk::replace;
 
 /// Files that are kept.
 const KEPT: usize = 200;
@@ -22,8 +22,9 @@ impl Workspace {
     /// [`FileError`].
     pub async fn keep_blob(&self, bytes: Vec<u8>) -> Result<PathBuf, FileError> {
         let folder = self.inner.folder.join("state/blobs");
-        let kept =
-            tokio::task::spawn_blocking(move || keep(&folder, &bytes).map_err(|error| FileError::new("keep a file in", &folder, error)));
+        let kept = tokio::task::spawn_blocking(move || {
+            keep(&folder, &bytes).map_err(|error| FileError::new("keep a file in", &folder, error))
+        });
         kept.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 }
@@ -34,7 +35,9 @@ fn keep(folder: &std::path::Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let path = folder.join(name);
     replace(&path, bytes)?;
     let mut all: Vec<(SystemTime, PathBuf)> = fs::read_dir(folder)?
-        .filter_map(|entry| entry.and_then(|entry| Ok((entry.metadata()?.modified()?, entry.path()))).ok())
+        .filter_map(|entry| {
+            entry.and_then(|entry| Ok((entry.metadata()?.modified()?, entry.path()))).ok()
+        })
         .filter(|(_, other)| *other != path)
         .collect();
     all.sort();
@@ -53,7 +56,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("blobs");
         let first = keep(&folder, b"a").unwrap();
-        assert_eq!((keep(&folder, b"a").unwrap(), fs::read(&first).unwrap()), (first.clone(), b"a".to_vec()));
+        assert_eq!(
+            (keep(&folder, b"a").unwrap(), fs::read(&first).unwrap()),
+            (first.clone(), b"a".to_vec())
+        );
         let long_ago = SystemTime::now() - std::time::Duration::from_secs(3600);
         fs::File::options().write(true).open(&first).unwrap().set_modified(long_ago).unwrap();
         for number in 0..KEPT {

@@ -1,15 +1,16 @@
-//! `boot.md`: which files there must be, what a missing one is made with, and what the agent is told at the first start.
+//! `boot.md`: which files there must be, what a missing one is made with, and what the agent is
+//! told at the first start.
 //!
-//! Owns the check of the files at the start, and `state/boot.md`, which says that the first start is over. A file that is
-//! there is never changed. `docs/hooks.md` has the format.
+//! Owns the check of the files at the start, and `state/boot.md`, which says that the first start
+//! is over. A file that is there is never changed. `docs/hooks.md` has the format.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::disk::{read_ordinary, replace, sync_folder};
 use super::{DOCUMENT_LIMIT, FileError, memory};
+use crate::disk::{read_ordinary, replace, sync_folder};
 use crate::markdown::outline::{Part, below, outline};
 
 /// What a start finds required where `boot.md` does not say.
@@ -66,8 +67,11 @@ impl Boot {
                 "optional" | "optional files" => boot.list(part, |boot| &mut boot.optional),
                 "instructions" | "first run" | "first start" if !instructed => {
                     instructed = true;
-                    let text = below(&parts, index).iter().fold(part.text.clone(), |text, part| text + &part.whole());
-                    boot.instructions = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+                    let text = below(&parts, index)
+                        .iter()
+                        .fold(part.text.clone(), |text, part| text + &part.whole());
+                    boot.instructions =
+                        Some(text.trim().to_owned()).filter(|text| !text.is_empty());
                 }
                 _ => {}
             }
@@ -83,7 +87,10 @@ impl Boot {
 
     /// What counts without a file.
     fn built_in() -> Self {
-        Self { required: REQUIRED.iter().chain(&OPTIONAL).map(|name| (*name).to_owned()).collect(), ..Self::default() }
+        Self {
+            required: REQUIRED.iter().chain(&OPTIONAL).map(|name| (*name).to_owned()).collect(),
+            ..Self::default()
+        }
     }
 
     fn list(&mut self, part: &Part, list: fn(&mut Self) -> &mut Vec<String>) {
@@ -102,14 +109,18 @@ impl Boot {
         let name = part.plain_title();
         let strange = match (fault(&name), part.code()) {
             (Some(fault), _) => fault,
-            (None, None) => format!("`{name}` has no content in fenced code; the built-in one counts"),
+            (None, None) => {
+                format!("`{name}` has no content in fenced code; the built-in one counts")
+            }
             (None, Some(content)) => {
                 self.contents.insert(name.clone(), content);
                 if self.names(&name) {
                     return;
                 }
                 self.required.push(name.clone());
-                format!("`{name}` is listed neither as required nor as optional; it counts as required")
+                format!(
+                    "`{name}` is listed neither as required nor as optional; it counts as required"
+                )
             }
         };
         self.warnings.push(format!("boot.md line {}: {strange}", part.line));
@@ -127,7 +138,10 @@ impl Boot {
             _ => {
                 let stem = name.trim_end_matches(".md").replace(['-', '_'], " ");
                 let mut letters = stem.chars();
-                let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+                let first = letters
+                    .next()
+                    .map(|first| first.to_uppercase().to_string())
+                    .unwrap_or_default();
                 format!("# {first}{}\n", letters.as_str())
             }
         })
@@ -141,7 +155,9 @@ fn fault(name: &str) -> Option<String> {
         && name.ends_with(".md")
         && !name.starts_with(['.', '-'])
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-    (!plain).then(|| format!("{name:?} is not the name of a markdown file in this folder; it is left out"))
+    (!plain).then(|| {
+        format!("{name:?} is not the name of a markdown file in this folder; it is left out")
+    })
 }
 
 /// Sees to it that the files of `boot.md` are there; with `only_look` nothing is made.
@@ -156,14 +172,20 @@ pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> 
         Err(source) => return Err(FileError::new("read", &path, source)),
     };
     let mut booted = Booted { by_default, warnings: boot.warnings.clone(), ..Booted::default() };
-    for (name, required) in boot.required.iter().map(|name| (name, true)).chain(boot.optional.iter().map(|name| (name, false))) {
+    for (name, required) in boot
+        .required
+        .iter()
+        .map(|name| (name, true))
+        .chain(boot.optional.iter().map(|name| (name, false)))
+    {
         let path = folder.join(name);
         let list = match fs::metadata(&path) {
             Ok(found) if found.is_file() => &mut booted.loaded,
             Ok(_) => return Err(FileError::new("use", &path, io::Error::other("it is no file"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound && required => {
                 if !only_look {
-                    create(&path, &boot.content_of(name)).map_err(|source| FileError::new("make", &path, source))?;
+                    create(&path, &boot.content_of(name))
+                        .map_err(|source| FileError::new("make", &path, source))?;
                 }
                 &mut booted.created
             }
@@ -179,7 +201,9 @@ pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> 
 /// Notes that the first start's instructions were handed over.
 pub(super) fn instructed(folder: &Path, now: &str) -> Result<(), FileError> {
     let path = mark(folder);
-    replace(&path, format!("{MARK}- handed over: {now}\n").as_bytes()).map(drop).map_err(|source| FileError::new("write", &path, source))
+    replace(&path, format!("{MARK}- handed over: {now}\n").as_bytes())
+        .map(drop)
+        .map_err(|source| FileError::new("write", &path, source))
 }
 
 fn mark(folder: &Path) -> std::path::PathBuf {

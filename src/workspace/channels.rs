@@ -1,4 +1,5 @@
-//! `channels.md`: which project, backend and settings a channel has. The operator's file; only `/project` writes to it.
+//! `channels.md`: which project, backend and settings a channel has. The operator's file; only
+//! `/project` writes to it.
 //!
 //! Pure but for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
 
@@ -10,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::heartbeats::seconds;
-use crate::disk::{read_ordinary, text_of};
 use super::remembered::MemoryOf;
-use crate::disk::replace;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::{Mode, Safety};
+use crate::disk::replace;
+use crate::disk::{read_ordinary, text_of};
 use crate::event::Lane;
 use crate::markdown::Entry;
 use crate::markdown::sections::{Section, sections};
@@ -57,17 +58,22 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Reads a file's text. What cannot be meant is named; where it would have limited something, the strictest counts.
+    /// Reads a file's text. What cannot be meant is named; where it would have limited something,
+    /// the strictest counts.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (sections, strange) = sections(text);
-        let mut warnings: Vec<String> = strange.into_iter().map(|(line, fault)| format!("channels.md line {line}: {fault}")).collect();
+        let mut warnings: Vec<String> = strange
+            .into_iter()
+            .map(|(line, fault)| format!("channels.md line {line}: {fault}"))
+            .collect();
         let (mut projects, mut lanes) = (BTreeMap::new(), Vec::new());
         for section in &sections {
             if let Some(name) = keyword(&section.title, "project") {
                 let (settings, of) = read(section, &mut warnings);
                 if let Some(of) = of {
-                    warnings.push(format!("channels.md line {}: a project has no `project`", of.line));
+                    warnings
+                        .push(format!("channels.md line {}: a project has no `project`", of.line));
                 }
                 if projects.insert(name.to_lowercase(), settings).is_some() {
                     warnings.push(format!("channels.md line {}: there is an earlier project {name:?}; this one counts", section.line));
@@ -75,7 +81,10 @@ impl Channels {
             } else {
                 match lane(&section.title) {
                     Ok(lane) => lanes.push((lane, section)),
-                    Err(fault) => warnings.push(format!("channels.md line {}: {fault}; the section is left out", section.line)),
+                    Err(fault) => warnings.push(format!(
+                        "channels.md line {}: {fault}; the section is left out",
+                        section.line
+                    )),
                 }
             }
         }
@@ -89,14 +98,21 @@ impl Channels {
                         settings.project = Some(of.text().to_lowercase());
                     }
                     None => {
-                        let fault = format!("channels.md line {}: there is no section `## project {}`", of.line, of.text());
+                        let fault = format!(
+                            "channels.md line {}: there is no section `## project {}`",
+                            of.line,
+                            of.text()
+                        );
                         warnings.push(format!("{fault}; nothing runs in {lane}"));
                         settings.fault = Some(fault);
                     }
                 }
             }
             if channels.lanes.insert(lane.clone(), settings).is_some() {
-                warnings.push(format!("channels.md line {}: there is an earlier section of {lane}; this one counts", section.line));
+                warnings.push(format!(
+                    "channels.md line {}: there is an earlier section of {lane}; this one counts",
+                    section.line
+                ));
             }
         }
         channels.warnings = warnings;
@@ -116,7 +132,8 @@ impl Channels {
 }
 
 impl LaneSettings {
-    /// These, and where they are silent, those of the project or of a thread's channel. A model belongs to the backend it was written for.
+    /// These, and where they are silent, those of the project or of a thread's channel. A model
+    /// belongs to the backend it was written for.
     #[must_use]
     pub fn or(self, project: &Self) -> Self {
         let same = self.backend.is_none() || self.backend == project.backend;
@@ -145,9 +162,15 @@ fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
 
 fn lane(title: &str) -> Result<Lane, String> {
     // The name people know may stand there too: `channel #site 123456789`.
-    let id = || title.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')']).parse().ok());
+    let id = || {
+        title.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')']).parse().ok())
+    };
     let lane = title.parse().ok().or_else(|| id().map(Lane::Channel));
-    lane.ok_or_else(|| format!("{title:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`"))
+    lane.ok_or_else(|| {
+        format!(
+            "{title:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`"
+        )
+    })
 }
 
 /// The settings of a section, and the project it names.
@@ -155,17 +178,22 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
     let (mut settings, mut project) = (LaneSettings::default(), None);
     for entry in &section.entries {
         let text = entry.text();
-        let mut strange = |what: &str| warnings.push(format!("channels.md line {}: {what}", entry.line));
+        let mut strange =
+            |what: &str| warnings.push(format!("channels.md line {}: {what}", entry.line));
         match entry.key.as_str() {
             "project" => project = Some(entry),
             "directory" => settings.directory = Some(text.to_owned()),
             "backend" => settings.backend = Some(text.to_lowercase()),
             "backends" => settings.backends = Some(names(text)),
             "model" if plain(text) => settings.model = Some(text.to_owned()),
-            "model" => strange("a model begins with no dash and holds no control characters; it is ignored"),
+            "model" => strange(
+                "a model begins with no dash and holds no control characters; it is ignored",
+            ),
             "effort" | "thinking" => settings.effort = Some(text.to_owned()),
             "safety" | "permission-mode" => match safety(text) {
-                Some((safety, mode)) => (settings.safety, settings.mode) = (Some(safety), mode.or(settings.mode)),
+                Some((safety, mode)) => {
+                    (settings.safety, settings.mode) = (Some(safety), mode.or(settings.mode))
+                }
                 None => {
                     strange("`safety` is none of `ask`, `edit`, `danger`; `ask` counts");
                     settings.safety = Some(Safety::Default);
@@ -174,7 +202,9 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
             "memory" => match MemoryOf::named(text) {
                 Some(memory) => settings.memory = Some(memory),
                 None => {
-                    strange("`memory` is none of `project`, `own`, `shared`, `none`; `none` counts");
+                    strange(
+                        "`memory` is none of `project`, `own`, `shared`, `none`; `none` counts",
+                    );
                     settings.memory = Some(MemoryOf::Nothing);
                 }
             },
@@ -224,20 +254,27 @@ fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
 /// Whether a text can be a model's name and nothing else.
 #[must_use]
 pub fn plain(text: &str) -> bool {
-    (1..=200).contains(&text.len()) && !text.starts_with('-') && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+    (1..=200).contains(&text.len())
+        && !text.starts_with('-')
+        && !text.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 
-/// The directory that is meant, its links resolved: below one of the roots, there, and a directory. A relative one is
-/// meant from the first root. Blocks for as long as the file system takes.
+/// The directory that is meant, its links resolved: below one of the roots, there, and a directory.
+/// A relative one is meant from the first root. Blocks for as long as the file system takes.
 ///
 /// # Errors
 /// What is wrong with it, for the operator.
-pub(super) fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
+pub(super) fn directory(
+    text: &str,
+    roots: &[PathBuf],
+    home: Option<&str>,
+) -> Result<PathBuf, String> {
     let path = match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
     };
-    let found = path.canonicalize().map_err(|error| format!("directory {}: {error}", path.display()))?;
+    let found =
+        path.canonicalize().map_err(|error| format!("directory {}: {error}", path.display()))?;
     if !found.is_dir() {
         return Err(format!("{} is not a directory", path.display()));
     }
@@ -249,14 +286,21 @@ pub(super) fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Re
     Err(format!("directory {} is not below PROJECT_ROOTS ({})", found.display(), roots.join(", ")))
 }
 
-/// Changes what the file says of a lane, and nothing else in it. Blocks for as long as the file system takes.
-pub(super) fn bind(path: &Path, of: &Lane, name: Option<&str>, entries: &[(&str, Option<&str>)]) -> Result<(), FileError> {
+/// Changes what the file says of a lane, and nothing else in it. Blocks for as long as the file
+/// system takes.
+pub(super) fn bind(
+    path: &Path,
+    of: &Lane,
+    name: Option<&str>,
+    entries: &[(&str, Option<&str>)],
+) -> Result<(), FileError> {
     let text = match read_ordinary(path, DOCUMENT_LIMIT).and_then(text_of) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(FileError::new("read", path, error)),
     };
-    let text = bind::bound(&text, of, name, entries).map_err(|fault| FileError::new("change", path, std::io::Error::other(fault)))?;
+    let text = bind::bound(&text, of, name, entries)
+        .map_err(|fault| FileError::new("change", path, std::io::Error::other(fault)))?;
     replace(path, text.as_bytes()).map(drop).map_err(|source| FileError::new("write", path, source))
 }
 

@@ -1,7 +1,8 @@
 //! `state/components/`: the components that served, for when one is wanted back.
 //!
-//! One folder a backend, one file a component: `<sequence>-<sha256>.wasm`, and its signature beside it. The newest
-//! [`KEPT`] stay. All of it is private, and a file counts only while its content is what its name says.
+//! One folder a backend, one file a component: `<sequence>-<sha256>.wasm`, and its signature beside
+//! it. The newest [`KEPT`] stay. All of it is private, and a file counts only while its content is
+//! what its name says.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -64,14 +65,17 @@ impl Components {
     /// [`FileError`]; what was kept before still is.
     pub fn keep(&self, backend: &str, served: &Served) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
-        self.keep_in(&folder, served).map_err(|error| FileError::new("keep a component in", &folder, error))
+        self.keep_in(&folder, served)
+            .map_err(|error| FileError::new("keep a component in", &folder, error))
     }
 
     fn keep_in(&self, folder: &Path, served: &Served) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut places = list(folder)?;
         let newest = places.last().map_or(0, |place| place.sequence);
-        if let Some(at) = places.iter().position(|place| place.digest == served.digest && is_whole(folder, place)) {
+        if let Some(at) =
+            places.iter().position(|place| place.digest == served.digest && is_whole(folder, place))
+        {
             let old = places.remove(at);
             if old.sequence == newest {
                 return Ok(());
@@ -104,13 +108,19 @@ impl Components {
         if fs::read_to_string(folder.join(FROM)).is_ok_and(|noted| noted == file) {
             return Ok(());
         }
-        replace(&folder.join(FROM), file.as_bytes()).map(drop).map_err(|error| FileError::new("note a file in", &folder, error))
+        replace(&folder.join(FROM), file.as_bytes())
+            .map(drop)
+            .map_err(|error| FileError::new("note a file in", &folder, error))
     }
 
     /// Returns what served last, of every backend.
     #[must_use]
     pub fn last(&self) -> Vec<Last> {
-        let folders = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+        let folders = fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|entry| entry.path());
         let last = folders.filter_map(|folder| {
             let digest = list(&folder).ok()?.pop()?.digest;
             Some(Last { digest, file: fs::read_to_string(folder.join(FROM)).unwrap_or_default() })
@@ -118,14 +128,17 @@ impl Components {
         last.collect()
     }
 
-    /// Returns what served before a component, newest first; before none in particular: everything. Files whose content
-    /// is not what their name says are left out, which is logged.
+    /// Returns what served before a component, newest first; before none in particular: everything.
+    /// Files whose content is not what their name says are left out, which is logged.
     #[must_use]
     pub fn before(&self, backend: &str, digest: Option<&str>) -> Vec<Served> {
         let folder = self.folder.join(backend);
         let places = list(&folder).unwrap_or_default();
-        let end = digest.and_then(|digest| places.iter().rposition(|place| place.digest == digest)).unwrap_or(places.len());
-        let earlier = places[..end].iter().rev().filter(|place| Some(place.digest.as_str()) != digest);
+        let end = digest
+            .and_then(|digest| places.iter().rposition(|place| place.digest == digest))
+            .unwrap_or(places.len());
+        let earlier =
+            places[..end].iter().rev().filter(|place| Some(place.digest.as_str()) != digest);
         earlier.filter_map(|place| read(&folder, place)).collect()
     }
 
@@ -137,7 +150,8 @@ impl Components {
         let folder = self.folder.join(backend);
         let places = list(&folder).unwrap_or_default();
         let mut same = places.iter().filter(|place| place.digest == digest);
-        same.try_for_each(|place| remove(&folder, place)).map_err(|error| FileError::new("forget a component in", &folder, error))
+        same.try_for_each(|place| remove(&folder, place))
+            .map_err(|error| FileError::new("forget a component in", &folder, error))
     }
 }
 
@@ -157,7 +171,9 @@ fn list(folder: &Path) -> io::Result<Vec<Place>> {
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let place = name.to_str().and_then(|name| name.strip_suffix(".wasm")?.split_once('-'));
-        let place = place.and_then(|(sequence, digest)| Some(Place { sequence: sequence.parse().ok()?, digest: digest.to_owned() }));
+        let place = place.and_then(|(sequence, digest)| {
+            Some(Place { sequence: sequence.parse().ok()?, digest: digest.to_owned() })
+        });
         places.extend(place);
     }
     places.sort();
@@ -171,9 +187,11 @@ fn is_whole(folder: &Path, place: &Place) -> bool {
 fn read(folder: &Path, place: &Place) -> Option<Served> {
     let path = place.component(folder);
     match fs::read(&path) {
-        Ok(bytes) if digest(&bytes) == place.digest => {
-            Some(Served { digest: place.digest.clone(), bytes, signature: fs::read(signature(folder, place)).ok() })
-        }
+        Ok(bytes) if digest(&bytes) == place.digest => Some(Served {
+            digest: place.digest.clone(),
+            bytes,
+            signature: fs::read(signature(folder, place)).ok(),
+        }),
         Ok(_) => {
             tracing::warn!(path = %path.display(), "a kept component is damaged and does not count; hint: remove the file");
             None
@@ -206,7 +224,11 @@ mod tests {
 
     fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
         let digest = before.map(|text| served(text).digest);
-        components.before("demo", digest.as_deref()).into_iter().map(|served| String::from_utf8(served.bytes).expect("text")).collect()
+        components
+            .before("demo", digest.as_deref())
+            .into_iter()
+            .map(|served| String::from_utf8(served.bytes).expect("text"))
+            .collect()
     }
 
     fn mode(path: &Path) -> u32 {
@@ -222,7 +244,10 @@ mod tests {
             components.keep("demo", &served(text)).expect("kept");
         }
         assert_eq!(texts(&components, None), ["d", "c", "b"]);
-        assert_eq!((texts(&components, Some("d")), texts(&components, Some("c"))), (vec!["c".into(), "b".into()], vec!["b".into()]));
+        assert_eq!(
+            (texts(&components, Some("d")), texts(&components, Some("c"))),
+            (vec!["c".into(), "b".into()], vec!["b".into()])
+        );
         components.keep("demo", &served("b")).expect("kept");
         assert_eq!(
             (texts(&components, None), texts(&components, Some("b"))),
@@ -255,7 +280,10 @@ mod tests {
         let components = Components::new(folder.path());
         components.keep("demo", &served("a")).expect("kept");
         components.keep("demo", &served("b")).expect("kept");
-        let damaged = folder.path().join("state/components/demo").join(format!("1-{}.wasm", served("a").digest));
+        let damaged = folder
+            .path()
+            .join("state/components/demo")
+            .join(format!("1-{}.wasm", served("a").digest));
         fs::write(&damaged, "other").expect("damaged");
         assert_eq!(texts(&components, Some("b")), Vec::<String>::new());
         components.keep("demo", &served("a")).expect("kept");
@@ -266,7 +294,8 @@ mod tests {
     fn a_folder_that_cannot_be_made_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("state"), "").expect("a file in its place");
-        let error = Components::new(folder.path()).keep("demo", &served("a")).expect_err("no folder");
+        let error =
+            Components::new(folder.path()).keep("demo", &served("a")).expect_err("no folder");
         assert!(error.to_string().contains("state/components/demo"), "{error}");
     }
 }

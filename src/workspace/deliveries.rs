@@ -1,6 +1,8 @@
-//! `state/webhooks.md`: which deliveries of webhooks were taken, so that a repeated one is known also after a restart.
+//! `state/webhooks.md`: which deliveries of webhooks were taken, so that a repeated one is known
+//! also after a restart.
 //!
-//! What is known is looked up in memory; the file is appended to, many deliveries at once when they come fast.
+//! What is known is looked up in memory; the file is appended to, many deliveries at once when they
+//! come fast.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,7 +23,8 @@ taken again.
 const KNOWN_MS: i64 = 24 * 3_600_000;
 /// Most deliveries of one webhook that are known.
 const MOST: usize = 10_000;
-/// Never forgotten, however many there are: as long as a signature with a time may be good, milliseconds.
+/// Never forgotten, however many there are: as long as a signature with a time may be good,
+/// milliseconds.
 const SURELY_MS: i64 = 15 * 60_000;
 
 /// Deliveries that were taken. Cheap to clone; clones share everything.
@@ -125,7 +128,8 @@ impl Deliveries {
             Ok(false) => Ok(()),
             Ok(true) => {
                 let mut known = self.known();
-                let newer: Vec<_> = known.unsaved.iter().map(|delivery| (delivery.key(), delivery.at_ms)).collect();
+                let newer: Vec<_> =
+                    known.unsaved.iter().map(|delivery| (delivery.key(), delivery.at_ms)).collect();
                 known.taken = file.taken();
                 known.taken.extend(newer);
                 Ok(())
@@ -171,7 +175,9 @@ impl File {
         let changed = self.ledger.refresh()?;
         if deliveries.iter().any(|delivery| self.ledger.entries.contains_key(&delivery.key())) {
             // Taken again after a day: its line is another one now.
-            self.ledger.entries.extend(deliveries.iter().map(|delivery| (delivery.key(), delivery.clone())));
+            self.ledger
+                .entries
+                .extend(deliveries.iter().map(|delivery| (delivery.key(), delivery.clone())));
             self.ledger.save()?;
         } else {
             self.ledger.append(deliveries.to_vec())?;
@@ -219,8 +225,12 @@ impl Entry for Delivery {
         let read = match rest {
             [Token::Code(id), Token::Word(at), Token::Code(time)] if at == "at" => {
                 let time: Result<jiff::Timestamp, _> = time.parse();
-                time.map(|time| Self { webhook: webhook.clone(), id: id.clone(), at_ms: time.as_millisecond() })
-                    .map_err(|error| format!("its time cannot be read: {error}"))
+                time.map(|time| Self {
+                    webhook: webhook.clone(),
+                    id: id.clone(),
+                    at_ms: time.as_millisecond(),
+                })
+                .map_err(|error| format!("its time cannot be read: {error}"))
             }
             _ => Err("it is not webhook, id, `at` and a time".to_owned()),
         };
@@ -232,7 +242,8 @@ impl Entry for Delivery {
     }
 
     fn write(&self) -> String {
-        let time = jiff::Timestamp::from_millisecond(self.at_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let time =
+            jiff::Timestamp::from_millisecond(self.at_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         format!("{} {} at `{time}`", code(&self.webhook), code(&self.id))
     }
 }

@@ -1,5 +1,5 @@
-//! `state/discord.md`: up to which message every channel was handled, for catching up after an outage, and where
-//! questions wait for people, for closing them after a restart.
+//! `state/discord.md`: up to which message every channel was handled, for catching up after an
+//! outage, and where questions wait for people, for closing them after a restart.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -25,7 +25,8 @@ pub struct DiscordNotes(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// What was noted since it was last written; none: forgotten. Never locked while files are written.
+    /// What was noted since it was last written; none: forgotten. Never locked while files are
+    /// written.
     noted: Mutex<HashMap<Key, Option<Item>>>,
     ledger: Mutex<Ledger<Item>>,
 }
@@ -53,11 +54,14 @@ impl DiscordNotes {
     /// # Errors
     /// [`FileError`].
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Shared { noted: Mutex::default(), ledger: Mutex::new(Ledger::open(path, HEADING)?) })))
+        Ok(Self(Arc::new(Shared {
+            noted: Mutex::default(),
+            ledger: Mutex::new(Ledger::open(path, HEADING)?),
+        })))
     }
 
-    /// Notes a message as handled. Only in memory, at once; an older one than was noted since the last save changes
-    /// nothing.
+    /// Notes a message as handled. Only in memory, at once; an older one than was noted since the
+    /// last save changes nothing.
     pub fn note(&self, channel: u64, message: u64) {
         let mut noted = self.noted();
         let last = match noted.get(&Key::Channel(channel)) {
@@ -74,7 +78,11 @@ impl DiscordNotes {
 
     /// The last logins, oldest first, as known now.
     pub async fn logins(&self) -> Vec<i64> {
-        self.items().await.iter().filter_map(|item| if let Item::Login(at) = item { Some(*at) } else { None }).collect()
+        self.items()
+            .await
+            .iter()
+            .filter_map(|item| if let Item::Login(at) = item { Some(*at) } else { None })
+            .collect()
     }
 
     /// Forgets a channel that is gone.
@@ -84,7 +92,10 @@ impl DiscordNotes {
 
     /// Notes where a question waits. Only in memory, at once.
     pub fn open_question(&self, id: &str, channel: u64, message: u64) {
-        self.noted().insert(Key::Question(id.to_owned()), Some(Item::Question { id: id.to_owned(), channel, message }));
+        self.noted().insert(
+            Key::Question(id.to_owned()),
+            Some(Item::Question { id: id.to_owned(), channel, message }),
+        );
     }
 
     /// Notes that a question is over. Only in memory, at once.
@@ -92,15 +103,29 @@ impl DiscordNotes {
         self.noted().insert(Key::Question(id.to_owned()), None);
     }
 
-    /// All channels and the last message handled in each, as known now. Reads the file again if somebody changed it.
+    /// All channels and the last message handled in each, as known now. Reads the file again if
+    /// somebody changed it.
     pub async fn seen(&self) -> BTreeMap<u64, u64> {
-        let seen = |item: &Item| if let Item::Seen { channel, message } = item { Some((*channel, *message)) } else { None };
+        let seen = |item: &Item| {
+            if let Item::Seen { channel, message } = item {
+                Some((*channel, *message))
+            } else {
+                None
+            }
+        };
         self.items().await.iter().filter_map(seen).collect()
     }
 
-    /// All questions that wait, each with channel and message, as known now. Reads the file again if somebody changed it.
+    /// All questions that wait, each with channel and message, as known now. Reads the file again
+    /// if somebody changed it.
     pub async fn questions(&self) -> Vec<(String, u64, u64)> {
-        let question = |item: Item| if let Item::Question { id, channel, message } = item { Some((id, channel, message)) } else { None };
+        let question = |item: Item| {
+            if let Item::Question { id, channel, message } = item {
+                Some((id, channel, message))
+            } else {
+                None
+            }
+        };
         self.items().await.into_iter().filter_map(question).collect()
     }
 
@@ -117,8 +142,8 @@ impl DiscordNotes {
         .await
     }
 
-    /// Writes what was noted since the last save, all at once; to be called every second or so, and at shutdown.
-    /// Returns whether there was anything to write.
+    /// Writes what was noted since the last save, all at once; to be called every second or so, and
+    /// at shutdown. Returns whether there was anything to write.
     ///
     /// # Errors
     /// [`FileError`]; what was noted is kept for the next save.
@@ -145,7 +170,8 @@ impl DiscordNotes {
         .await
     }
 
-    /// Lines that could not be read when the file was last read, each with its number. They stay in the file.
+    /// Lines that could not be read when the file was last read, each with its number. They stay in
+    /// the file.
     pub async fn warnings(&self) -> Vec<String> {
         let notes = self.clone();
         blocking(move || notes.ledger().warnings.clone()).await
@@ -164,12 +190,15 @@ fn merge(entries: &mut BTreeMap<Key, Item>, noted: &HashMap<Key, Option<Item>>) 
     for (key, item) in noted {
         match (entries.get_mut(key), item) {
             // Somebody may have moved it further by hand.
-            (Some(Item::Seen { message: last, .. }), Some(Item::Seen { message, .. })) => *last = (*last).max(*message),
+            (Some(Item::Seen { message: last, .. }), Some(Item::Seen { message, .. })) => {
+                *last = (*last).max(*message)
+            }
             (_, Some(item)) => drop(entries.insert(key.clone(), item.clone())),
             (_, None) => drop(entries.remove(key)),
         }
     }
-    let logins: Vec<Key> = entries.keys().filter(|key| matches!(key, Key::Login(_))).cloned().collect();
+    let logins: Vec<Key> =
+        entries.keys().filter(|key| matches!(key, Key::Login(_))).cloned().collect();
     for key in logins.iter().rev().skip(LOGINS) {
         entries.remove(key);
     }
@@ -182,20 +211,37 @@ impl Entry for Item {
         let Some(Token::Code(first)) = tokens.first() else { return None };
         // The file may hold other kinds of lines too.
         let (kind, name) = first.split_once(':')?;
-        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a Discord id"));
-        let codes: Vec<&str> =
-            tokens[1..].iter().filter_map(|token| if let Token::Code(code) = token { Some(code.as_str()) } else { None }).collect();
+        let number =
+            |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a Discord id"));
+        let codes: Vec<&str> = tokens[1..]
+            .iter()
+            .filter_map(
+                |token| if let Token::Code(code) = token { Some(code.as_str()) } else { None },
+            )
+            .collect();
         let item = match (kind, codes.as_slice()) {
-            ("channel", [.., last]) => number(name).and_then(|channel| number(last).map(|message| Self::Seen { channel, message })),
+            ("channel", [.., last]) => number(name)
+                .and_then(|channel| number(last).map(|message| Self::Seen { channel, message })),
             ("channel", []) => Err("expected: `channel:id` seen to `message id`".to_owned()),
             ("question", [place, message]) => {
-                let channel = place.strip_prefix("channel:").ok_or_else(|| format!("`{place}` is not a channel"));
-                channel
-                    .and_then(number)
-                    .and_then(|channel| number(message).map(|message| Self::Question { id: name.to_owned(), channel, message }))
+                let channel = place
+                    .strip_prefix("channel:")
+                    .ok_or_else(|| format!("`{place}` is not a channel"));
+                channel.and_then(number).and_then(|channel| {
+                    number(message).map(|message| Self::Question {
+                        id: name.to_owned(),
+                        channel,
+                        message,
+                    })
+                })
             }
-            ("login", _) => name.parse().map(Self::Login).map_err(|_| format!("`{name}` is not a time in milliseconds")),
-            ("question", _) => Err("expected: `question:id` open in `channel:id` at `message id`".to_owned()),
+            ("login", _) => name
+                .parse()
+                .map(Self::Login)
+                .map_err(|_| format!("`{name}` is not a time in milliseconds")),
+            ("question", _) => {
+                Err("expected: `question:id` open in `channel:id` at `message id`".to_owned())
+            }
             _ => return None,
         };
         Some(item)
@@ -211,9 +257,14 @@ impl Entry for Item {
 
     fn write(&self) -> String {
         match self {
-            Self::Seen { channel, message } => format!("{} seen to {}", code(&format!("channel:{channel}")), code(&message.to_string())),
+            Self::Seen { channel, message } => format!(
+                "{} seen to {}",
+                code(&format!("channel:{channel}")),
+                code(&message.to_string())
+            ),
             Self::Question { id, channel, message } => {
-                let (question, channel) = (code(&format!("question:{id}")), code(&format!("channel:{channel}")));
+                let (question, channel) =
+                    (code(&format!("question:{id}")), code(&format!("channel:{channel}")));
                 format!("{question} open in {channel} at {}", code(&message.to_string()))
             }
             Self::Login(at) => code(&format!("login:{at}")),
@@ -250,12 +301,18 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let seen = DiscordNotes::open(&path).unwrap();
         let warnings = seen.warnings().await;
-        assert!(warnings.len() == 1 && warnings[0].contains("line 4") && warnings[0].contains("`x`"), "{warnings:?}");
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("line 4") && warnings[0].contains("`x`"),
+            "{warnings:?}"
+        );
         std::fs::write(&path, text.replace("`10`", "`5`")).unwrap();
         seen.note(2, 21);
         assert_eq!(seen.seen().await, BTreeMap::from([(1, 5), (2, 21)]));
         seen.save().await.unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text.replace("`10`\n", "`5`.\n").replace("`20`\n", "`21`.\n"));
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            text.replace("`10`\n", "`5`.\n").replace("`20`\n", "`21`.\n")
+        );
     }
 
     #[tokio::test]
@@ -295,7 +352,11 @@ mod tests {
         notes.close_question("0a1c");
         notes.save().await.unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.contains("- `question:0a1b` open in `channel:1` at `11`.\n") && !text.contains("0a1c"), "{text}");
+        assert!(
+            text.contains("- `question:0a1b` open in `channel:1` at `11`.\n")
+                && !text.contains("0a1c"),
+            "{text}"
+        );
         let later = DiscordNotes::open(&path).unwrap();
         assert_eq!(later.questions().await, [("0a1b".to_owned(), 1, 11)]);
         assert_eq!(later.seen().await, BTreeMap::from([(1, 10)]));

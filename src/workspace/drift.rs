@@ -1,5 +1,5 @@
-//! `state/drift.md`: what agents said that their backends did not know, so that a restart tells nothing twice, and other
-//! programs can read the counts.
+//! `state/drift.md`: what agents said that their backends did not know, so that a restart tells
+//! nothing twice, and other programs can read the counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,7 +52,10 @@ pub struct Drift {
 pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     let of = |key: &&DriftKey| key.backend == backend;
     while all.keys().filter(of).count() > KEPT {
-        let oldest = all.values().filter(|drift| drift.key.backend == backend).min_by_key(|drift| drift.last);
+        let oldest = all
+            .values()
+            .filter(|drift| drift.key.backend == backend)
+            .min_by_key(|drift| drift.last);
         let Some(oldest) = oldest.map(|drift| drift.key.clone()) else { return };
         all.remove(&oldest);
     }
@@ -98,7 +101,8 @@ impl DriftNotes {
         blocking(move || {
             let mut ledger = notes.0.lock().unwrap_or_else(PoisonError::into_inner);
             ledger.refresh()?;
-            let backends: Vec<String> = changed.iter().map(|drift| drift.key.backend.clone()).collect();
+            let backends: Vec<String> =
+                changed.iter().map(|drift| drift.key.backend.clone()).collect();
             ledger.entries.extend(changed.into_iter().map(|drift| (drift.key.clone(), drift)));
             for backend in backends {
                 bound_drift(&mut ledger.entries, &backend);
@@ -114,16 +118,30 @@ impl Entry for Drift {
     type Key = DriftKey;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
-        let codes = tokens.iter().filter_map(|token| if let Token::Code(text) = token { Some(text.as_str()) } else { None });
-        let [backend, agent_version, component, what, first, last, recording] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err("it is not backend, version, component, what, first, last and recording".to_owned()));
+        let codes = tokens.iter().filter_map(|token| {
+            if let Token::Code(text) = token { Some(text.as_str()) } else { None }
+        });
+        let [backend, agent_version, component, what, first, last, recording] =
+            codes.collect::<Vec<_>>()[..]
+        else {
+            return Some(Err(
+                "it is not backend, version, component, what, first, last and recording".to_owned(),
+            ));
         };
-        let times = tokens.iter().find_map(|token| if let Token::Word(word) = token { word.parse().ok() } else { None });
+        let times = tokens
+            .iter()
+            .find_map(|token| if let Token::Word(word) = token { word.parse().ok() } else { None });
         Some(match (times, first.parse(), last.parse()) {
             (Some(times), Ok(first), Ok(last)) => {
                 let [backend, agent_version, what, component, recording] =
                     [backend, agent_version, what, component, recording].map(str::to_owned);
-                Ok(Self { key: DriftKey { backend, agent_version, what, component }, times, first, last, recording })
+                Ok(Self {
+                    key: DriftKey { backend, agent_version, what, component },
+                    times,
+                    first,
+                    last,
+                    recording,
+                })
             }
             (None, ..) => Err("it does not say how often".to_owned()),
             _ => Err(format!("{first:?} or {last:?} is no time, such as `2026-03-01T09:00:00Z`")),
@@ -135,11 +153,19 @@ impl Entry for Drift {
     }
 
     fn write(&self) -> String {
-        let Self { key: DriftKey { backend, agent_version, what, component }, times, first, last, recording } = self;
+        let Self {
+            key: DriftKey { backend, agent_version, what, component },
+            times,
+            first,
+            last,
+            recording,
+        } = self;
         let [backend, agent_version, what, component, recording] =
             [backend, agent_version, what, component, recording].map(|text| code(text));
         let [first, last] = [first, last].map(|at| code(&at.to_string()));
-        format!("{backend} agent {agent_version} component {component}: {what} {times} times, {first} to {last}, recording {recording}")
+        format!(
+            "{backend} agent {agent_version} component {component}: {what} {times} times, {first} to {last}, recording {recording}"
+        )
     }
 }
 
@@ -172,7 +198,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("read");
         let line = "- `gemini` agent `0.9.1 (x)` component `0123456789ab`: `line` 3 times, `1970-01-01T00:00:02Z` to `1970-01-01T00:00:02Z`, recording `1f0c9a2e`.\n";
         assert!(text.contains(line), "{text}");
-        std::fs::write(&path, text.replace(line, "") + "- `gemini` whatever\n\nA remark.\n").expect("written");
+        std::fs::write(&path, text.replace(line, "") + "- `gemini` whatever\n\nA remark.\n")
+            .expect("written");
         let more = Drift { times: 4, ..both[0].clone() };
         assert_eq!(notes.save(vec![more.clone()]).await.expect("saved"), [more]);
         assert!(std::fs::read_to_string(&path).expect("read").contains("A remark."));
@@ -182,11 +209,20 @@ mod tests {
     async fn of_a_backend_the_oldest_goes_first() {
         let folder = tempfile::tempdir().expect("a folder");
         let notes = DriftNotes::open(&folder.path().join("drift.md")).expect("opened");
-        let other = Drift { key: DriftKey { backend: "codex".to_owned(), ..drift("x", 0).key }, ..drift("x", 0) };
-        let many = (0..300).map(|second| drift(&format!("kind {second}"), second)).chain([other.clone()]).collect();
+        let other = Drift {
+            key: DriftKey { backend: "codex".to_owned(), ..drift("x", 0).key },
+            ..drift("x", 0)
+        };
+        let many = (0..300)
+            .map(|second| drift(&format!("kind {second}"), second))
+            .chain([other.clone()])
+            .collect();
         let kept = notes.save(many).await.expect("saved");
         assert_eq!(kept.len(), KEPT + 1);
         assert!(kept.contains(&other), "another backend's stay");
-        assert!(kept.iter().all(|drift| *drift == other || drift.last.as_second() >= 100), "{kept:?}");
+        assert!(
+            kept.iter().all(|drift| *drift == other || drift.last.as_second() >= 100),
+            "{kept:?}"
+        );
     }
 }

@@ -1,10 +1,17 @@
 //! Values that several of the operator's files have: names, channels, time zones.
 
-/// A name as it may stand in a log, a lane and a state file: one line without markup, at most 80 characters.
+/// A name as it may stand in a log, a lane and a state file: one line without markup, at most 80
+/// characters.
 pub(super) fn name(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain: String = words.chars().filter(|c| !c.is_control() && *c != '`').collect();
-    plain.trim_matches(|c: char| c.is_whitespace() || "*_:–—-".contains(c)).chars().take(80).collect::<String>().trim_end().to_owned()
+    plain
+        .trim_matches(|c: char| c.is_whitespace() || "*_:–—-".contains(c))
+        .chars()
+        .take(80)
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
 }
 
 /// A Discord channel: its id, alone, as `<#id>`, or behind its name.
@@ -14,7 +21,11 @@ pub(super) fn name(text: &str) -> String {
 pub(super) fn channel(text: &str) -> Result<u64, String> {
     let word = text.split_whitespace().last().unwrap_or_default();
     let digits = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
-    digits.parse().ok().filter(|id| *id > 0).ok_or_else(|| format!("{text:?} is no channel; copy its id from Discord"))
+    digits
+        .parse()
+        .ok()
+        .filter(|id| *id > 0)
+        .ok_or_else(|| format!("{text:?} is no channel; copy its id from Discord"))
 }
 
 /// A time zone of the IANA database.
@@ -22,7 +33,9 @@ pub(super) fn channel(text: &str) -> Result<u64, String> {
 /// # Errors
 /// That it is none.
 pub(super) fn time_zone(text: &str) -> Result<jiff::tz::TimeZone, String> {
-    jiff::tz::TimeZone::get(text).map_err(|_| format!("{text:?} is no time zone of the IANA database, such as `Europe/Berlin`"))
+    jiff::tz::TimeZone::get(text).map_err(|_| {
+        format!("{text:?} is no time zone of the IANA database, such as `Europe/Berlin`")
+    })
 }
 
 #[cfg(test)]

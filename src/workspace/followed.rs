@@ -17,19 +17,26 @@ pub(super) struct Followed<T> {
 }
 
 impl<T> Followed<T> {
-    /// Nothing is read yet; until then, and where there is no file, it means what an empty one means.
+    /// Nothing is read yet; until then, and where there is no file, it means what an empty one
+    /// means.
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
         Self { path, parse, stamp: None, read: false, value: Arc::new(parse("")) }
     }
 
-    /// Reads the file again if it changed and returns whether it did. One that cannot be read whole stays what it was,
-    /// which is logged. Blocks for at most 100 ms on top of reading.
+    /// Reads the file again if it changed and returns whether it did. One that cannot be read whole
+    /// stays what it was, which is logged. Blocks for at most 100 ms on top of reading.
     pub(super) fn refresh(&mut self) -> bool {
         let stamp = fresh::stamp(&self.path);
         if self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == self.stamp) {
             return false;
         }
-        let want = Want { path: self.path.clone(), limit: DOCUMENT_LIMIT, keep_end: false, expected: self.stamp.is_some(), ours: None };
+        let want = Want {
+            path: self.path.clone(),
+            limit: DOCUMENT_LIMIT,
+            keep_end: false,
+            expected: self.stamp.is_some(),
+            ours: None,
+        };
         let (text, stamp) = match fresh::read(&[want]).pop() {
             Some(Outcome::Whole(whole)) => {
                 let stamp = whole.stamp;

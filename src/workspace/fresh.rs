@@ -1,9 +1,10 @@
 //! Reading files that others may be writing.
 //!
-//! A read counts when the file is the same before and after (device, inode, size, times to the nanosecond) and was at
-//! rest for [`REST`] before, so that neither a write between two ticks of the file system's clock nor a writer that
-//! has truncated and not yet written is taken for the whole. A writer that pauses longer in mid-write cannot be told
-//! from one that is done; programs that write by rename never show half a file.
+//! A read counts when the file is the same before and after (device, inode, size, times to the
+//! nanosecond) and was at rest for [`REST`] before, so that neither a write between two ticks of
+//! the file system's clock nor a writer that has truncated and not yet written is taken for the
+//! whole. A writer that pauses longer in mid-write cannot be told from one that is done; programs
+//! that write by rename never show half a file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -27,7 +28,8 @@ pub(super) struct Want {
     pub keep_end: bool,
     /// It was there before: when it is missing, it may be being replaced.
     pub expected: bool,
-    /// What it was after we wrote it ourselves: in that state nobody else is at it, and it need not have been at rest.
+    /// What it was after we wrote it ourselves: in that state nobody else is at it, and it need not
+    /// have been at rest.
     pub ours: Option<Stamp>,
 }
 
@@ -56,7 +58,8 @@ impl Whole {
     pub(super) fn text(self) -> (String, bool) {
         let mut bytes = self.bytes;
         if self.cut && self.keep_end {
-            let torn = bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+            let torn =
+                bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
             bytes.drain(..torn);
         } else if self.cut
             && let Err(error) = std::str::from_utf8(&bytes)
@@ -71,16 +74,21 @@ impl Whole {
     }
 }
 
-/// Reads files, trying again those that are being written. Blocks for at most 100 ms on top of reading.
+/// Reads files, trying again those that are being written. Blocks for at most 100 ms on top of
+/// reading.
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
-    let mut outcomes: Vec<(Outcome, Option<(Stamp, Duration)>)> = wants.iter().map(|_| (Outcome::Unsettled, None)).collect();
+    let mut outcomes: Vec<(Outcome, Option<(Stamp, Duration)>)> =
+        wants.iter().map(|_| (Outcome::Unsettled, None)).collect();
     for attempt in 1..=TRIES {
         let mut again = false;
         for (want, (outcome, seen)) in wants.iter().zip(&mut outcomes) {
-            if matches!(outcome, Outcome::Unsettled) || (want.expected && matches!(outcome, Outcome::Missing)) {
+            if matches!(outcome, Outcome::Unsettled)
+                || (want.expected && matches!(outcome, Outcome::Missing))
+            {
                 *outcome = look(want, seen).unwrap_or_else(Outcome::Failed);
-                again |= matches!(outcome, Outcome::Unsettled) || (want.expected && matches!(outcome, Outcome::Missing));
+                again |= matches!(outcome, Outcome::Unsettled)
+                    || (want.expected && matches!(outcome, Outcome::Missing));
             }
         }
         if !again || attempt == TRIES {
@@ -91,7 +99,8 @@ pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
     outcomes.into_iter().map(|(outcome, _)| outcome).collect()
 }
 
-/// Reads once. `seen` is what was seen before and for how long at least, for file systems whose clock is not ours.
+/// Reads once. `seen` is what was seen before and for how long at least, for file systems whose
+/// clock is not ours.
 fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome> {
     // Before anything is looked at: this thread may be kept waiting at any point below.
     let now = SystemTime::now();
@@ -103,9 +112,16 @@ fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome
     }
     let mut bytes = Vec::new();
     (&file).take(want.limit).read_to_end(&mut bytes)?;
-    let same = Stamp::from(&file.metadata()?) == stamp && bytes.len() as u64 == stamp.size().min(want.limit);
-    let unchanged = seen.filter(|(before, _)| *before == stamp).map_or(Duration::ZERO, |(_, time)| time + PAUSE);
-    if same && (stamp.age(now).is_some_and(|age| age >= REST) || want.ours == Some(stamp) || unchanged >= REST) {
+    let same = Stamp::from(&file.metadata()?) == stamp
+        && bytes.len() as u64 == stamp.size().min(want.limit);
+    let unchanged = seen
+        .filter(|(before, _)| *before == stamp)
+        .map_or(Duration::ZERO, |(_, time)| time + PAUSE);
+    if same
+        && (stamp.age(now).is_some_and(|age| age >= REST)
+            || want.ours == Some(stamp)
+            || unchanged >= REST)
+    {
         return Ok(Outcome::Whole(Whole { bytes, stamp, cut, keep_end: want.keep_end }));
     }
     *seen = Some((stamp, unchanged));
@@ -118,7 +134,8 @@ pub(super) fn read_once(want: &Want) -> bool {
     matches!(look(want, &mut None), Ok(Outcome::Whole(_)))
 }
 
-/// Opens a regular file, following links; none when there is none. Never waits for the writer of a pipe.
+/// Opens a regular file, following links; none when there is none. Never waits for the writer of a
+/// pipe.
 fn open(path: &Path) -> io::Result<Option<File>> {
     match disk::open_ordinary(path) {
         Ok(file) => Ok(Some(file)),

@@ -1,4 +1,5 @@
-//! `state/history.md`: the conversations every channel had, so that one that was put away can be taken up again.
+//! `state/history.md`: the conversations every channel had, so that one that was put away can be
+//! taken up again.
 //!
 //! Pinned by the tests below and `tests/dispatch/sessions.rs`.
 
@@ -63,7 +64,8 @@ impl History {
     pub async fn of(&self, lane: &Lane, backend: &str) -> Vec<Past> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.look(move |all| {
-            let mut found: Vec<Past> = all.filter(|past| past.lane == lane && past.backend == backend).cloned().collect();
+            let mut found: Vec<Past> =
+                all.filter(|past| past.lane == lane && past.backend == backend).cloned().collect();
             found.sort_by_key(|past| std::cmp::Reverse(past.since));
             found
         })
@@ -73,19 +75,24 @@ impl History {
     /// The sessions that other lanes had with a backend.
     pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.look(move |all| all.filter(|past| past.lane != lane && past.backend == backend).map(|past| past.session.clone()).collect())
-            .await
+        self.look(move |all| {
+            all.filter(|past| past.lane != lane && past.backend == backend)
+                .map(|past| past.session.clone())
+                .collect()
+        })
+        .await
     }
 
-    /// Keeps a conversation, and lets the oldest go where there are too many. With `before`, it is what that session of the
-    /// same lane and backend went on as, and keeps its title.
+    /// Keeps a conversation, and lets the oldest go where there are too many. With `before`, it is
+    /// what that session of the same lane and backend went on as, and keeps its title.
     ///
     /// # Errors
     /// [`FileError`].
     pub async fn note(&self, mut past: Past, before: Option<&SessionId>) -> Result<(), FileError> {
         let before = before.cloned();
         self.write(move |ledger| {
-            let before = before.map(|before| (past.lane.clone(), past.backend.clone(), before.to_string()));
+            let before =
+                before.map(|before| (past.lane.clone(), past.backend.clone(), before.to_string()));
             let before = before.and_then(|key| ledger.entries.remove(&key));
             let (lane, backend) = (past.lane.clone(), past.backend.clone());
             let Some(before) = before else {
@@ -103,7 +110,12 @@ impl History {
     ///
     /// # Errors
     /// [`FileError`].
-    pub async fn forget(&self, lane: &Lane, backend: &str, session: &SessionId) -> Result<(), FileError> {
+    pub async fn forget(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: &SessionId,
+    ) -> Result<(), FileError> {
         let key = (lane.clone(), backend.to_owned(), session.to_string());
         self.write(move |ledger| {
             ledger.entries.remove(&key);
@@ -112,7 +124,10 @@ impl History {
         .await
     }
 
-    async fn look<T: Send + 'static>(&self, look: impl FnOnce(&mut dyn Iterator<Item = &Past>) -> T + Send + 'static) -> T {
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut dyn Iterator<Item = &Past>) -> T + Send + 'static,
+    ) -> T {
         let history = self.clone();
         blocking(move || {
             let mut ledger = history.lock();
@@ -124,7 +139,10 @@ impl History {
         .await
     }
 
-    async fn write(&self, change: impl FnOnce(&mut Ledger<Past>) -> Result<(), FileError> + Send + 'static) -> Result<(), FileError> {
+    async fn write(
+        &self,
+        change: impl FnOnce(&mut Ledger<Past>) -> Result<(), FileError> + Send + 'static,
+    ) -> Result<(), FileError> {
         let history = self.clone();
         blocking(move || {
             let mut ledger = history.lock();
@@ -139,16 +157,22 @@ impl History {
     }
 }
 
-/// Whether there are too many, of a lane and backend or, by so many that making room is worth it, in all.
+/// Whether there are too many, of a lane and backend or, by so many that making room is worth it,
+/// in all.
 fn is_too_long(ledger: &Ledger<Past>, lane: Lane, backend: String) -> bool {
     let first = (lane, backend, String::new());
-    let of_lane = ledger.entries.range(first.clone()..).take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1)).count();
+    let of_lane = ledger
+        .entries
+        .range(first.clone()..)
+        .take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1))
+        .count();
     of_lane > KEPT || ledger.entries.len() > KEPT_IN_ALL + ROOM
 }
 
 /// Writes the latest ones, and no others.
 fn prune(ledger: &mut Ledger<Past>) -> Result<(), FileError> {
-    let mut all: Vec<_> = ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
+    let mut all: Vec<_> =
+        ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
     all.sort_by(|a, b| b.cmp(a));
     let mut counts: HashMap<(Lane, String), usize> = HashMap::new();
     for (rank, (_, key)) in all.into_iter().enumerate() {
@@ -198,17 +222,25 @@ fn read(tokens: &[Token]) -> Result<Past, String> {
             Token::Code(value) => spans.push((std::mem::take(&mut word), value.as_str())),
         }
     }
-    let [("", lane), ("" | "with", backend), named @ ..] = spans.as_slice() else { return Err(form.to_owned()) };
-    let value = |name: &str| named.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    if let Some((other, _)) = named.iter().find(|(name, _)| !matches!(*name, "session" | "since" | "title" | "directory")) {
+    let [("", lane), ("" | "with", backend), named @ ..] = spans.as_slice() else {
+        return Err(form.to_owned());
+    };
+    let value =
+        |name: &str| named.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    if let Some((other, _)) =
+        named.iter().find(|(name, _)| !matches!(*name, "session" | "since" | "title" | "directory"))
+    {
         return Err(format!("{other:?} is none of session, since, title and directory"));
     }
     let since = value("since").ok_or(form)?;
     Ok(Past {
         lane: lane.parse()?,
         backend: (*backend).to_owned(),
-        session: SessionId::new(value("session").ok_or(form)?).map_err(|error| error.to_string())?,
-        since: since.parse().map_err(|_| format!("{since:?} is not a time like 2026-08-06T12:00:00Z"))?,
+        session: SessionId::new(value("session").ok_or(form)?)
+            .map_err(|error| error.to_string())?,
+        since: since
+            .parse()
+            .map_err(|_| format!("{since:?} is not a time like 2026-08-06T12:00:00Z"))?,
         title: value("title").unwrap_or_default().to_owned(),
         directory: value("directory").map(str::to_owned),
     })
@@ -253,7 +285,10 @@ mod tests {
         let wanted: Vec<String> = (2..12).rev().map(|minute| format!("s{minute}")).collect();
         assert_eq!((ids(&history).await, ids(&restarted).await), (wanted.clone(), wanted));
         assert_eq!(restarted.of(&LANE, "claude").await[0], past("s11", 11));
-        assert_eq!(restarted.of_others(&LANE, "claude").await, [SessionId::new("elsewhere").unwrap()]);
+        assert_eq!(
+            restarted.of_others(&LANE, "claude").await,
+            [SessionId::new("elsewhere").unwrap()]
+        );
         assert!(restarted.of(&LANE, "codex").await.is_empty());
     }
 
@@ -264,7 +299,10 @@ mod tests {
         history.note(past("first", 0), None).await.unwrap();
         history.note(past("second", 1), Some(&SessionId::new("first").unwrap())).await.unwrap();
         let found = history.of(&LANE, "claude").await;
-        assert_eq!((found.len(), found[0].session.as_str(), found[0].title.as_str()), (1, "second", "`title` of first, 100%"));
+        assert_eq!(
+            (found.len(), found[0].session.as_str(), found[0].title.as_str()),
+            (1, "second", "`title` of first, 100%")
+        );
         history.forget(&LANE, "claude", &found[0].session).await.unwrap();
         assert!(ids(&history).await.is_empty());
     }

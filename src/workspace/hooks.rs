@@ -66,7 +66,9 @@ impl Hooks {
     pub fn parse(text: &str) -> Self {
         let mut hooks = Self::default();
         let parts = outline(text);
-        for index in (0..parts.len()).filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks")) {
+        for index in (0..parts.len())
+            .filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks"))
+        {
             for item in parts[index].items() {
                 match Hook::of(&item.key) {
                     Some(hook) if !item.value.is_empty() => {
@@ -84,7 +86,10 @@ impl Hooks {
                 };
                 let instruction = hooks.read(part.items());
                 if instruction.text.is_empty() {
-                    let fault = format!("hook {} has no `- instruction: …`, so nothing is done", hook.name());
+                    let fault = format!(
+                        "hook {} has no `- instruction: …`, so nothing is done",
+                        hook.name()
+                    );
                     hooks.warn(part.line, &fault);
                 } else {
                     hooks.put(hook, instruction, part.line);
@@ -109,9 +114,13 @@ impl Hooks {
                 "channel" if item.value.is_empty() => {}
                 "channel" => match channel(bare(&item.value)) {
                     Ok(channel) => instruction.channel = Some(channel),
-                    Err(fault) => self.warn(item.line, &format!("{fault}; the output channel counts")),
+                    Err(fault) => {
+                        self.warn(item.line, &format!("{fault}; the output channel counts"))
+                    }
                 },
-                other => self.warn(item.line, &format!("`{other}` means nothing here; it is ignored")),
+                other => {
+                    self.warn(item.line, &format!("`{other}` means nothing here; it is ignored"))
+                }
             }
         }
         instruction
@@ -138,7 +147,12 @@ mod tests {
     use super::*;
 
     fn told(hooks: &Hooks) -> Vec<(&'static str, &str, Option<u64>)> {
-        Hook::ALL.iter().filter_map(|hook| hooks.of(*hook).map(|told| (hook.name(), told.text.as_str(), told.channel))).collect()
+        Hook::ALL
+            .iter()
+            .filter_map(|hook| {
+                hooks.of(*hook).map(|told| (hook.name(), told.text.as_str(), told.channel))
+            })
+            .collect()
     }
 
     #[test]
@@ -166,9 +180,25 @@ mod tests {
 - when: later\n## shutdown\nSay goodbye.\n## agent_stop\n- instruction: Three\n",
         );
         assert_eq!(told(&hooks), [("startup", "Two", None), ("agent_stop", "Three", None)]);
-        let lines: Vec<_> = hooks.warnings.iter().map(|warning| warning.split(": ").next().unwrap_or_default()).collect();
-        assert_eq!(lines, [2, 4, 8, 9, 6, 10].map(|line| format!("agents.md line {line}")), "{:?}", hooks.warnings);
-        for (warning, part) in hooks.warnings.iter().zip(["\"begin\"", "\"agent_boot\"", "general", "`when`", "earlier", "instruction"]) {
+        let lines: Vec<_> = hooks
+            .warnings
+            .iter()
+            .map(|warning| warning.split(": ").next().unwrap_or_default())
+            .collect();
+        assert_eq!(
+            lines,
+            [2, 4, 8, 9, 6, 10].map(|line| format!("agents.md line {line}")),
+            "{:?}",
+            hooks.warnings
+        );
+        for (warning, part) in hooks.warnings.iter().zip([
+            "\"begin\"",
+            "\"agent_boot\"",
+            "general",
+            "`when`",
+            "earlier",
+            "instruction",
+        ]) {
             assert!(warning.contains(part), "{warning}");
         }
     }

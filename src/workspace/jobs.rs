@@ -11,7 +11,17 @@ use crate::markdown::Entry;
 use crate::markdown::outline::{Block, Line, Part, block, entry, item, outline};
 use crate::schedule::{Cron, Missed};
 
-const KEYS: [&str; 9] = ["name", "expression", "cron", "schedule", "channel", "time-zone", "timezone", "zone", "missed"];
+const KEYS: [&str; 9] = [
+    "name",
+    "expression",
+    "cron",
+    "schedule",
+    "channel",
+    "time-zone",
+    "timezone",
+    "zone",
+    "missed",
+];
 /// A job without a name is called after so many characters of its instruction.
 const CALLED: usize = 40;
 
@@ -59,9 +69,16 @@ impl CronJobs {
         let (mut read, mut names) = (Self::default(), HashSet::new());
         for draft in drafts(&outline(text)) {
             for (line, key) in &draft.block.strange {
-                read.warnings.push(format!("agents.md line {line}: `{key}` means nothing here; it is ignored"));
+                read.warnings.push(format!(
+                    "agents.md line {line}: `{key}` means nothing here; it is ignored"
+                ));
             }
-            let given = draft.block.entries.iter().find(|entry| entry.key == "name").map_or(draft.title.as_str(), Entry::text);
+            let given = draft
+                .block
+                .entries
+                .iter()
+                .find(|entry| entry.key == "name")
+                .map_or(draft.title.as_str(), Entry::text);
             let (line, mut called) = (draft.line, name(given));
             if called.is_empty() {
                 called = shortened(&draft.block.text);
@@ -71,13 +88,23 @@ impl CronJobs {
                     called = format!("{first} {number}");
                 }
             }
-            let shown = if called.is_empty() { draft.expression.clone().unwrap_or_default() } else { called.clone() };
+            let shown = if called.is_empty() {
+                draft.expression.clone().unwrap_or_default()
+            } else {
+                called.clone()
+            };
             let job = job(draft, &called).and_then(|job| {
-                if names.insert(called.to_lowercase()) { Ok(job) } else { Err("there is an earlier one of this name".to_owned()) }
+                if names.insert(called.to_lowercase()) {
+                    Ok(job)
+                } else {
+                    Err("there is an earlier one of this name".to_owned())
+                }
             });
             match job {
                 Ok(job) => read.jobs.push(job),
-                Err(fault) => read.warnings.push(format!("agents.md line {line}: cron job {shown:?} is left out: {fault}")),
+                Err(fault) => read.warnings.push(format!(
+                    "agents.md line {line}: cron job {shown:?} is left out: {fault}"
+                )),
             }
         }
         read
@@ -88,7 +115,8 @@ impl CronJobs {
 fn drafts(parts: &[Part]) -> Vec<Draft> {
     let (mut drafts, mut inside) = (Vec::new(), None);
     for part in parts {
-        let section = ["cron jobs", "cron job", "cronjobs"].contains(&name(&part.title).to_lowercase().as_str());
+        let section = ["cron jobs", "cron job", "cronjobs"]
+            .contains(&name(&part.title).to_lowercase().as_str());
         if inside.is_some_and(|level| part.level > level) {
             drafts.push(of_heading(part));
         } else if section && part.level > 0 {
@@ -101,7 +129,8 @@ fn drafts(parts: &[Part]) -> Vec<Draft> {
     drafts
 }
 
-/// The list items at the margin, each with the lines indented below it. Entries one below the other are one item.
+/// The list items at the margin, each with the lines indented below it. Entries one below the other
+/// are one item.
 fn items(lines: &[Line]) -> Vec<Vec<Line>> {
     let mut items: Vec<Vec<Line>> = Vec::new();
     let mut keys: Vec<String> = Vec::new();
@@ -131,14 +160,24 @@ fn items(lines: &[Line]) -> Vec<Vec<Line>> {
 
 /// The key of an entry that means something.
 fn key(line: &str) -> Option<String> {
-    entry(line).map(|(key, ..)| key).filter(|key| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt")
+    entry(line)
+        .map(|(key, ..)| key)
+        .filter(|key| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt")
 }
 
 fn of_item(lines: Vec<Line>) -> Draft {
     let line = lines[0].number;
     let indent = |line: &Line| line.text.len() - line.text.trim_start().len();
-    let below = lines[1..].iter().filter(|line| !line.text.trim().is_empty()).map(indent).min().unwrap_or(0);
-    let flat = |line: &Line| Line { number: line.number, text: line.text.get(below..).unwrap_or_default().to_owned() };
+    let below = lines[1..]
+        .iter()
+        .filter(|line| !line.text.trim().is_empty())
+        .map(indent)
+        .min()
+        .unwrap_or(0);
+    let flat = |line: &Line| Line {
+        number: line.number,
+        text: line.text.get(below..).unwrap_or_default().to_owned(),
+    };
     let mut rest: Vec<Line> = lines[1..].iter().map(flat).collect();
     if key(&lines[0].text).is_some() {
         rest.insert(0, lines[0].clone());
@@ -161,7 +200,12 @@ fn of_heading(part: &Part) -> Draft {
         None => (part.title.clone(), None),
     };
     // Or the text begins with it.
-    if expression.is_none() && !block.entries.iter().any(|entry| ["expression", "cron", "schedule"].contains(&entry.key.as_str())) {
+    if expression.is_none()
+        && !block
+            .entries
+            .iter()
+            .any(|entry| ["expression", "cron", "schedule"].contains(&entry.key.as_str()))
+    {
         let (first, rest) = block.text.split_once('\n').unwrap_or((&block.text, ""));
         let head = head_of(item(first).filter(|_| first.parse::<Cron>().is_err()).unwrap_or(first));
         if let Some(head) = head.filter(|head| head.before.is_empty()) {
@@ -181,26 +225,40 @@ struct Head {
 
 /// Finds an expression: in a code span, or before a colon, or the whole line.
 fn head_of(line: &str) -> Option<Head> {
-    let tidy = |text: &str| text.trim_start_matches(|c: char| c.is_whitespace() || ":–—-→=*".contains(c)).trim_end().to_owned();
+    let tidy = |text: &str| {
+        text.trim_start_matches(|c: char| c.is_whitespace() || ":–—-→=*".contains(c))
+            .trim_end()
+            .to_owned()
+    };
     let pieces: Vec<&str> = line.split('`').collect();
     let spans = || (1..pieces.len().saturating_sub(1)).step_by(2);
     if let Some(at) = spans().find(|at| looks_like_one(pieces[*at])).or_else(|| spans().next()) {
         let (before, after) = (pieces[..at].join("`"), pieces[at + 1..].join("`"));
-        return Some(Head { before: name(&before), expression: pieces[at].trim().to_owned(), after: tidy(&after) });
+        return Some(Head {
+            before: name(&before),
+            expression: pieces[at].trim().to_owned(),
+            after: tidy(&after),
+        });
     }
     let (first, after) = line.split_once(':').unwrap_or((line, ""));
-    looks_like_one(first).then(|| Head { before: String::new(), expression: first.trim().to_owned(), after: tidy(after) })
+    looks_like_one(first).then(|| Head {
+        before: String::new(),
+        expression: first.trim().to_owned(),
+        after: tidy(after),
+    })
 }
 
 /// A word such as `@daily`, or at least five words that could be fields.
 fn looks_like_one(text: &str) -> bool {
     let mut words = text.split_whitespace();
     let field = |word: &str| word.contains(|c: char| c.is_ascii_digit() || "*?".contains(c));
-    text.trim().starts_with('@') || (words.clone().count() >= 5 && words.by_ref().take(3).all(field))
+    text.trim().starts_with('@')
+        || (words.clone().count() >= 5 && words.by_ref().take(3).all(field))
 }
 
 fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
-    let (mut expression, mut to, mut zone, mut missed) = (draft.expression, None, None, Missed::RunOnce);
+    let (mut expression, mut to, mut zone, mut missed) =
+        (draft.expression, None, None, Missed::RunOnce);
     for entry in &draft.block.entries {
         let value = entry.text();
         match entry.key.as_str() {
@@ -211,18 +269,32 @@ fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
                 missed = match value.to_lowercase().replace([' ', '_'], "-").as_str() {
                     "run-once" | "run" | "once" => Missed::RunOnce,
                     "skip" => Missed::Skip,
-                    _ => return Err(format!("`missed` is neither `run-once` nor `skip`: {value:?}")),
+                    _ => {
+                        return Err(format!(
+                            "`missed` is neither `run-once` nor `skip`: {value:?}"
+                        ));
+                    }
                 }
             }
             _ => zone = Some(time_zone(value)?),
         }
     }
     let text = expression.ok_or("it has no cron expression, such as `0 9 * * 1-5`")?;
-    let expression = text.parse().map_err(|fault| format!("the cron expression {text:?} is invalid: {fault}"))?;
+    let expression = text
+        .parse()
+        .map_err(|fault| format!("the cron expression {text:?} is invalid: {fault}"))?;
     if draft.block.text.is_empty() {
         return Err("it has no instruction".to_owned());
     }
-    Ok(CronJob { name: called.to_owned(), line: draft.line, expression, instruction: draft.block.text, channel: to, zone, missed })
+    Ok(CronJob {
+        name: called.to_owned(),
+        line: draft.line,
+        expression,
+        instruction: draft.block.text,
+        channel: to,
+        zone,
+        missed,
+    })
 }
 
 /// The first words of a text.

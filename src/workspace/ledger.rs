@@ -1,7 +1,8 @@
 //! State files: markdown lists that the gateway writes and a person can read and mend.
 //!
-//! A list item that begins with a code span is an entry; every other line is kept as it stands, and so is an item that
-//! cannot be read, which is named in a warning. The file is read again when it is not the one last read or written.
+//! A list item that begins with a code span is an entry; every other line is kept as it stands, and
+//! so is an item that cannot be read, which is named in a warning. The file is read again when it
+//! is not the one last read or written.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -53,7 +54,8 @@ pub(super) struct Ledger<E: Entry> {
     heading: &'static str,
     read: bool,
     stamp: Option<Stamp>,
-    /// Entries changed and could not be written, or a line is cut off: the file is to be written whole.
+    /// Entries changed and could not be written, or a line is cut off: the file is to be written
+    /// whole.
     behind: bool,
     lines: Vec<Line<E::Key>>,
     pub entries: BTreeMap<E::Key, E>,
@@ -77,16 +79,25 @@ impl<E: Entry> Ledger<E> {
         Ok(ledger)
     }
 
-    /// Reads the file again if it changed; returns whether it did. After an error everything is as it was.
+    /// Reads the file again if it changed; returns whether it did. After an error everything is as
+    /// it was.
     pub(super) fn refresh(&mut self) -> Result<bool, FileError> {
         let failed = |source| FileError::new("read", &self.path, source);
         if self.read && fresh::stamp(&self.path).map_err(failed)? == self.stamp {
             return Ok(false);
         }
-        let want = Want { path: self.path.clone(), limit: MOST, keep_end: false, expected: self.stamp.is_some(), ours: None };
+        let want = Want {
+            path: self.path.clone(),
+            limit: MOST,
+            keep_end: false,
+            expected: self.stamp.is_some(),
+            ours: None,
+        };
         match fresh::read(&[want]).pop() {
             Some(Outcome::Whole(whole)) if whole.cut => {
-                return Err(failed(std::io::Error::other(format!("it has more than {MOST} bytes"))));
+                return Err(failed(std::io::Error::other(format!(
+                    "it has more than {MOST} bytes"
+                ))));
             }
             Some(Outcome::Whole(whole)) => {
                 self.stamp = Some(whole.stamp);
@@ -101,7 +112,9 @@ impl<E: Entry> Ledger<E> {
                 self.parse("");
             }
             Some(Outcome::Failed(error)) => return Err(failed(error)),
-            Some(Outcome::Unsettled) | None => return Err(failed(std::io::Error::other("another program keeps writing it"))),
+            Some(Outcome::Unsettled) | None => {
+                return Err(failed(std::io::Error::other("another program keeps writing it")));
+            }
         }
         self.read = true;
         for warning in &self.warnings {
@@ -138,7 +151,10 @@ impl<E: Entry> Ledger<E> {
             lines.push(Line::Entry(key.clone()));
         }
         self.behind = true;
-        self.stamp = Some(replace(&self.path, text.as_bytes()).map_err(|source| FileError::new("write", &self.path, source))?);
+        self.stamp = Some(
+            replace(&self.path, text.as_bytes())
+                .map_err(|source| FileError::new("write", &self.path, source))?,
+        );
         self.behind = false;
         if self.lines.is_empty() || !self.warnings.is_empty() {
             // The heading's lines are not known, or the numbers in the warnings no longer hold.
@@ -149,8 +165,9 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
-    /// Keeps an entry and returns when it is on disk. What stands there already costs nothing, and a new one a line at the
-    /// end, however long the file is. After an error it is in force all the same, and is written with the next change.
+    /// Keeps an entry and returns when it is on disk. What stands there already costs nothing, and
+    /// a new one a line at the end, however long the file is. After an error it is in force all the
+    /// same, and is written with the next change.
     pub(super) fn put(&mut self, entry: E) -> Result<(), FileError>
     where
         E: PartialEq,
@@ -179,13 +196,16 @@ impl<E: Entry> Ledger<E> {
 
     /// Whether there is a list item that could not be read and names all of these values.
     pub(super) fn leaves_out(&self, values: &[&str]) -> bool {
-        let kept = self.lines.iter().filter_map(|line| if let Line::Kept(line) = line { Some(line) } else { None });
+        let kept = self
+            .lines
+            .iter()
+            .filter_map(|line| if let Line::Kept(line) = line { Some(line) } else { None });
         let mut items = kept.filter(|line| line.trim_start().starts_with(['-', '*']));
         items.any(|line| values.iter().all(|value| line.contains(&code(value))))
     }
 
-    /// Adds new entries at the end and returns when they are on disk, which costs far less than [`Ledger::save`] where
-    /// there are many. After an error they are not known.
+    /// Adds new entries at the end and returns when they are on disk, which costs far less than
+    /// [`Ledger::save`] where there are many. After an error they are not known.
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
         let text: String = entries.iter().map(item).collect();
@@ -212,8 +232,9 @@ impl<E: Entry> Ledger<E> {
         self.lines.len()
     }
 
-    /// Reads the text of the file. A last line without an end is believed where it has the full stop that every line of ours
-    /// ends with: an editor took the line's end away. Otherwise the write was cut off, and it may say less than it did.
+    /// Reads the text of the file. A last line without an end is believed where it has the full
+    /// stop that every line of ours ends with: an editor took the line's end away. Otherwise the
+    /// write was cut off, and it may say less than it did.
     fn parse(&mut self, text: &str) {
         self.behind = false;
         self.lines.clear();
@@ -222,11 +243,18 @@ impl<E: Entry> Ledger<E> {
         let mut numbers: BTreeMap<E::Key, usize> = BTreeMap::new();
         let count = text.lines().count();
         for (number, line) in (1..).zip(text.lines()) {
-            let read = tokens(line).and_then(|tokens| tokens.map_or_else(|fault| Some(Err(fault)), |tokens| E::read(&tokens)));
+            let read = tokens(line).and_then(|tokens| {
+                tokens.map_or_else(|fault| Some(Err(fault)), |tokens| E::read(&tokens))
+            });
             if read.is_some() && number == count && !text.ends_with('\n') && !line.ends_with(STOP) {
-                self.warnings.push(format!("`{}` line {number} is left out: {TORN}", self.path.display()));
-                // It stays for whoever mends it and is no item any more, also with an end behind it.
-                self.lines.push(Line::Kept(format!("- cut off: {}", line.trim_start().trim_start_matches(['-', '*']).trim_start())));
+                self.warnings
+                    .push(format!("`{}` line {number} is left out: {TORN}", self.path.display()));
+                // It stays for whoever mends it and is no item any more, also with an end behind
+                // it.
+                self.lines.push(Line::Kept(format!(
+                    "- cut off: {}",
+                    line.trim_start().trim_start_matches(['-', '*']).trim_start()
+                )));
                 self.behind = true;
                 continue;
             }
@@ -239,12 +267,15 @@ impl<E: Entry> Ledger<E> {
                         self.entries.insert(entry.key(), entry);
                         continue;
                     }
-                    Some(first) => Some(format!("it says something else about what line {first} is about")),
+                    Some(first) => {
+                        Some(format!("it says something else about what line {first} is about"))
+                    }
                 },
                 Some(Err(fault)) => Some(fault),
             };
             if let Some(fault) = fault {
-                self.warnings.push(format!("`{}` line {number} is left out: {fault}", self.path.display()));
+                self.warnings
+                    .push(format!("`{}` line {number} is left out: {fault}", self.path.display()));
             }
             self.lines.push(Line::Kept(line.to_owned()));
         }
@@ -262,10 +293,12 @@ fn append(path: &Path, text: &str) -> io::Result<Stamp> {
     write_end(&mut file, text)
 }
 
-/// The same to a file that was last seen in the state `known`. Returns its state now, and whether it was still in that one;
-/// after an error, what was added of the text is taken back, and the state is the one after that, where it can be told.
+/// The same to a file that was last seen in the state `known`. Returns its state now, and whether
+/// it was still in that one; after an error, what was added of the text is taken back, and the
+/// state is the one after that, where it can be told.
 fn add(path: &Path, text: &str, known: Stamp) -> Result<(Stamp, bool), (io::Error, Option<Stamp>)> {
-    let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(|error| (error, None))?;
+    let mut file =
+        OpenOptions::new().read(true).append(true).open(path).map_err(|error| (error, None))?;
     let before = file.metadata().map_err(|error| (error, None))?;
     let alone = Stamp::from(&before) == known;
     write_end(&mut file, text).map(|stamp| (stamp, alone)).map_err(|error| {
@@ -302,17 +335,24 @@ pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
         if n % 2 == 1 {
             match decode(piece) {
                 Some(text) => tokens.push(Token::Code(text)),
-                None => return Some(Err(format!("`{piece}` has a `%` that is not `%` and two hexadecimal digits"))),
+                None => {
+                    return Some(Err(format!(
+                        "`{piece}` has a `%` that is not `%` and two hexadecimal digits"
+                    )));
+                }
             }
         } else {
-            let words = piece.split(|c: char| c.is_whitespace() || ",;:()".contains(c)).filter(|word| !word.is_empty());
+            let words = piece
+                .split(|c: char| c.is_whitespace() || ",;:()".contains(c))
+                .filter(|word| !word.is_empty());
             tokens.extend(words.map(|word| Token::Word(word.to_owned())));
         }
     }
     Some(Ok(tokens))
 }
 
-/// Writes a code span that no value can break out of: backticks, `%` and control characters become `%` and two digits.
+/// Writes a code span that no value can break out of: backticks, `%` and control characters become
+/// `%` and two digits.
 pub(super) fn code(value: &str) -> String {
     let mut span = String::with_capacity(value.len() + 2);
     span.push('`');
@@ -339,7 +379,13 @@ fn decode(span: &str) -> Option<String> {
     let mut pieces = span.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();
     for piece in pieces {
-        bytes.push(u8::from_str_radix(piece.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?, 16).ok()?);
+        bytes.push(
+            u8::from_str_radix(
+                piece.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?,
+                16,
+            )
+            .ok()?,
+        );
         bytes.extend_from_slice(&piece.as_bytes()[2..]);
     }
     String::from_utf8(bytes).ok()
@@ -361,7 +407,9 @@ mod tests {
 
         fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
             match tokens {
-                [Token::Code(key), Token::Code(value)] => Some(Ok(Self(key.clone(), value.clone()))),
+                [Token::Code(key), Token::Code(value)] => {
+                    Some(Ok(Self(key.clone(), value.clone())))
+                }
                 _ => Some(Err("two values".to_owned())),
             }
         }

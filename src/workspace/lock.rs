@@ -1,4 +1,5 @@
-//! One gateway for one folder: `state/gateway.lock`, locked (flock) as long as a gateway lives, with its process id inside.
+//! One gateway for one folder: `state/gateway.lock`, locked (flock) as long as a gateway lives,
+//! with its process id inside.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -34,18 +35,30 @@ pub enum Held {
 impl Lock {
     pub(super) fn take(path: &Path) -> Result<Self, Held> {
         let failed = |source| Held::Failed { path: path.to_owned(), source };
-        let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).map_err(failed)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 let read = file.read_to_string(&mut pid);
-                let pid = if read.is_ok() && !pid.trim().is_empty() { pid.trim().to_owned() } else { "unknown".to_owned() };
+                let pid = if read.is_ok() && !pid.trim().is_empty() {
+                    pid.trim().to_owned()
+                } else {
+                    "unknown".to_owned()
+                };
                 return Err(Held::Other { pid, folder: path.parent().unwrap_or(path).to_owned() });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        file.set_len(0).and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes())).map_err(failed)?;
+        file.set_len(0)
+            .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()))
+            .map_err(failed)?;
         Ok(Self { _file: file })
     }
 }

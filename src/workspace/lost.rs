@@ -1,7 +1,8 @@
-//! `state/lost.md`: the turns whose answer no parser could read, and what became of each; and `state/recover-request`, by
-//! which another program asks the gateway to deliver some of them.
+//! `state/lost.md`: the turns whose answer no parser could read, and what became of each; and
+//! `state/recover-request`, by which another program asks the gateway to deliver some of them.
 //!
-//! An entry lives as long as its recording. Decides nothing about what becomes of a turn. Pinned by the tests below.
+//! An entry lives as long as its recording. Decides nothing about what becomes of a turn. Pinned by
+//! the tests below.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,9 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ledger::{Entry, Ledger, Token, code};
-use crate::disk::{read_ordinary, text_of};
-use crate::disk::replace;
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
+use crate::disk::replace;
+use crate::disk::{read_ordinary, text_of};
 use crate::event::Lane;
 
 const HEADING: &str = "# Lost replies
@@ -99,10 +100,13 @@ impl LostTurn {
         format!("{KEY}{}", self.turn)
     }
 
-    /// How many replies of a backend nobody could read so far, and how many can be read and were not delivered.
+    /// How many replies of a backend nobody could read so far, and how many can be read and were
+    /// not delivered.
     #[must_use]
     pub fn count(turns: &[Self], backend: &str) -> (usize, usize) {
-        let of = |state| turns.iter().filter(|turn| turn.backend == backend && turn.state == state).count();
+        let of = |state| {
+            turns.iter().filter(|turn| turn.backend == backend && turn.state == state).count()
+        };
         (of(LostState::Lost), of(LostState::Readable))
     }
 
@@ -115,8 +119,8 @@ impl LostTurn {
 
 const KEY: &str = "recovered:";
 
-/// The turns that were lost. Cheap to clone; clones share everything. Every call first reads the file again if somebody
-/// changed it.
+/// The turns that were lost. Cheap to clone; clones share everything. Every call first reads the
+/// file again if somebody changed it.
 #[derive(Clone, Debug)]
 pub struct LostTurns(Arc<Shared>);
 
@@ -169,8 +173,10 @@ impl LostTurns {
     pub async fn note(&self, turn: LostTurn) -> Result<(), FileError> {
         self.change(move |entries| {
             entries.insert(turn.turn.clone(), turn);
-            let mut order: Vec<(bool, i64, String)> =
-                entries.values().map(|turn| (turn.state.is_open(), turn.at_ms, turn.turn.clone())).collect();
+            let mut order: Vec<(bool, i64, String)> = entries
+                .values()
+                .map(|turn| (turn.state.is_open(), turn.at_ms, turn.turn.clone()))
+                .collect();
             order.sort();
             let over = order.len().saturating_sub(MOST);
             for (.., turn) in order.into_iter().take(over) {
@@ -180,12 +186,17 @@ impl LostTurns {
         .await
     }
 
-    /// Notes what became of a turn, and which generation was tried, and returns when that is on disk. A turn that is not
-    /// known stays unknown.
+    /// Notes what became of a turn, and which generation was tried, and returns when that is on
+    /// disk. A turn that is not known stays unknown.
     ///
     /// # Errors
     /// [`FileError`]; it is known until the program ends.
-    pub async fn mark(&self, turn: &str, state: LostState, tried: Option<&str>) -> Result<(), FileError> {
+    pub async fn mark(
+        &self,
+        turn: &str,
+        state: LostState,
+        tried: Option<&str>,
+    ) -> Result<(), FileError> {
         let (turn, tried) = (turn.to_owned(), tried.map(str::to_owned));
         self.change(move |entries| {
             if let Some(entry) = entries.get_mut(&turn) {
@@ -224,7 +235,10 @@ impl LostTurns {
         .await;
         let count = gone.len();
         if count > 0 {
-            self.change(move |entries| entries.retain(|turn, _| !gone.iter().any(|gone| gone.turn == *turn))).await?;
+            self.change(move |entries| {
+                entries.retain(|turn, _| !gone.iter().any(|gone| gone.turn == *turn))
+            })
+            .await?;
         }
         Ok(count)
     }
@@ -235,7 +249,10 @@ impl LostTurns {
         blocking(move || {
             let text = read_ordinary(&shared.request, DOCUMENT_LIMIT).and_then(text_of).ok()?;
             Some(
-                text.lines().map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned()).filter(|id| is_id(id)).collect(),
+                text.lines()
+                    .map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned())
+                    .filter(|id| is_id(id))
+                    .collect(),
             )
         })
         .await
@@ -246,9 +263,14 @@ impl LostTurns {
     /// # Errors
     /// [`FileError`].
     pub async fn request(&self, turns: &[String]) -> Result<(), FileError> {
-        let (shared, text) = (Arc::clone(&self.0), turns.iter().map(|turn| format!("- {}\n", code(turn))).collect::<String>());
+        let (shared, text) = (
+            Arc::clone(&self.0),
+            turns.iter().map(|turn| format!("- {}\n", code(turn))).collect::<String>(),
+        );
         blocking(move || {
-            replace(&shared.request, text.as_bytes()).map(drop).map_err(|source| FileError::new("write", &shared.request, source))
+            replace(&shared.request, text.as_bytes())
+                .map(drop)
+                .map_err(|source| FileError::new("write", &shared.request, source))
         })
         .await
     }
@@ -260,13 +282,18 @@ impl LostTurns {
     pub async fn request_done(&self) -> Result<(), FileError> {
         let shared = Arc::clone(&self.0);
         blocking(move || match fs::remove_file(&shared.request) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(FileError::new("remove", &shared.request, error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::new("remove", &shared.request, error))
+            }
             _ => Ok(()),
         })
         .await
     }
 
-    async fn look<T: Send + 'static>(&self, look: impl FnOnce(&BTreeMap<String, LostTurn>) -> T + Send + 'static) -> T {
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&BTreeMap<String, LostTurn>) -> T + Send + 'static,
+    ) -> T {
         let shared = Arc::clone(&self.0);
         blocking(move || {
             let mut ledger = shared.ledger();
@@ -278,7 +305,10 @@ impl LostTurns {
         .await
     }
 
-    async fn change(&self, change: impl FnOnce(&mut BTreeMap<String, LostTurn>) + Send + 'static) -> Result<(), FileError> {
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, LostTurn>) + Send + 'static,
+    ) -> Result<(), FileError> {
         let shared = Arc::clone(&self.0);
         blocking(move || {
             let mut ledger = shared.ledger();
@@ -298,7 +328,8 @@ impl Shared {
 
 /// Whether something can be the id of a turn.
 fn is_id(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 impl Entry for LostTurn {
@@ -314,8 +345,16 @@ impl Entry for LostTurn {
     }
 
     fn write(&self) -> String {
-        let at = jiff::Timestamp::from_millisecond(self.at_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string();
-        let mut line = format!("{} {} at {} in {}", code(&self.turn), self.state.word(), code(&at), code(&self.lane.to_string()));
+        let at = jiff::Timestamp::from_millisecond(self.at_ms)
+            .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+            .to_string();
+        let mut line = format!(
+            "{} {} at {} in {}",
+            code(&self.turn),
+            self.state.word(),
+            code(&at),
+            code(&self.lane.to_string())
+        );
         let optional = [
             ("event", Some(self.event.to_string())),
             ("channel", self.channel.map(|id| id.to_string())),
@@ -342,15 +381,23 @@ fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, String> {
     if !is_id(turn) {
         return Err(format!("`{turn}` is not the id of a turn"));
     }
-    let state = [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp].into_iter().find(|it| it.word() == state);
-    let state = state.ok_or("behind the turn comes `lost`, `readable`, `delivered` or `given-up`")?;
+    let state = [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp]
+        .into_iter()
+        .find(|it| it.word() == state);
+    let state =
+        state.ok_or("behind the turn comes `lost`, `readable`, `delivered` or `given-up`")?;
     let after = |word: &str| {
         let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
         if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
     };
     let needed = |word: &str| after(word).ok_or_else(|| format!("it does not say `{word}`"));
-    let number = |word: &str| after(word).map(|text| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"))).transpose();
-    let at: jiff::Timestamp = needed("at")?.parse().map_err(|error| format!("its time cannot be read: {error}"))?;
+    let number = |word: &str| {
+        after(word)
+            .map(|text| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number")))
+            .transpose()
+    };
+    let at: jiff::Timestamp =
+        needed("at")?.parse().map_err(|error| format!("its time cannot be read: {error}"))?;
     let recording = PathBuf::from(needed("recording")?);
     if !recording.components().all(|part| matches!(part, Component::Normal(_))) {
         return Err("its recording is not below the folder of recordings".to_owned());
@@ -408,14 +455,24 @@ mod tests {
         lost.mark("b", LostState::Delivered, Some("cd")).await.expect("marked");
         lost.mark("nobody", LostState::Delivered, None).await.expect("nothing to mark");
         let again = LostTurns::open(folder.path()).expect("opened");
-        let delivered = LostTurn { state: LostState::Delivered, tried: Some("cd".to_owned()), ..turn("b", 2_000) };
+        let delivered = LostTurn {
+            state: LostState::Delivered,
+            tried: Some("cd".to_owned()),
+            ..turn("b", 2_000)
+        };
         assert_eq!(again.all().await, [turn("a", 1_000), delivered, turn("c", 3_000)]);
 
         let file = folder.path().join("lost.md");
         let text = fs::read_to_string(&file).expect("written");
-        let mended: Vec<String> = text.lines().filter(|line| !line.contains("`c`")).map(|line| line.replace("delivered", "lost")).collect();
-        fs::write(&file, mended.join("\n") + "\n- `x` lost at `2026-01-01T00:00:00Z`\n").expect("mended");
-        let known: Vec<(String, LostState)> = again.all().await.into_iter().map(|turn| (turn.turn, turn.state)).collect();
+        let mended: Vec<String> = text
+            .lines()
+            .filter(|line| !line.contains("`c`"))
+            .map(|line| line.replace("delivered", "lost"))
+            .collect();
+        fs::write(&file, mended.join("\n") + "\n- `x` lost at `2026-01-01T00:00:00Z`\n")
+            .expect("mended");
+        let known: Vec<(String, LostState)> =
+            again.all().await.into_iter().map(|turn| (turn.turn, turn.state)).collect();
         assert_eq!(known, [("a".to_owned(), LostState::Lost), ("b".to_owned(), LostState::Lost)]);
     }
 
@@ -433,7 +490,9 @@ mod tests {
             let mut ledger = lost.0.ledger();
             for number in 0..MOST {
                 let many = turn(&format!("t{number}"), 10 + number as i64);
-                ledger.entries.insert(many.turn.clone(), LostTurn { state: LostState::Delivered, ..many });
+                ledger
+                    .entries
+                    .insert(many.turn.clone(), LostTurn { state: LostState::Delivered, ..many });
             }
             ledger.save().expect("saved");
         }
@@ -447,10 +506,20 @@ mod tests {
     #[test]
     fn a_line_that_leads_elsewhere_or_says_too_little_is_left_out() {
         let line = format!("- {}", turn("a", 1).write());
-        let read = |line: &str| LostTurn::read(&super::super::ledger::tokens(line).expect("an item").expect("whole"));
+        let read = |line: &str| {
+            LostTurn::read(&super::super::ledger::tokens(line).expect("an item").expect("whole"))
+        };
         assert_eq!(read(&line).expect("an entry"), Ok(turn("a", 1)));
-        for (from, to) in [("lost/a.jsonl", "../a.jsonl"), ("lost/a.jsonl", "/etc/passwd"), (" lost ", " found "), ("channel:5", "x")] {
-            assert!(read(&line.replacen(from, to, 1)).expect("an entry").is_err(), "{to} was taken");
+        for (from, to) in [
+            ("lost/a.jsonl", "../a.jsonl"),
+            ("lost/a.jsonl", "/etc/passwd"),
+            (" lost ", " found "),
+            ("channel:5", "x"),
+        ] {
+            assert!(
+                read(&line.replacen(from, to, 1)).expect("an entry").is_err(),
+                "{to} was taken"
+            );
         }
     }
 

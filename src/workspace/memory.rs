@@ -18,7 +18,8 @@ const TRIES: usize = 5;
 pub(super) fn create(path: &Path) -> Result<(), FileError> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => {
-            file.write_all(HEADER.as_bytes()).map_err(|source| FileError::new("write", path, source))?;
+            file.write_all(HEADER.as_bytes())
+                .map_err(|source| FileError::new("write", path, source))?;
             path.parent().inspect(|folder| sync_folder(folder));
             Ok(())
         }
@@ -27,19 +28,25 @@ pub(super) fn create(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Appends text on lines of its own and returns when it is on disk under that name, with the stamp of the file if
-/// nobody else wrote to it meanwhile.
+/// Appends text on lines of its own and returns when it is on disk under that name, with the stamp
+/// of the file if nobody else wrote to it meanwhile.
 pub(super) fn append(path: &Path, text: &str) -> Result<Option<Stamp>, FileError> {
     let text = text.trim_matches(['\r', '\n']).trim_end();
     if text.is_empty() {
         return Ok(None);
     }
     for _ in 0..TRIES {
-        if let Some(stamp) = append_once(path, text).map_err(|source| FileError::new("append to", path, source))? {
+        if let Some(stamp) =
+            append_once(path, text).map_err(|source| FileError::new("append to", path, source))?
+        {
             return Ok(stamp);
         }
     }
-    Err(FileError::new("append to", path, io::Error::other("it keeps being replaced by another program")))
+    Err(FileError::new(
+        "append to",
+        path,
+        io::Error::other("it keeps being replaced by another program"),
+    ))
 }
 
 /// Appends; none when the file was replaced meanwhile and the text is not in what replaced it.
@@ -75,7 +82,9 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
 /// Whether a text appended to the file `was` is in what has that name now.
 fn stands(path: &Path, was: &Metadata, length: u64, text: &str) -> io::Result<bool> {
     match fs::metadata(path) {
-        Ok(now) if (now.dev(), now.ino()) == (was.dev(), was.ino()) && now.len() >= length => Ok(true),
+        Ok(now) if (now.dev(), now.ino()) == (was.dev(), was.ino()) && now.len() >= length => {
+            Ok(true)
+        }
         Ok(_) => Ok(String::from_utf8_lossy(&fs::read(path)?).contains(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

@@ -1,8 +1,10 @@
-//! The operator's folder of markdown files: what the agent is told, what it remembers, what the gateway keeps.
+//! The operator's folder of markdown files: what the agent is told, what it remembers, what the
+//! gateway keeps.
 //!
-//! Owns every file under `CONFIG_DIR` and how it is read and written: documents fresh and never torn, memory appended
-//! and on disk, state replaced as a whole and mendable by hand. Decides nothing about turns. All calls do their I/O on
-//! the blocking pool; dropping a future does not stop what it began. Pinned by the tests of each file here.
+//! Owns every file under `CONFIG_DIR` and how it is read and written: documents fresh and never
+//! torn, memory appended and on disk, state replaced as a whole and mendable by hand. Decides
+//! nothing about turns. All calls do their I/O on the blocking pool; dropping a future does not
+//! stop what it began. Pinned by the tests of each file here.
 
 mod backend_notes;
 mod bindings;
@@ -110,14 +112,16 @@ struct Inner {
 }
 
 impl Workspace {
-    /// Opens the folder. It and its `state` folder are made when missing, and nothing else: that is for [`Workspace::boot`].
+    /// Opens the folder. It and its `state` folder are made when missing, and nothing else: that is
+    /// for [`Workspace::boot`].
     ///
     /// # Errors
     /// [`FileError`] when the folder cannot be made or its state not be read.
     pub async fn open(folder: &Path) -> Result<Self, FileError> {
         let folder = folder.to_owned();
         blocking(move || {
-            let folder = std::path::absolute(&folder).map_err(|source| FileError::new("find", &folder, source))?;
+            let folder = std::path::absolute(&folder)
+                .map_err(|source| FileError::new("find", &folder, source))?;
             let state = folder.join("state");
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&state);
             made.map_err(|source| FileError::new("make the folder", &state, source))?;
@@ -134,7 +138,10 @@ impl Workspace {
                 last: Mutex::default(),
                 channels: Mutex::new(Followed::new(folder.join("channels.md"), Channels::parse)),
                 hooks: Mutex::new(Followed::new(folder.join("agents.md"), Hooks::parse)),
-                heartbeats: Mutex::new(Followed::new(folder.join("heartbeat.md"), Heartbeats::parse)),
+                heartbeats: Mutex::new(Followed::new(
+                    folder.join("heartbeat.md"),
+                    Heartbeats::parse,
+                )),
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
@@ -201,7 +208,8 @@ impl Workspace {
         .await
     }
 
-    /// Opens the journal of accepted events, `state/queue.md`. Once a program: two would not know of each other.
+    /// Opens the journal of accepted events, `state/queue.md`. Once a program: two would not know
+    /// of each other.
     ///
     /// # Errors
     /// [`FileError`].
@@ -228,7 +236,11 @@ impl Workspace {
     }
 
     /// Reads a followed file again if it changed, and then logs what is wrong in it.
-    async fn follow<T: Send + Sync + 'static>(&self, file: fn(&Inner) -> &Mutex<Followed<T>>, warnings: fn(&T) -> &Vec<String>) -> Arc<T> {
+    async fn follow<T: Send + Sync + 'static>(
+        &self,
+        file: fn(&Inner) -> &Mutex<Followed<T>>,
+        warnings: fn(&T) -> &Vec<String>,
+    ) -> Arc<T> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
             let mut file = file(&inner).lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,8 +254,8 @@ impl Workspace {
         .await
     }
 
-    /// Sees to it that the files of `boot.md` are there; with `only_look` nothing is made. Without a `boot.md` those of the
-    /// system prompt are made.
+    /// Sees to it that the files of `boot.md` are there; with `only_look` nothing is made. Without
+    /// a `boot.md` those of the system prompt are made.
     ///
     /// # Errors
     /// [`FileError`] names the file that cannot be read or made.
@@ -252,47 +264,66 @@ impl Workspace {
         blocking(move || boot::boot(&inner.folder, only_look)).await
     }
 
-    /// Notes that the agent was handed the instructions of the first start, so that they are not handed over again.
+    /// Notes that the agent was handed the instructions of the first start, so that they are not
+    /// handed over again.
     ///
     /// # Errors
     /// [`FileError`]; the next start hands them over again.
     pub async fn instructed(&self) -> Result<(), FileError> {
-        let (inner, now) = (Arc::clone(&self.inner), jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let (inner, now) = (
+            Arc::clone(&self.inner),
+            jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        );
         blocking(move || boot::instructed(&inner.folder, &now)).await
     }
 
-    /// Writes entries into the section of a lane in `channels.md`, an empty value taking one out. `called` is the name
-    /// people know the lane by. Everything else in the file stays as it stands.
+    /// Writes entries into the section of a lane in `channels.md`, an empty value taking one out.
+    /// `called` is the name people know the lane by. Everything else in the file stays as it
+    /// stands.
     ///
     /// # Errors
     /// [`FileError`]; the file is as it was.
-    pub async fn bind_channel(&self, lane: &Lane, called: Option<&str>, entries: Vec<(&'static str, String)>) -> Result<(), FileError> {
-        let (inner, lane, called) = (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
+    pub async fn bind_channel(
+        &self,
+        lane: &Lane,
+        called: Option<&str>,
+        entries: Vec<(&'static str, String)>,
+    ) -> Result<(), FileError> {
+        let (inner, lane, called) =
+            (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
         blocking(move || {
             // Held, so that two changes do not undo each other.
             let _channels = inner.channels.lock().unwrap_or_else(PoisonError::into_inner);
-            let entries: Vec<_> =
-                entries.iter().map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty()))).collect();
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty())))
+                .collect();
             channels::bind(&inner.folder.join("channels.md"), &lane, called.as_deref(), &entries)
         })
         .await
     }
 
-    /// The working directory that the operator means, its links resolved; see [`LaneSettings::directory`]. It must be
-    /// below one of `roots`; `~/` is the home folder.
+    /// The working directory that the operator means, its links resolved; see
+    /// [`LaneSettings::directory`]. It must be below one of `roots`; `~/` is the home folder.
     ///
     /// # Errors
     /// What is wrong with it, for the operator.
-    pub async fn directory(&self, text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
+    pub async fn directory(
+        &self,
+        text: &str,
+        roots: &[PathBuf],
+        home: Option<&str>,
+    ) -> Result<PathBuf, String> {
         let (text, roots, home) = (text.to_owned(), roots.to_vec(), home.map(str::to_owned));
         blocking(move || channels::directory(&text, &roots, home.as_deref())).await
     }
 
     /// Reads all documents as they are now; `memory.md` is made when missing.
     ///
-    /// Takes well under a millisecond, up to 60 ms where somebody else wrote a file just before, and at most 100 ms while files
-    /// are being written. One that does not come to rest, or cannot be read, stands in with its last whole text (nothing, if
-    /// there is none), and a warning says so.
+    /// Takes well under a millisecond, up to 60 ms where somebody else wrote a file just before,
+    /// and at most 100 ms while files are being written. One that does not come to rest, or cannot
+    /// be read, stands in with its last whole text (nothing, if there is none), and a warning says
+    /// so.
     pub async fn read(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.read()).await
@@ -300,7 +331,8 @@ impl Workspace {
 
     /// Appends text to `memory.md` and returns when it is on disk. A blank text is nothing.
     ///
-    /// Survives `memory.md` being replaced meanwhile: the text is appended to what stands under that name.
+    /// Survives `memory.md` being replaced meanwhile: the text is appended to what stands under
+    /// that name.
     ///
     /// # Errors
     /// [`FileError`]; what was in the file before is still there, and nothing else.
@@ -344,27 +376,40 @@ impl Inner {
                 Outcome::Whole(whole) => {
                     if whole.cut {
                         let part = if document == Document::Memory { "last" } else { "first" };
-                        documents.warnings.push(format!("{file} is larger than 1 MiB: only the {part} MiB is used"));
+                        documents.warnings.push(format!(
+                            "{file} is larger than 1 MiB: only the {part} MiB is used"
+                        ));
                     }
                     let (text, valid) = whole.text();
                     if !valid {
-                        documents.warnings.push(format!("{file} is not valid UTF-8: what is not is shown as \u{fffd}"));
+                        documents.warnings.push(format!(
+                            "{file} is not valid UTF-8: what is not is shown as \u{fffd}"
+                        ));
                     }
                     *last = Some(text);
                 }
-                Outcome::Missing if document == Document::Memory => match memory::create(&self.path(document)) {
-                    Ok(()) => *last = Some(memory::HEADER.to_owned()),
-                    Err(error) => {
-                        documents.warnings.push(format!("{file} is missing and cannot be made: {}", error.source));
-                        *last = None;
+                Outcome::Missing if document == Document::Memory => {
+                    match memory::create(&self.path(document)) {
+                        Ok(()) => *last = Some(memory::HEADER.to_owned()),
+                        Err(error) => {
+                            documents.warnings.push(format!(
+                                "{file} is missing and cannot be made: {}",
+                                error.source
+                            ));
+                            *last = None;
+                        }
                     }
-                },
+                }
                 Outcome::Missing => *last = None,
                 Outcome::Unsettled => {
-                    documents.warnings.push(format!("{file} is being written all the time: its last whole text is used"));
+                    documents.warnings.push(format!(
+                        "{file} is being written all the time: its last whole text is used"
+                    ));
                 }
                 Outcome::Failed(error) => {
-                    documents.warnings.push(format!("{file} cannot be read: {error}; its last whole text is used"));
+                    documents.warnings.push(format!(
+                        "{file} cannot be read: {error}; its last whole text is used"
+                    ));
                 }
             }
             documents.set(document, last.clone());
@@ -379,7 +424,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only work that has not begun is cancelled, by a runtime that drops its tasks, this one among them.
+            // Only work that has not begun is cancelled, by a runtime that drops its tasks, this
+            // one among them.
             Err(_) => std::future::pending().await,
         },
     }

@@ -1,7 +1,7 @@
 //! `acp.md`: how to start the agents that speak the Agent Client Protocol, one section an agent.
 //!
-//! One component understands them all; each profile makes a backend of its own of it. Pure but for [`ProfileFile`].
-//! `docs/backends.md` has the format.
+//! One component understands them all; each profile makes a backend of its own of it. Pure but for
+//! [`ProfileFile`]. `docs/backends.md` has the format.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use serde_json::json;
 use super::followed::Followed;
 use crate::agent::Descriptor;
 use crate::agent::Safety;
-use crate::agent::descriptor::{Access, Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program, State};
+use crate::agent::descriptor::{
+    Access, Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program, State,
+};
 use crate::markdown::sections::{Section, sections};
 
 /// How one agent is started, and what it can do.
@@ -24,7 +26,8 @@ pub struct Profile {
     pub label: String,
     /// File name of the program.
     pub program: String,
-    /// Where the program is; none: looked up in `PATH`. As written: `~/` stands for the home folder.
+    /// Where the program is; none: looked up in `PATH`. As written: `~/` stands for the home
+    /// folder.
     pub path: Option<String>,
     /// Everything behind the program.
     pub arguments: Vec<String>,
@@ -80,20 +83,24 @@ impl Profiles {
     pub fn parse(text: &str) -> Self {
         let mut profiles = Self::default();
         let (sections, strange) = sections(text);
-        profiles.warnings.extend(strange.into_iter().map(|(line, fault)| format!("acp.md line {line}: {fault}")));
+        profiles.warnings.extend(
+            strange.into_iter().map(|(line, fault)| format!("acp.md line {line}: {fault}")),
+        );
         for section in &sections {
             match Profile::read(section, &mut profiles.warnings) {
                 Ok(profile) => {
                     let name = profile.name.clone();
                     if profiles.all.insert(name.clone(), profile).is_some() {
-                        profiles
-                            .warnings
-                            .push(format!("acp.md line {}: there is an earlier profile `{name}`; this one counts", section.line));
+                        profiles.warnings.push(format!(
+                            "acp.md line {}: there is an earlier profile `{name}`; this one counts",
+                            section.line
+                        ));
                     }
                 }
-                Err(fault) => {
-                    profiles.warnings.push(format!("acp.md line {}: profile {:?} is left out: {fault}", section.line, section.title))
-                }
+                Err(fault) => profiles.warnings.push(format!(
+                    "acp.md line {}: profile {:?} is left out: {fault}",
+                    section.line, section.title
+                )),
             }
         }
         profiles
@@ -104,7 +111,9 @@ impl Profile {
     fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, String> {
         let mut profile = Self { name: section.title.to_lowercase(), ..Self::default() };
         for entry in &section.entries {
-            let mut strange = |what: String| warnings.push(format!("acp.md line {}: {what}; it is ignored", entry.line));
+            let mut strange = |what: String| {
+                warnings.push(format!("acp.md line {}: {what}; it is ignored", entry.line))
+            };
             match entry.key.as_str() {
                 "command" => {
                     let mut words = words(entry.text())?;
@@ -129,7 +138,9 @@ impl Profile {
                 "set" => {
                     for item in entry.list() {
                         match item.split_once('=') {
-                            Some((name, value)) => drop(profile.set.insert(name.trim().to_owned(), value.trim().to_owned())),
+                            Some((name, value)) => drop(
+                                profile.set.insert(name.trim().to_owned(), value.trim().to_owned()),
+                            ),
                             None => strange(format!("{item:?} is not `NAME=value`")),
                         }
                     }
@@ -140,16 +151,25 @@ impl Profile {
                             Some((level @ ("default" | "edit" | "danger" | "plan"), mode)) => {
                                 profile.modes.insert(level.to_owned(), mode.trim().to_owned());
                             }
-                            _ => strange(format!("{item:?} is not a level (`default`, `edit`, `danger`, `plan`), `=` and a mode")),
+                            _ => strange(format!(
+                                "{item:?} is not a level (`default`, `edit`, `danger`, `plan`), `=` and a mode"
+                            )),
                         }
                     }
                 }
                 "models" => profile.models = entry.list().map(choice).collect(),
                 "system-prompt" => match entry.text() {
-                    how @ ("prompt" | "meta" | "none") => profile.system_prompt = Some(how.to_owned()),
-                    other => strange(format!("`system-prompt` {other:?} is none of `prompt`, `meta`, `none`")),
+                    how @ ("prompt" | "meta" | "none") => {
+                        profile.system_prompt = Some(how.to_owned())
+                    }
+                    other => strange(format!(
+                        "`system-prompt` {other:?} is none of `prompt`, `meta`, `none`"
+                    )),
                 },
-                "sign-in" => profile.sign_in = Some(entry.text().to_owned()).filter(|method| !method.is_empty()),
+                "sign-in" => {
+                    profile.sign_in =
+                        Some(entry.text().to_owned()).filter(|method| !method.is_empty())
+                }
                 "write-tools" => profile.write_tools = entry.list().map(str::to_owned).collect(),
                 "expands" => {
                     let mut known = Vec::new();
@@ -173,7 +193,9 @@ impl Profile {
     }
 
     fn check(&self) -> Result<Descriptor, DescriptorError> {
-        self.apply(&Descriptor::parse(r#"{"name":"acp","version":"1","programs":[{"name":"acp"}]}"#)?)
+        self.apply(&Descriptor::parse(
+            r#"{"name":"acp","version":"1","programs":[{"name":"acp"}]}"#,
+        )?)
     }
 
     /// What the component's descriptor becomes for this agent.
@@ -183,8 +205,13 @@ impl Profile {
     pub fn apply(&self, component: &Descriptor) -> Result<Descriptor, DescriptorError> {
         let mut descriptor = component.clone();
         self.name.clone_into(&mut descriptor.name);
-        descriptor.label = if self.label.is_empty() { self.name.clone() } else { self.label.clone() };
-        let (flags, words): (Vec<_>, Vec<_>) = self.arguments.iter().cloned().partition(|word| word.len() > 1 && word.starts_with('-'));
+        descriptor.label =
+            if self.label.is_empty() { self.name.clone() } else { self.label.clone() };
+        let (flags, words): (Vec<_>, Vec<_>) = self
+            .arguments
+            .iter()
+            .cloned()
+            .partition(|word| word.len() > 1 && word.starts_with('-'));
         let program = Program {
             framing: component.programs.first().map(|known| known.framing).unwrap_or_default(),
             name: self.program.clone(),
@@ -246,15 +273,27 @@ impl Profile {
 
 fn flag(text: &str) -> Flag {
     match text.split_once('=') {
-        Some((name, value)) => {
-            Flag { name: name.to_owned(), value: FlagValue::One, values: vec![value.to_owned()], safety: Safety::Default }
-        }
-        None => Flag { name: text.to_owned(), value: FlagValue::None, values: Vec::new(), safety: Safety::Default },
+        Some((name, value)) => Flag {
+            name: name.to_owned(),
+            value: FlagValue::One,
+            values: vec![value.to_owned()],
+            safety: Safety::Default,
+        },
+        None => Flag {
+            name: text.to_owned(),
+            value: FlagValue::None,
+            values: Vec::new(),
+            safety: Safety::Default,
+        },
     }
 }
 
 fn credential(text: &str) -> Credential {
-    if text.contains('/') || text.starts_with('~') { Credential::File(text.to_owned()) } else { Credential::Variable(text.to_owned()) }
+    if text.contains('/') || text.starts_with('~') {
+        Credential::File(text.to_owned())
+    } else {
+        Credential::Variable(text.to_owned())
+    }
 }
 
 /// `~/.x/`, `~/.x/ (read)` or `~/.x/=$X_HOME/x`.
@@ -263,12 +302,18 @@ fn state(text: &str) -> State {
         Some(text) => (text.trim_end(), Access::Read),
         None => (text, Access::Write),
     };
-    let (path, moved) = text.split_once("=$").map_or((text, None), |(path, moved)| (path, Some(moved)));
+    let (path, moved) =
+        text.split_once("=$").map_or((text, None), |(path, moved)| (path, Some(moved)));
     let (name, below) = moved.map_or((None, ""), |moved| match moved.split_once('/') {
         Some((name, below)) => (Some(name), below.trim_end_matches('/')),
         None => (Some(moved), ""),
     });
-    State { path: path.trim().to_owned(), access, moved_by: name.map(str::to_owned), below: below.to_owned() }
+    State {
+        path: path.trim().to_owned(),
+        access,
+        moved_by: name.map(str::to_owned),
+        below: below.to_owned(),
+    }
 }
 
 fn choice(text: &str) -> Choice {

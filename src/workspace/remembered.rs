@@ -1,5 +1,6 @@
-//! Whose memory is whose: `memory.md` is the operator's and shown everywhere; what agents note in a channel, project, job
-//! or webhook stays there, in `memory/`, each line with when and in whose turn it was noted.
+//! Whose memory is whose: `memory.md` is the operator's and shown everywhere; what agents note in a
+//! channel, project, job or webhook stays there, in `memory/`, each line with when and in whose
+//! turn it was noted.
 //!
 //! Pure but for what the workspace does. Pinned by the tests below and by `dispatch::memory`.
 
@@ -31,7 +32,12 @@ impl MemoryOf {
     /// Reads the word of `channels.md`.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
-        let all = [("shared", Self::Shared), ("project", Self::Project), ("own", Self::Own), ("none", Self::Nothing)];
+        let all = [
+            ("shared", Self::Shared),
+            ("project", Self::Project),
+            ("own", Self::Own),
+            ("none", Self::Nothing),
+        ];
         all.into_iter().find(|(name, _)| *name == word).map(|(_, memory)| memory)
     }
 }
@@ -52,15 +58,18 @@ pub enum Place {
     Nowhere,
 }
 
-/// The memory of a lane; for a thread that of its channel. Nobody but the terminal writes to the operator's unless it is
-/// said to be shared.
+/// The memory of a lane; for a thread that of its channel. Nobody but the terminal writes to the
+/// operator's unless it is said to be shared.
 #[must_use]
 pub fn place(lane: &Lane, settings: &LaneSettings) -> Place {
     let usual = if *lane == Lane::Console { MemoryOf::Shared } else { MemoryOf::Project };
     match (settings.memory.unwrap_or(usual), &settings.project) {
         (MemoryOf::Shared, _) => Place::Operators,
         (MemoryOf::Nothing, _) => Place::Nowhere,
-        (MemoryOf::Project, Some(name)) => Place::Here { file: file("project", name), called: format!("the project {}", word(name)) },
+        (MemoryOf::Project, Some(name)) => Place::Here {
+            file: file("project", name),
+            called: format!("the project {}", word(name)),
+        },
         (MemoryOf::Project | MemoryOf::Own, _) => {
             let (kind, name, called) = match lane {
                 Lane::Console => ("console", String::new(), "this terminal"),
@@ -77,12 +86,18 @@ pub fn place(lane: &Lane, settings: &LaneSettings) -> Place {
 
 /// A name of a file that is no path, and another one for every name.
 fn file(kind: &str, name: &str) -> String {
-    let plain: String = name.chars().map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' }).take(60).collect();
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
+        .take(60)
+        .collect();
     if plain == name {
         return format!("{kind}-{plain}.md");
     }
     // FNV-1a: the same in every version.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     format!("{kind}-{plain}-{hash:016x}.md")
 }
 
@@ -90,11 +105,13 @@ fn word(name: &str) -> String {
     name.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).take(60).collect()
 }
 
-/// The lines of a block as they are noted: each says when, and in whose turn; `who` is on one line and without brackets.
+/// The lines of a block as they are noted: each says when, and in whose turn; `who` is on one line
+/// and without brackets.
 #[must_use]
 pub fn noted(block: &str, who: &str, date: &str) -> String {
     let plain = clean_text(block).replace(['\u{2028}', '\u{2029}'], "\n");
-    let lines = plain.lines().map(|line| line.trim().trim_start_matches(['-', '*', '+', '#', '>']).trim());
+    let lines =
+        plain.lines().map(|line| line.trim().trim_start_matches(['-', '*', '+', '#', '>']).trim());
     lines.filter(|line| !line.is_empty()).map(|line| format!("- {date} [{who}] {line}\n")).collect()
 }
 
@@ -112,7 +129,8 @@ impl Workspace {
         documents
     }
 
-    /// Appends text to the memory of a place and returns when it is on disk. A blank text is nothing.
+    /// Appends text to the memory of a place and returns when it is on disk. A blank text is
+    /// nothing.
     ///
     /// # Errors
     /// As [`Workspace::append_memory`].
@@ -126,7 +144,8 @@ impl Workspace {
         blocking(move || {
             let _alone = inner.appending.write().unwrap_or_else(PoisonError::into_inner);
             let folder = inner.folder.join(NOTED);
-            std::fs::create_dir_all(&folder).map_err(|source| FileError::new("make the folder", &folder, source))?;
+            std::fs::create_dir_all(&folder)
+                .map_err(|source| FileError::new("make the folder", &folder, source))?;
             let path = folder.join(file);
             let stamp = memory::append(&path, &text)?;
             let mut noted = inner.noted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,8 +169,12 @@ impl Inner {
         match fresh::read(&wants).into_iter().next() {
             Some(Outcome::Whole(whole)) => Ok(Some(whole.text().0)),
             Some(Outcome::Missing) | None => Ok(None),
-            Some(Outcome::Unsettled) => Err(format!("{NOTED}/{file} is being written all the time: the prompt goes without it")),
-            Some(Outcome::Failed(error)) => Err(format!("{NOTED}/{file} cannot be read: {error}; the prompt goes without it")),
+            Some(Outcome::Unsettled) => Err(format!(
+                "{NOTED}/{file} is being written all the time: the prompt goes without it"
+            )),
+            Some(Outcome::Failed(error)) => {
+                Err(format!("{NOTED}/{file} cannot be read: {error}; the prompt goes without it"))
+            }
         }
     }
 }
@@ -178,15 +201,38 @@ mod tests {
         assert_eq!(file_of(Lane::Webhook("deploy".into()), &plain), "webhook-deploy.md");
         assert_eq!(place(&Lane::Console, &plain), Place::Operators);
         assert_eq!(file_of(Lane::Channel(7), &settings(Some("site"), None)), "project-site.md");
-        assert_eq!(file_of(Lane::Channel(7), &settings(Some("site"), Some(MemoryOf::Own))), "channel-7.md");
-        assert_eq!(place(&Lane::Channel(7), &settings(Some("site"), Some(MemoryOf::Shared))), Place::Operators);
-        assert_eq!(place(&Lane::Cron("x".into()), &settings(None, Some(MemoryOf::Nothing))), Place::Nowhere);
+        assert_eq!(
+            file_of(Lane::Channel(7), &settings(Some("site"), Some(MemoryOf::Own))),
+            "channel-7.md"
+        );
+        assert_eq!(
+            place(&Lane::Channel(7), &settings(Some("site"), Some(MemoryOf::Shared))),
+            Place::Operators
+        );
+        assert_eq!(
+            place(&Lane::Cron("x".into()), &settings(None, Some(MemoryOf::Nothing))),
+            Place::Nowhere
+        );
     }
 
     #[test]
     fn no_name_leaves_the_folder_or_meets_another() {
-        let names = ["../../memory", "a/b", "a b", "a_b", "A b", "", ".", "ä", &"x".repeat(500), &"x".repeat(501)];
-        let files: Vec<String> = names.iter().map(|name| file_of(Lane::Cron((*name).to_owned()), &LaneSettings::default())).collect();
+        let names = [
+            "../../memory",
+            "a/b",
+            "a b",
+            "a_b",
+            "A b",
+            "",
+            ".",
+            "ä",
+            &"x".repeat(500),
+            &"x".repeat(501),
+        ];
+        let files: Vec<String> = names
+            .iter()
+            .map(|name| file_of(Lane::Cron((*name).to_owned()), &LaneSettings::default()))
+            .collect();
         for (at, file) in files.iter().enumerate() {
             assert!(!file.contains('/') && !file.contains("..") && file.len() < 120, "{file}");
             assert!(!files[..at].contains(file), "{file}");

@@ -1,5 +1,5 @@
-//! `state/schedules.md`: up to when heartbeats and cron jobs were looked after, so that a restart neither repeats nor
-//! loses a time.
+//! `state/schedules.md`: up to when heartbeats and cron jobs were looked after, so that a restart
+//! neither repeats nor loses a time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,8 @@ impl ScheduleNotes {
         Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
     }
 
-    /// What is noted. Reads the file again if somebody changed it; one that cannot be read is as it was.
+    /// What is noted. Reads the file again if somebody changed it; one that cannot be read is as it
+    /// was.
     pub async fn read(&self) -> BTreeMap<Lane, Through> {
         let notes = self.clone();
         blocking(move || {
@@ -65,11 +66,14 @@ impl ScheduleNotes {
             let mut ledger = notes.0.lock().unwrap_or_else(PoisonError::into_inner);
             ledger.refresh()?;
             let same = ledger.entries.len() == all.len()
-                && all.iter().all(|(lane, noted)| ledger.entries.get(lane).is_some_and(|item| item.noted == *noted));
+                && all.iter().all(|(lane, noted)| {
+                    ledger.entries.get(lane).is_some_and(|item| item.noted == *noted)
+                });
             if same {
                 return Ok(());
             }
-            ledger.entries = all.into_iter().map(|(lane, noted)| (lane.clone(), Item { lane, noted })).collect();
+            ledger.entries =
+                all.into_iter().map(|(lane, noted)| (lane.clone(), Item { lane, noted })).collect();
             ledger.save()
         })
         .await
@@ -80,12 +84,16 @@ impl Entry for Item {
     type Key = Lane;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
-        let codes = tokens.iter().filter_map(|token| if let Token::Code(text) = token { Some(text.as_str()) } else { None });
+        let codes = tokens.iter().filter_map(|token| {
+            if let Token::Code(text) = token { Some(text.as_str()) } else { None }
+        });
         let [lane, schedule, through] = codes.collect::<Vec<_>>()[..] else {
             return Some(Err("it is not a lane, a schedule and a time".to_owned()));
         };
         Some(match (lane.parse(), through.parse()) {
-            (Ok(lane), Ok(through)) => Ok(Self { lane, noted: Through { schedule: schedule.to_owned(), through } }),
+            (Ok(lane), Ok(through)) => {
+                Ok(Self { lane, noted: Through { schedule: schedule.to_owned(), through } })
+            }
             (Err(fault), _) => Err(fault),
             (_, Err(_)) => Err(format!("{through:?} is no time, such as `2026-03-01T09:00:00Z`")),
         })
@@ -97,7 +105,12 @@ impl Entry for Item {
 
     fn write(&self) -> String {
         let Through { schedule, through } = &self.noted;
-        format!("{} ({}) up to {}", code(&self.lane.to_string()), code(schedule), code(&through.to_string()))
+        format!(
+            "{} ({}) up to {}",
+            code(&self.lane.to_string()),
+            code(schedule),
+            code(&through.to_string())
+        )
     }
 }
 
@@ -117,18 +130,32 @@ mod tests {
         let backup = noted("0 9 * * * UTC", "2026-03-01T09:00:00Z");
         let all = BTreeMap::from([
             (Lane::Cron("back `up`".to_owned()), backup.clone()),
-            (Lane::Heartbeat("inbox".to_owned()), noted("every 60 s UTC", "2026-03-01T09:01:00.5Z")),
+            (
+                Lane::Heartbeat("inbox".to_owned()),
+                noted("every 60 s UTC", "2026-03-01T09:01:00.5Z"),
+            ),
         ]);
         notes.save(all.clone()).await.expect("saved");
         assert_eq!(ScheduleNotes::open(&path).expect("opened").read().await, all);
 
         let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.contains("- `cron:back %60up%60` (`0 9 * * * UTC`) up to `2026-03-01T09:00:00Z`.\n"), "{text}");
+        assert!(
+            text.contains(
+                "- `cron:back %60up%60` (`0 9 * * * UTC`) up to `2026-03-01T09:00:00Z`.\n"
+            ),
+            "{text}"
+        );
         let mended = text.replace("`heartbeat:inbox`", "`inbox`") + "\nA remark.\n";
         std::fs::write(&path, mended).expect("written");
-        assert_eq!(notes.read().await, BTreeMap::from([(Lane::Cron("back `up`".to_owned()), backup)]));
+        assert_eq!(
+            notes.read().await,
+            BTreeMap::from([(Lane::Cron("back `up`".to_owned()), backup)])
+        );
         notes.save(BTreeMap::new()).await.expect("saved");
         let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.contains("A remark.") && text.contains("`inbox`") && !text.contains("cron:"), "{text}");
+        assert!(
+            text.contains("A remark.") && text.contains("`inbox`") && !text.contains("cron:"),
+            "{text}"
+        );
     }
 }

@@ -23,7 +23,11 @@ async fn an_empty_folder_gets_a_memory_and_nothing_else() {
     assert!(!workspace.memory_path().exists(), "only looked at");
     let documents = workspace.read().await;
     assert_eq!(documents.get(Document::Memory), Some("# Memory\n"));
-    assert!(Document::ALL.into_iter().all(|document| document == Document::Memory || documents.get(document).is_none()));
+    assert!(
+        Document::ALL
+            .into_iter()
+            .all(|document| document == Document::Memory || documents.get(document).is_none())
+    );
     fs::remove_file(workspace.memory_path()).unwrap();
     assert_eq!(workspace.read().await.get(Document::Memory), Some("# Memory\n"), "made again");
     assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n");
@@ -56,13 +60,22 @@ async fn what_we_appended_ourselves_is_read_at_once_and_what_others_write_then_i
     let (_folder, workspace) = workspace().await;
     let memory = workspace.memory_path();
     workspace.append_memory("- likes tea").await.unwrap();
-    let want = |ours| fresh::Want { path: memory.clone(), limit: DOCUMENT_LIMIT, keep_end: true, expected: true, ours };
+    let want = |ours| fresh::Want {
+        path: memory.clone(),
+        limit: DOCUMENT_LIMIT,
+        keep_end: true,
+        expected: true,
+        ours,
+    };
     let ours = *workspace.inner.appended.lock().unwrap();
     assert_eq!(ours, fresh::stamp(&memory).unwrap(), "it is known how we left it");
     let settled = |want| fresh::read_once(&want);
     assert!(settled(want(ours)));
     // Never at rest, however slow this machine is.
-    fs::File::open(&memory).unwrap().set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
+    fs::File::open(&memory)
+        .unwrap()
+        .set_modified(SystemTime::now() + Duration::from_secs(3600))
+        .unwrap();
     assert!(!settled(want(ours)), "somebody was at it");
     assert!(settled(want(fresh::stamp(&memory).unwrap())), "the state decides, not the time");
 }
@@ -78,7 +91,10 @@ async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
     fs::create_dir(workspace.folder().join("agents.md")).unwrap();
     let documents = workspace.read().await;
     let bytes = |document| documents.get(document).unwrap().len();
-    assert_eq!((bytes(Document::Soul), bytes(Document::Memory), bytes(Document::Tools)), (limit, limit, limit - 1));
+    assert_eq!(
+        (bytes(Document::Soul), bytes(Document::Memory), bytes(Document::Tools)),
+        (limit, limit, limit - 1)
+    );
     assert_eq!(documents.get(Document::User), Some("caf\u{fffd}"));
     for part in [
         "soul.md is larger",
@@ -87,7 +103,11 @@ async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
         "user.md is not valid",
         "agents.md cannot be read: it is a folder",
     ] {
-        assert!(documents.warnings.iter().any(|warning| warning.contains(part)), "{part}: {:#?}", documents.warnings);
+        assert!(
+            documents.warnings.iter().any(|warning| warning.contains(part)),
+            "{part}: {:#?}",
+            documents.warnings
+        );
     }
     assert_eq!(documents.warnings.len(), 5);
 }
@@ -97,8 +117,13 @@ async fn a_pipe_in_place_of_a_file_does_not_stop_the_world() {
     let (_folder, workspace) = workspace().await;
     let pipe = workspace.folder().join("soul.md");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let documents = tokio::time::timeout(Duration::from_secs(5), workspace.read()).await.expect("read hangs");
-    assert!(documents.warnings[0].starts_with("soul.md cannot be read"), "{:?}", documents.warnings);
+    let documents =
+        tokio::time::timeout(Duration::from_secs(5), workspace.read()).await.expect("read hangs");
+    assert!(
+        documents.warnings[0].starts_with("soul.md cannot be read"),
+        "{:?}",
+        documents.warnings
+    );
 }
 
 /// One of many texts of different lengths, each recognisable as whole.
@@ -123,9 +148,14 @@ struct Writer {
 
 impl Writer {
     fn start(path: PathBuf) -> Self {
-        let (stop, written, longest_pause) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (stop, written, longest_pause) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicUsize>::default(),
+            Arc::<AtomicUsize>::default(),
+        );
         let thread = std::thread::spawn({
-            let (stop, written, longest_pause) = (Arc::clone(&stop), Arc::clone(&written), Arc::clone(&longest_pause));
+            let (stop, written, longest_pause) =
+                (Arc::clone(&stop), Arc::clone(&written), Arc::clone(&longest_pause));
             move || {
                 while !stop.load(Ordering::Relaxed) {
                     let text = generation(written.load(Ordering::Relaxed) + 1);
@@ -133,7 +163,8 @@ impl Writer {
                     let mut file = fs::File::create(&path).unwrap();
                     for piece in text.as_bytes().chunks(4096) {
                         file.write_all(piece).unwrap();
-                        longest_pause.fetch_max(last.elapsed().as_millis() as usize, Ordering::Relaxed);
+                        longest_pause
+                            .fetch_max(last.elapsed().as_millis() as usize, Ordering::Relaxed);
                         last = Instant::now();
                     }
                     written.fetch_add(1, Ordering::Relaxed);
@@ -145,7 +176,8 @@ impl Writer {
 
     /// Waits until it has come past where it is.
     fn wait_for_more(&self) {
-        let (limit, now) = (Instant::now() + Duration::from_secs(20), self.written.load(Ordering::Relaxed));
+        let (limit, now) =
+            (Instant::now() + Duration::from_secs(20), self.written.load(Ordering::Relaxed));
         while self.written.load(Ordering::Relaxed) < now + 2 {
             assert!(Instant::now() < limit && !self.thread.is_finished(), "the writer is stuck");
             std::thread::yield_now();
@@ -174,12 +206,18 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
     let mut warned = false;
     for _ in 0..15 {
         let documents = workspace.read().await;
-        warned |= documents.warnings.iter().any(|warning| warning.contains("soul.md is being written"));
+        warned |=
+            documents.warnings.iter().any(|warning| warning.contains("soul.md is being written"));
         if !is_whole(documents.get(Document::Soul).unwrap()) {
-            // The one excuse, on a machine that is too busy: the writer itself was stopped for longer than we wait.
+            // The one excuse, on a machine that is too busy: the writer itself was stopped for
+            // longer than we wait.
             writer.wait_for_more();
-            let pause = Duration::from_millis(writer.longest_pause.load(Ordering::Relaxed) as u64 + 1);
-            assert!(pause >= fresh::REST, "torn, and the writer never paused for longer than {pause:?}");
+            let pause =
+                Duration::from_millis(writer.longest_pause.load(Ordering::Relaxed) as u64 + 1);
+            assert!(
+                pause >= fresh::REST,
+                "torn, and the writer never paused for longer than {pause:?}"
+            );
         }
     }
     let last = writer.stop();
@@ -207,13 +245,17 @@ async fn memory_is_appended_on_lines_of_its_own() {
 #[tokio::test]
 async fn what_is_noted_in_one_place_is_read_in_no_other() {
     let (_folder, workspace) = workspace().await;
-    let here = |file: &str| Place::Here { file: file.to_owned(), called: "this channel".to_owned() };
+    let here =
+        |file: &str| Place::Here { file: file.to_owned(), called: "this channel".to_owned() };
     workspace.append_memory_in(&here("channel-1.md"), "- one\n").await.unwrap();
     workspace.append_memory_in(&here("channel-1.md"), "- two\n").await.unwrap();
     workspace.append_memory_in(&Place::Nowhere, "- lost\n").await.unwrap();
     workspace.append_memory_in(&Place::Operators, "- all\n").await.unwrap();
     let noted = async |place: &Place| workspace.read_in(place).await.noted;
-    assert_eq!(noted(&here("channel-1.md")).await, Some(("this channel".to_owned(), "# Memory\n\n- one\n- two\n".to_owned())));
+    assert_eq!(
+        noted(&here("channel-1.md")).await,
+        Some(("this channel".to_owned(), "# Memory\n\n- one\n- two\n".to_owned()))
+    );
     for place in [here("channel-2.md"), Place::Operators, Place::Nowhere] {
         assert_eq!(noted(&place).await, None);
     }
@@ -229,7 +271,10 @@ async fn appends_are_never_seen_torn_by_reads_beside_them() {
         let workspace = workspace.clone();
         async move {
             for n in 0..30 {
-                workspace.append_memory(&format!("- begin {n} {} end", "x".repeat(20_000))).await.unwrap();
+                workspace
+                    .append_memory(&format!("- begin {n} {} end", "x".repeat(20_000)))
+                    .await
+                    .unwrap();
             }
         }
     });
@@ -237,7 +282,10 @@ async fn appends_are_never_seen_torn_by_reads_beside_them() {
     while !appending.is_finished() {
         let documents = workspace.read().await;
         let text = documents.get(Document::Memory).unwrap();
-        assert!(text.lines().skip(1).all(|line| line.starts_with("- begin ") && line.ends_with(" end")), "torn");
+        assert!(
+            text.lines().skip(1).all(|line| line.starts_with("- begin ") && line.ends_with(" end")),
+            "torn"
+        );
         seen = seen.max(text.lines().count());
     }
     appending.await.unwrap();
@@ -279,7 +327,9 @@ fn a_full_disk_is_an_error_and_costs_nothing_that_was_there() {
         Ok(output) if output.status.success() => {
             assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
         }
-        Ok(output) if output.status.code() == Some(101) => panic!("{}", String::from_utf8_lossy(&output.stdout)),
+        Ok(output) if output.status.code() == Some(101) => {
+            panic!("{}", String::from_utf8_lossy(&output.stdout))
+        }
         unable => eprintln!("not shown here: no private file system ({unable:?})"),
     }
 }
@@ -300,7 +350,10 @@ async fn on_a_full_disk(disk: &Path) {
     while file.write_all(&[0; 512]).is_ok() {}
     let memory = fs::read(workspace.memory_path()).unwrap();
     let error = workspace.append_memory(&"- too much\n".repeat(1_000)).await.unwrap_err();
-    assert!(error.to_string().contains("append to") && error.to_string().contains("memory.md"), "{error}");
+    assert!(
+        error.to_string().contains("append to") && error.to_string().contains("memory.md"),
+        "{error}"
+    );
     assert_eq!(fs::read(workspace.memory_path()).unwrap(), memory, "nothing half-written");
     workspace.bindings().set_session(&lane, "claude", session("new")).await.unwrap_err();
     assert_eq!(fs::read(&sessions).unwrap(), before);
@@ -309,7 +362,11 @@ async fn on_a_full_disk(disk: &Path) {
     workspace.append_memory("- after").await.unwrap();
     workspace.bindings().set_session(&Lane::Channel(2), "claude", session("two")).await.unwrap();
     let again = Workspace::open(disk).await.unwrap();
-    assert_eq!(again.bindings().get(&lane, "claude").await.session, session("new"), "written with the next");
+    assert_eq!(
+        again.bindings().get(&lane, "claude").await.session,
+        session("new"),
+        "written with the next"
+    );
     assert!(fs::read_to_string(workspace.memory_path()).unwrap().ends_with("- known\n- after\n"));
     assert_eq!(fs::read_dir(disk.join("state")).unwrap().count(), 1, "no temporary file is left");
 }
@@ -330,8 +387,10 @@ async fn the_starter_files_make_a_whole_prompt() {
 
 #[test]
 fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
-    let expected: Vec<String> =
-        crate::config::VARIABLES.iter().flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)]).collect();
+    let expected: Vec<String> = crate::config::VARIABLES
+        .iter()
+        .flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)])
+        .collect();
     let example = include_str!("../../config/.env.example");
     let (_, settings) = example.split_once("\n\n").unwrap();
     assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);

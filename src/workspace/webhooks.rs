@@ -1,5 +1,6 @@
-//! `webhooks.md`: which systems may call, how they prove who they are, and what an agent does then. The operator's file;
-//! read, never written. A secret never stands in it, only the name of the variable that holds it.
+//! `webhooks.md`: which systems may call, how they prove who they are, and what an agent does then.
+//! The operator's file; read, never written. A secret never stands in it, only the name of the
+//! variable that holds it.
 //!
 //! Pure but for [`WebhookFile`]. `docs/webhooks.md` has the format.
 
@@ -106,7 +107,9 @@ impl Webhooks {
         };
         // What stands there may be a secret that somebody took for an entry.
         let strange = strange.iter().filter(|(line, _)| !in_prose(*line));
-        webhooks.warnings.extend(strange.map(|(line, _)| format!("webhooks.md line {line}: this is not `key: value`; it is ignored")));
+        webhooks.warnings.extend(strange.map(|(line, _)| {
+            format!("webhooks.md line {line}: this is not `key: value`; it is ignored")
+        }));
         for section in &sections {
             match Webhook::read(section, &mut webhooks.warnings) {
                 Ok(webhook) => {
@@ -117,8 +120,11 @@ impl Webhooks {
                     }
                 }
                 Err(fault) => {
-                    let (line, title) = (section.line, section.title.chars().take(64).collect::<String>());
-                    webhooks.warnings.push(format!("webhooks.md line {line}: webhook {title:?} is left out: {fault}"));
+                    let (line, title) =
+                        (section.line, section.title.chars().take(64).collect::<String>());
+                    webhooks.warnings.push(format!(
+                        "webhooks.md line {line}: webhook {title:?} is left out: {fault}"
+                    ));
                 }
             }
         }
@@ -135,7 +141,8 @@ impl Webhook {
     /// Whether a text can be the name of one.
     #[must_use]
     pub fn is_name(text: &str) -> bool {
-        (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        (1..=64).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     }
 
     fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, String> {
@@ -143,10 +150,14 @@ impl Webhook {
         if !Self::is_name(&name) {
             return Err("a name is 1 to 64 lower-case letters, digits and `-`".to_owned());
         }
-        let (mut scheme, mut secrets, mut channel, mut events) = (None, Vec::new(), None, Vec::new());
+        let (mut scheme, mut secrets, mut channel, mut events) =
+            (None, Vec::new(), None, Vec::new());
         let (mut rate, mut instruction) = (default_rate(), String::new());
         // Below its first paragraph everything belongs to the instruction.
-        let entries = section.entries.iter().filter(|entry| section.prose_line.is_none_or(|prose| entry.line < prose));
+        let entries = section
+            .entries
+            .iter()
+            .filter(|entry| section.prose_line.is_none_or(|prose| entry.line < prose));
         for entry in entries {
             match entry.key.as_str() {
                 "scheme" => scheme = Some(read_scheme(entry.text())?),
@@ -157,13 +168,18 @@ impl Webhook {
                 "instruction" => instruction = format!("{}\n\n", entry.text()),
                 other => {
                     let other: String = other.chars().take(32).collect();
-                    warnings.push(format!("webhooks.md line {}: `{other}` means nothing here; it is ignored", entry.line));
+                    warnings.push(format!(
+                        "webhooks.md line {}: `{other}` means nothing here; it is ignored",
+                        entry.line
+                    ));
                 }
             }
         }
         let scheme = scheme.ok_or("it has no `scheme` (`standard`, `github` or `bearer`)")?;
         if secrets.is_empty() {
-            return Err("it has no `secret`, the name of the environment variable that holds it".to_owned());
+            return Err(
+                "it has no `secret`, the name of the environment variable that holds it".to_owned()
+            );
         }
         if !events.is_empty() && scheme != Scheme::Github {
             return Err("`events` can be told apart only with the scheme `github`".to_owned());
@@ -171,7 +187,9 @@ impl Webhook {
         instruction.push_str(&section.prose);
         let instruction = instruction.trim().to_owned();
         if instruction.is_empty() {
-            return Err("it has no instruction: write below its entries what the agent is to do".to_owned());
+            return Err(
+                "it has no instruction: write below its entries what the agent is to do".to_owned()
+            );
         }
         if instruction.len() > INSTRUCTION {
             return Err(format!("its instruction is longer than {INSTRUCTION} bytes"));
@@ -181,7 +199,10 @@ impl Webhook {
 }
 
 fn default_rate() -> Rate {
-    Rate { per_minute: NonZeroU32::MIN.saturating_add(59), burst: NonZeroU32::MIN.saturating_add(29) }
+    Rate {
+        per_minute: NonZeroU32::MIN.saturating_add(59),
+        burst: NonZeroU32::MIN.saturating_add(29),
+    }
 }
 
 fn read_scheme(text: &str) -> Result<Scheme, String> {
@@ -207,7 +228,8 @@ fn read_secrets(entry: &Entry) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Whether a text looks like a variable's name and not like a key: upper case, its words short and set apart by `_`.
+/// Whether a text looks like a variable's name and not like a key: upper case, its words short and
+/// set apart by `_`.
 fn is_variable(text: &str) -> bool {
     let characters = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
     text.starts_with(|c: char| c.is_ascii_uppercase())
@@ -218,20 +240,34 @@ fn is_variable(text: &str) -> bool {
 
 fn read_channel(text: &str) -> Result<u64, String> {
     // The name people know may stand there too, or the mention that Discord copies.
-    let id = text.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')', '<', '>', '#']).parse().ok());
-    id.filter(|id| *id > 0).ok_or_else(|| "`channel` is not a Discord id (a number; copy it with developer mode on)".to_owned())
+    let id = text
+        .split_whitespace()
+        .rev()
+        .find_map(|word| word.trim_matches(['(', ')', '<', '>', '#']).parse().ok());
+    id.filter(|id| *id > 0).ok_or_else(|| {
+        "`channel` is not a Discord id (a number; copy it with developer mode on)".to_owned()
+    })
 }
 
 fn read_events(entry: &Entry) -> Result<Vec<String>, String> {
     let events: Vec<String> = entry.list().map(str::to_owned).collect();
-    let plain = |event: &String| event.len() <= 64 && event.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    if events.iter().all(plain) { Ok(events) } else { Err("`events` are lower-case words such as `pull_request`".to_owned()) }
+    let plain = |event: &String| {
+        event.len() <= 64 && event.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+    };
+    if events.iter().all(plain) {
+        Ok(events)
+    } else {
+        Err("`events` are lower-case words such as `pull_request`".to_owned())
+    }
 }
 
 /// `60`, `60/min`, `60/min burst 30`; without a burst half of it.
 fn read_rate(text: &str) -> Result<Rate, String> {
-    let fault = || format!("`limit` is to be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
-    let number = |text: &str| text.parse().ok().filter(|number: &NonZeroU32| number.get() <= FASTEST).ok_or_else(fault);
+    let fault =
+        || format!("`limit` is to be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
+    let number = |text: &str| {
+        text.parse().ok().filter(|number: &NonZeroU32| number.get() <= FASTEST).ok_or_else(fault)
+    };
     let mut words = text.split_whitespace();
     let per_minute = number(words.next().unwrap_or_default().trim_end_matches("/min"))?;
     let burst = match (words.next(), words.next(), words.next()) {
@@ -273,16 +309,25 @@ Say what was deployed:
         let found = Webhooks::parse(text);
         assert_eq!(found.warnings, Vec::<String>::new());
         let deploy = &found.all["deploy"];
-        assert_eq!((deploy.scheme, deploy.channel), (Scheme::Standard, Some(1_099_511_627_776_123_456)));
+        assert_eq!(
+            (deploy.scheme, deploy.channel),
+            (Scheme::Standard, Some(1_099_511_627_776_123_456))
+        );
         assert_eq!(deploy.secrets, ["DEPLOY_WEBHOOK_SECRET", "DEPLOY_WEBHOOK_SECRET_OLD"]);
         assert_eq!((deploy.rate.per_minute.get(), deploy.rate.burst.get()), (120, 10));
-        assert_eq!(deploy.instruction, "Say what was deployed:\n\n- version: and since when\n- nothing else");
+        assert_eq!(
+            deploy.instruction,
+            "Say what was deployed:\n\n- version: and since when\n- nothing else"
+        );
         let pulls = &found.all["pull-requests"];
         assert_eq!(
             (pulls.events.as_slice(), pulls.instruction.as_str()),
             (&["pull_request".to_owned(), "issues".to_owned()][..], "Review it.")
         );
-        assert_eq!((pulls.rate.per_minute.get(), pulls.rate.burst.get(), pulls.channel), (60, 30, None));
+        assert_eq!(
+            (pulls.rate.per_minute.get(), pulls.rate.burst.get(), pulls.channel),
+            (60, 30, None)
+        );
         assert_eq!(found.secret_names().count(), 3);
     }
 
@@ -302,11 +347,22 @@ Say what was deployed:
             ("## x\n- scheme: standard\n- secret: A_SECRET\n- events: push\n\nDo.", "`events`"),
         ];
         for (text, fault) in cases {
-            let all = format!("{text}\n\n## good\n- scheme: bearer\n- secret: A_SECRET\n- colour: blue\n\nDo.");
+            let all = format!(
+                "{text}\n\n## good\n- scheme: bearer\n- secret: A_SECRET\n- colour: blue\n\nDo."
+            );
             let found = Webhooks::parse(&all);
             assert_eq!(found.all.keys().collect::<Vec<_>>(), ["good"], "{text}");
-            assert!(found.warnings[0].contains("webhooks.md line 1: webhook") && found.warnings[0].contains(fault), "{:?}", found.warnings);
-            assert!(found.warnings[1].contains("`colour` means nothing here"), "{:?}", found.warnings);
+            assert!(
+                found.warnings[0].contains("webhooks.md line 1: webhook")
+                    && found.warnings[0].contains(fault),
+                "{:?}",
+                found.warnings
+            );
+            assert!(
+                found.warnings[1].contains("`colour` means nothing here"),
+                "{:?}",
+                found.warnings
+            );
         }
     }
 
@@ -319,10 +375,16 @@ Say what was deployed:
             "0123456789abcdef0123456789abcdef",
             "correct horse battery",
         ] {
-            let found = Webhooks::parse(&format!("## x\n- scheme: bearer\n- secret: {secret}\n- {secret}\n\nDo."));
+            let found = Webhooks::parse(&format!(
+                "## x\n- scheme: bearer\n- secret: {secret}\n- {secret}\n\nDo."
+            ));
             assert!(found.all.is_empty());
             let told = found.warnings.join("\n");
-            assert!(told.contains("never the secret itself") && !told.to_lowercase().contains(&secret.to_lowercase()), "{told}");
+            assert!(
+                told.contains("never the secret itself")
+                    && !told.to_lowercase().contains(&secret.to_lowercase()),
+                "{told}"
+            );
         }
     }
 }

@@ -30,8 +30,14 @@ async fn refusal(wat: Wat) -> AdmissionError {
 async fn a_good_backend_is_described() {
     let bytes = answering("mini", "1.2.3");
     let inspection = examine(&bytes).await.unwrap();
-    assert_eq!((inspection.descriptor.name.as_str(), inspection.descriptor.version.as_str()), ("mini", "1.2.3"));
-    assert_eq!((inspection.contract.as_str(), inspection.size), ("aetheel:backend@0.2.0", bytes.len() as u64));
+    assert_eq!(
+        (inspection.descriptor.name.as_str(), inspection.descriptor.version.as_str()),
+        ("mini", "1.2.3")
+    );
+    assert_eq!(
+        (inspection.contract.as_str(), inspection.size),
+        ("aetheel:backend@0.2.0", bytes.len() as u64)
+    );
     assert_eq!(inspection.imports, ["aetheel:backend/types@0.2.0"]);
     assert_eq!(inspection.digest.len(), 64);
 }
@@ -47,7 +53,10 @@ async fn what_is_not_a_component_is_named_for_what_it_is() {
     let refused = async |bytes: &[u8]| examine(bytes).await.expect_err("let in");
     assert!(matches!(refused(b"").await, AdmissionError::NotWasm("it is empty")));
     assert!(matches!(refused(b"(component)").await, AdmissionError::NotWasm("it is text")));
-    assert!(matches!(refused(b"\x7fEL\xff").await, AdmissionError::NotWasm("it does not begin like one")));
+    assert!(matches!(
+        refused(b"\x7fEL\xff").await,
+        AdmissionError::NotWasm("it does not begin like one")
+    ));
     assert!(matches!(refused(b"\0asm\x01\0\0\0").await, AdmissionError::CoreModule));
     let good = answering("mini", "1");
     assert!(matches!(refused(&good[..good.len() / 2]).await, AdmissionError::Compile(_)));
@@ -96,7 +105,9 @@ async fn a_compilation_has_its_time() {
     for n in 0..400 {
         module += &format!("(func $f{n} (param i64) (result i64) (local.get 0)");
         for k in 0..200 {
-            module += &format!("(i64.mul (local.get 0) (i64.const {k})) i64.xor (i64.rotl (local.get 0) (i64.const 3)) i64.add");
+            module += &format!(
+                "(i64.mul (local.get 0) (i64.const {k})) i64.xor (i64.rotl (local.get 0) (i64.const 3)) i64.add"
+            );
         }
         module += ")";
     }
@@ -116,39 +127,59 @@ async fn a_forbidden_import_is_named() {
     wat.module = r#"(import "aetheel:backend/host@0.2.0" "shout" (func $shout))"#.to_owned();
     wat.on_timer = "(call $shout)".to_owned();
     let error = refusal(wat).await;
-    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.2.0"), "{error}");
+    assert!(
+        matches!(&error, AdmissionError::ForbiddenImport(name) if name == "aetheel:backend/host@0.2.0"),
+        "{error}"
+    );
 
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import wasi:http/outgoing-handler@0.2.0;".to_owned();
-    wat.wit_packages = "package wasi:http@0.2.0 { interface outgoing-handler { handle: func(); } }".to_owned();
+    wat.wit_packages =
+        "package wasi:http@0.2.0 { interface outgoing-handler { handle: func(); } }".to_owned();
     wat.module = r#"(import "wasi:http/outgoing-handler@0.2.0" "handle" (func $get))"#.to_owned();
     wat.on_timer = "(call $get)".to_owned();
     let error = refusal(wat).await;
-    assert!(matches!(&error, AdmissionError::ForbiddenImport(name) if name == "wasi:http/outgoing-handler@0.2.0"), "{error}");
+    assert!(
+        matches!(&error, AdmissionError::ForbiddenImport(name) if name == "wasi:http/outgoing-handler@0.2.0"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn an_unknown_function_of_an_allowed_interface_is_named() {
     let mut wat = Wat::new("spy", "1");
     wat.wit_imports = "import wasi:cli/environment@0.2.0;".to_owned();
-    wat.wit_packages = "package wasi:cli@0.2.0 { interface environment { get-secrets: func(); } }".to_owned();
+    wat.wit_packages =
+        "package wasi:cli@0.2.0 { interface environment { get-secrets: func(); } }".to_owned();
     wat.module = r#"(import "wasi:cli/environment@0.2.0" "get-secrets" (func $get))"#.to_owned();
     wat.on_timer = "(call $get)".to_owned();
     let error = refusal(wat).await;
-    assert!(matches!(&error, AdmissionError::Link(text) if text.contains("get-secrets")), "{error}");
+    assert!(
+        matches!(&error, AdmissionError::Link(text) if text.contains("get-secrets")),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn another_version_of_the_contract_is_named_with_ours() {
     let error = refusal(Wat { contract: "0.3.0".to_owned(), ..Wat::new("future", "1") }).await;
-    assert!(matches!(&error, AdmissionError::ContractVersion(version) if version == "0.3.0"), "{error}");
-    assert_eq!(error.to_string(), "implements aetheel:backend/backend@0.3.0, this host supports 0.2 and 0.1");
+    assert!(
+        matches!(&error, AdmissionError::ContractVersion(version) if version == "0.3.0"),
+        "{error}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "implements aetheel:backend/backend@0.3.0, this host supports 0.2 and 0.1"
+    );
 }
 
 #[tokio::test]
 async fn a_changed_record_under_the_same_version_is_found() {
     let mut wat = Wat::new("changed", "1");
-    wat.wit_changes.push(("    level: level,\n    text: string,".into(), "    level: level,\n    text: string,\n    extra: u32,".into()));
+    wat.wit_changes.push((
+        "    level: level,\n    text: string,".into(),
+        "    level: level,\n    text: string,\n    extra: u32,".into(),
+    ));
     let error = refusal(wat).await;
     assert!(
         matches!(&error, AdmissionError::ContractTypes(text) if text.contains("expected record of 2 fields, found 3 fields")),
@@ -159,9 +190,15 @@ async fn a_changed_record_under_the_same_version_is_found() {
 #[tokio::test]
 async fn a_new_case_under_the_same_version_is_found() {
     let mut wat = Wat::new("changed", "1");
-    wat.wit_changes.push(("    diagnostic(diagnostic),".into(), "    diagnostic(diagnostic),\n    more(u32),".into()));
+    wat.wit_changes.push((
+        "    diagnostic(diagnostic),".into(),
+        "    diagnostic(diagnostic),\n    more(u32),".into(),
+    ));
     let error = refusal(wat).await;
-    assert!(matches!(&error, AdmissionError::ContractTypes(text) if text.contains("cases")), "{error}");
+    assert!(
+        matches!(&error, AdmissionError::ContractTypes(text) if text.contains("cases")),
+        "{error}"
+    );
 }
 
 #[track_caller]
@@ -177,26 +214,48 @@ async fn loops_before_around_and_after_the_exports_are_cut_off() {
     for (wat, step) in [
         (Wat { start: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its start"),
         (Wat { describe: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its `describe`"),
-        (Wat { realloc: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its first `handle`, which tells it nothing yet"),
-        (Wat { handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its first `handle`, which tells it nothing yet"),
-        (Wat { after_handle: LOOP.to_owned(), ..Wat::new("evil", "1") }, "its first `handle`, which tells it nothing yet"),
+        (
+            Wat { realloc: LOOP.to_owned(), ..Wat::new("evil", "1") },
+            "its first `handle`, which tells it nothing yet",
+        ),
+        (
+            Wat { handle: LOOP.to_owned(), ..Wat::new("evil", "1") },
+            "its first `handle`, which tells it nothing yet",
+        ),
+        (
+            Wat { after_handle: LOOP.to_owned(), ..Wat::new("evil", "1") },
+            "its first `handle`, which tells it nothing yet",
+        ),
     ] {
         let begun = Instant::now();
         let error = refusal(wat).await;
         let failure = failed_in(&error, step);
-        assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("ran for more than 300 ms")), "{failure:?}");
+        assert!(
+            matches!(&failure, GuestFailure::CutOff(text) if text.contains("ran for more than 300 ms")),
+            "{failure:?}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }
 
 #[tokio::test]
 async fn a_backend_that_needs_more_memory_than_there_is_or_crashes_is_not_let_in() {
-    let failure = failed_in(&refusal(Wat { pages: 300, ..Wat::new("big", "1") }).await, "its start");
-    assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("16 MiB")), "{failure:?}");
-    let failure = failed_in(&refusal(Wat { start: "unreachable".to_owned(), ..Wat::new("bad", "1") }).await, "its start");
+    let failure =
+        failed_in(&refusal(Wat { pages: 300, ..Wat::new("big", "1") }).await, "its start");
+    assert!(
+        matches!(&failure, GuestFailure::CutOff(text) if text.contains("16 MiB")),
+        "{failure:?}"
+    );
+    let failure = failed_in(
+        &refusal(Wat { start: "unreachable".to_owned(), ..Wat::new("bad", "1") }).await,
+        "its start",
+    );
     assert!(matches!(failure, GuestFailure::Trapped(_)), "{failure:?}");
     let crash = "(if (local.get $n) (then unreachable))".to_owned();
-    let failure = failed_in(&refusal(Wat { handle: crash, ..Wat::new("bad", "1") }).await, "its `handle` of a first prompt");
+    let failure = failed_in(
+        &refusal(Wat { handle: crash, ..Wat::new("bad", "1") }).await,
+        "its `handle` of a first prompt",
+    );
     assert!(matches!(failure, GuestFailure::Trapped(_)), "{failure:?}");
 }
 
@@ -205,7 +264,11 @@ async fn a_descriptor_must_be_usable_and_constant() {
     let described = |descriptor| Wat { descriptor, ..Wat::new("mini", "1") };
     let error = refusal(described(serde_json::json!({ "name": "../etc" }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
-    assert!(aetheel::plain::with_causes(&error).contains("`name` \"../etc\""), "{}", aetheel::plain::with_causes(&error));
+    assert!(
+        aetheel::plain::with_causes(&error).contains("`name` \"../etc\""),
+        "{}",
+        aetheel::plain::with_causes(&error)
+    );
     let error = refusal(described(serde_json::json!({ "programs": 7 }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
 
@@ -215,7 +278,9 @@ async fn a_descriptor_must_be_usable_and_constant() {
     fickle.describe = "(if (global.get $calls) (then (i32.store (i32.const 904) (i32.const 1)) (return (i32.const 900))))
         (global.set $calls (i32.const 1))"
         .to_owned();
-    assert!(matches!(refusal(fickle).await, AdmissionError::SelfTest(text) if text.contains("describe")));
+    assert!(
+        matches!(refusal(fickle).await, AdmissionError::SelfTest(text) if text.contains("describe"))
+    );
 }
 
 #[tokio::test]
@@ -223,7 +288,9 @@ async fn a_backend_that_acts_unasked_fails_its_self_test() {
     let mut wat = Wat::new("eager", "1");
     // ok([close-stdin(0)])
     wat.handle = "(if (i32.eqz (local.get $n)) (then (i32.store8 (i32.const 65536) (i32.const 2)) (i32.store (i32.const 904) (i32.const 65536)) (i32.store (i32.const 908) (i32.const 1)) (return (i32.const 900))))".to_owned();
-    assert!(matches!(refusal(wat).await, AdmissionError::SelfTest(text) if text.contains("handle")));
+    assert!(
+        matches!(refusal(wat).await, AdmissionError::SelfTest(text) if text.contains("handle"))
+    );
 }
 
 #[tokio::test]
@@ -240,8 +307,14 @@ async fn compiled_components_are_kept_in_a_private_folder() {
     assert!(std::fs::read_dir(&cache).unwrap().next().is_some(), "nothing was kept");
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o755)).unwrap();
     Engine::new(&limits(), Some(&cache)).unwrap();
-    assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700, "made private again");
+    assert_eq!(
+        std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777,
+        0o700,
+        "made private again"
+    );
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let refused = Engine::new(&limits(), Some(&cache)).expect_err("others may have put code there").to_string();
+    let refused = Engine::new(&limits(), Some(&cache))
+        .expect_err("others may have put code there")
+        .to_string();
     assert!(refused.contains("can be written to by others"), "{refused}");
 }

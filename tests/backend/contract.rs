@@ -4,7 +4,8 @@ use aetheel::agent::Descriptor;
 use serde_json::{Value, json};
 
 fn schema() -> Value {
-    serde_json::from_str(include_str!("../../wit/descriptor.schema.json")).expect("the schema is JSON")
+    serde_json::from_str(include_str!("../../wit/descriptor.schema.json"))
+        .expect("the schema is JSON")
 }
 
 fn both(sample: &Value) -> (bool, bool) {
@@ -120,7 +121,9 @@ fn what_the_schema_refuses_the_host_refuses() {
 fn every_field_of_the_rust_type_is_in_the_schema_with_a_description() {
     fn check(path: &str, sample: &Value, schema: &Value, root: &Value) {
         let schema = match schema.get("$ref").and_then(Value::as_str) {
-            Some(reference) => root.pointer(reference.trim_start_matches('#')).expect("a known reference"),
+            Some(reference) => {
+                root.pointer(reference.trim_start_matches('#')).expect("a known reference")
+            }
             None => schema,
         };
         match sample {
@@ -134,14 +137,18 @@ fn every_field_of_the_rust_type_is_in_the_schema_with_a_description() {
                     let field = found
                         .or_else(|| {
                             let choices = schema.get("oneOf")?.as_array()?;
-                            choices.iter().find_map(|choice| choice.pointer(&format!("/properties/{key}")))
+                            choices
+                                .iter()
+                                .find_map(|choice| choice.pointer(&format!("/properties/{key}")))
                         })
                         .unwrap_or_else(|| panic!("{path}/{key} is not in the schema"));
                     assert!(field.get("description").is_some(), "{path}/{key} has no description");
                     check(&format!("{path}/{key}"), value, field, root);
                 }
             }
-            Value::Array(items) => items.iter().for_each(|item| check(path, item, &schema["items"], root)),
+            Value::Array(items) => {
+                items.iter().for_each(|item| check(path, item, &schema["items"], root))
+            }
             _ => {}
         }
     }

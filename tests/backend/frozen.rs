@@ -1,4 +1,5 @@
-//! The contract as it was published: its text does not change without its version, and the page people read says what it says.
+//! The contract as it was published: its text does not change without its version, and the page
+//! people read says what it says.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +22,11 @@ fn version() -> String {
     let versions = ["backend.wit", "types.wit"].map(|file| {
         let text = text(&wit().join(file));
         let first = text.lines().next().unwrap_or_default();
-        first.strip_prefix("package aetheel:backend@").and_then(|rest| rest.strip_suffix(';')).expect("a package line").to_owned()
+        first
+            .strip_prefix("package aetheel:backend@")
+            .and_then(|rest| rest.strip_suffix(';'))
+            .expect("a package line")
+            .to_owned()
     });
     assert_eq!(versions[0], versions[1], "both files are one package");
     versions[0].clone()
@@ -51,7 +56,10 @@ fn every_published_version_can_be_read_and_stands_in_the_changelog() {
     for entry in fs::read_dir(wit().join("frozen")).unwrap() {
         let folder = entry.unwrap().path();
         let version = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        assert!(log.contains(&format!("\n## {version} ")), "wit/CHANGELOG.md has no section for {version}");
+        assert!(
+            log.contains(&format!("\n## {version} ")),
+            "wit/CHANGELOG.md has no section for {version}"
+        );
         Resolve::default().push_dir(&folder).unwrap_or_else(|error| panic!("{version}: {error:#}"));
         versions.push(version);
     }
@@ -65,7 +73,10 @@ fn the_page_of_the_contract_says_what_the_contract_says() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &page).unwrap();
     }
-    assert!(text(&path) == page, "docs/contract.md is not what the contract says; write it anew with UPDATE_GOLDEN=1");
+    assert!(
+        text(&path) == page,
+        "docs/contract.md is not what the contract says; write it anew with UPDATE_GOLDEN=1"
+    );
 }
 
 const BEGINNING: &str = "# The contract, item by item
@@ -79,7 +90,10 @@ an object with one key, a case without a payload and a value of an enum a string
 fn page() -> String {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(wit()).unwrap();
-    let mut page = format!("{BEGINNING}\nVersion {}. Changes: [`wit/CHANGELOG.md`](../wit/CHANGELOG.md).\n", version());
+    let mut page = format!(
+        "{BEGINNING}\nVersion {}. Changes: [`wit/CHANGELOG.md`](../wit/CHANGELOG.md).\n",
+        version()
+    );
     let interface = |name: &str| &resolve.interfaces[resolve.packages[package].interfaces[name]];
     functions(&mut page, &resolve, interface("backend"));
     let types = interface("types");
@@ -94,10 +108,22 @@ fn functions(page: &mut String, resolve: &Resolve, interface: &Interface) {
     let _ = write!(page, "\n## Exports\n\n{}\n", said(&interface.docs));
     for (name, function) in &interface.functions {
         assert_eq!(function.kind, FunctionKind::Freestanding);
-        let parameters: Vec<String> =
-            function.params.iter().map(|parameter| format!("{}: {}", parameter.name, shown(resolve, &parameter.ty))).collect();
-        let result = function.result.as_ref().map(|result| format!(" → {}", shown(resolve, result))).unwrap_or_default();
-        let _ = write!(page, "\n### {name}({}){result}\n\n{}\n", parameters.join(", "), said(&function.docs));
+        let parameters: Vec<String> = function
+            .params
+            .iter()
+            .map(|parameter| format!("{}: {}", parameter.name, shown(resolve, &parameter.ty)))
+            .collect();
+        let result = function
+            .result
+            .as_ref()
+            .map(|result| format!(" → {}", shown(resolve, result)))
+            .unwrap_or_default();
+        let _ = write!(
+            page,
+            "\n### {name}({}){result}\n\n{}\n",
+            parameters.join(", "),
+            said(&function.docs)
+        );
     }
 }
 
@@ -110,25 +136,43 @@ fn item(page: &mut String, resolve: &Resolve, name: &str, id: TypeId) {
         }
         let _ = writeln!(page, "| {columns} |\n|{}", "---|".repeat(columns.split('|').count()));
         for row in rows {
-            let cells: Vec<&str> = row.iter().map(String::as_str).take(columns.split('|').count()).collect();
+            let cells: Vec<&str> =
+                row.iter().map(String::as_str).take(columns.split('|').count()).collect();
             let _ = writeln!(page, "| {} |", cells.join(" | "));
         }
     };
     match kind {
         TypeDefKind::Record(record) => table(
             "field | type | meaning",
-            record.fields.iter().map(|field| [code(&field.name), shown(resolve, &field.ty), line(&field.docs)]).collect(),
+            record
+                .fields
+                .iter()
+                .map(|field| [code(&field.name), shown(resolve, &field.ty), line(&field.docs)])
+                .collect(),
         ),
         TypeDefKind::Variant(variant) => table(
             "case | with | meaning",
             variant
                 .cases
                 .iter()
-                .map(|case| [code(&case.name), case.ty.map(|ty| shown(resolve, &ty)).unwrap_or_default(), line(&case.docs)])
+                .map(|case| {
+                    [
+                        code(&case.name),
+                        case.ty.map(|ty| shown(resolve, &ty)).unwrap_or_default(),
+                        line(&case.docs),
+                    ]
+                })
                 .collect(),
         ),
         TypeDefKind::Enum(values) => {
-            table("value | meaning", values.cases.iter().map(|case| [code(&case.name), line(&case.docs), String::new()]).collect());
+            table(
+                "value | meaning",
+                values
+                    .cases
+                    .iter()
+                    .map(|case| [code(&case.name), line(&case.docs), String::new()])
+                    .collect(),
+            );
         }
         TypeDefKind::Type(of) => {
             let _ = write!(page, "\n### {name}\n\n{} ({})\n", said(docs), shown(resolve, of));
@@ -157,10 +201,15 @@ fn shown(resolve: &Resolve, ty: &Type) -> String {
     match kind {
         TypeDefKind::List(of) => format!("list of {}", shown(resolve, of)),
         TypeDefKind::Option(of) => format!("{} or none", shown(resolve, of)),
-        TypeDefKind::Tuple(of) => format!("({})", of.types.iter().map(|ty| shown(resolve, ty)).collect::<Vec<_>>().join(", ")),
+        TypeDefKind::Tuple(of) => format!(
+            "({})",
+            of.types.iter().map(|ty| shown(resolve, ty)).collect::<Vec<_>>().join(", ")
+        ),
         TypeDefKind::Result(of) => match (&of.ok, &of.err) {
             (None, Some(error)) => format!("nothing, or an error: {}", shown(resolve, error)),
-            (Some(ok), Some(error)) => format!("{}, or an error: {}", shown(resolve, ok), shown(resolve, error)),
+            (Some(ok), Some(error)) => {
+                format!("{}, or an error: {}", shown(resolve, ok), shown(resolve, error))
+            }
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),

@@ -1,5 +1,6 @@
-//! Each guest misbehaves in one way. Each time: the failure says which, in time; a link of another backend goes on
-//! working meanwhile on the only worker there is; and a fresh link of the same backend works afterwards.
+//! Each guest misbehaves in one way. Each time: the failure says which, in time; a link of another
+//! backend goes on working meanwhile on the only worker there is; and a fresh link of the same
+//! backend works afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,8 +28,12 @@ async fn survive(wat: Wat) -> (GuestFailure, Duration) {
 
 async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     let folder = tempfile::tempdir().unwrap();
-    let (registry, reports) =
-        registry(folder.path(), &limits, &[("evil.wasm", &wat.build()), ("good.wasm", &answering("good", "1"))]).await;
+    let (registry, reports) = registry(
+        folder.path(),
+        &limits,
+        &[("evil.wasm", &wat.build()), ("good.wasm", &answering("good", "1"))],
+    )
+    .await;
     assert_eq!(registry.names(), ["evil", "good"], "{reports:?}");
     let good = registry.get("good").unwrap();
     let evil = registry.get("evil").unwrap();
@@ -52,7 +57,11 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     }
 
     let mut guest = evil.open().await.unwrap();
-    assert_eq!(version_told(&guest.handle(prompt(7, 9)).await.unwrap()), "1", "it behaves at first");
+    assert_eq!(
+        version_told(&guest.handle(prompt(7, 9)).await.unwrap()),
+        "1",
+        "it behaves at first"
+    );
     // On a task of its own: with one worker, only then do the two really share it.
     let before = calls.load(Ordering::Relaxed);
     let (failure, took, guest) = tokio::spawn(async move {
@@ -61,8 +70,8 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     })
     .await
     .unwrap();
-    // A loop holds the worker for a tick at a time; the other link needs two turns at it for each of its rounds. (Taking
-    // 32 MiB out of a guest is the host's own work, and bounded by that.)
+    // A loop holds the worker for a tick at a time; the other link needs two turns at it for each
+    // of its rounds. (Taking 32 MiB out of a guest is the host's own work, and bounded by that.)
     let meanwhile = calls.load(Ordering::Relaxed) - before;
     let looped = failure.to_string().contains("ran for more");
     assert!(!looped || meanwhile >= 1, "the other link got through {meanwhile} rounds in {took:?}");
@@ -84,7 +93,8 @@ fn on_one_worker<T>(future: impl Future<Output = T> + Send + 'static) -> T
 where
     T: Send + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async { tokio::spawn(future).await.unwrap() })
 }
 
@@ -128,15 +138,20 @@ fn a_loop_of_memory_copies_is_cut_off() {
 
 #[test]
 fn a_memory_bomb_is_cut_off() {
-    cut_off(evil("(loop $more (drop (memory.grow (i32.const 16))) (br $more))"), "more than 16 MiB of memory");
+    cut_off(
+        evil("(loop $more (drop (memory.grow (i32.const 16))) (br $more))"),
+        "more than 16 MiB of memory",
+    );
 }
 
 #[test]
 fn memory_beyond_what_an_address_can_reach_is_an_ordinary_failure_to_the_guest() {
-    let wat = evil("(if (i32.ne (memory.grow (i32.const 65536)) (i32.const -1)) (then unreachable))");
+    let wat =
+        evil("(if (i32.ne (memory.grow (i32.const 65536)) (i32.const -1)) (then unreachable))");
     on_one_worker(async move {
         let folder = tempfile::tempdir().unwrap();
-        let (registry, _) = registry(folder.path(), &limits(), &[("evil.wasm", &wat.build())]).await;
+        let (registry, _) =
+            registry(folder.path(), &limits(), &[("evil.wasm", &wat.build())]).await;
         let mut guest = registry.get("evil").unwrap().open().await.unwrap();
         assert_eq!(version_told(&guest.handle(vec![timed(Input::Timer(1))]).await.unwrap()), "1");
     });
@@ -144,7 +159,8 @@ fn memory_beyond_what_an_address_can_reach_is_an_ordinary_failure_to_the_guest()
 
 #[test]
 fn two_memories_count_together() {
-    let mut wat = evil("(drop (memory.grow $second (i32.const 128))) (drop (memory.grow (i32.const 130)))");
+    let mut wat =
+        evil("(drop (memory.grow $second (i32.const 128))) (drop (memory.grow (i32.const 130)))");
     wat.memories = "(memory $second 0)".to_owned();
     // 8 MiB and 8 MiB and a little.
     cut_off(wat, "more than 16 MiB of memory");
@@ -152,7 +168,8 @@ fn two_memories_count_together() {
 
 #[test]
 fn a_table_bomb_is_cut_off() {
-    let mut wat = evil("(loop $more (drop (table.grow $t (ref.null func) (i32.const 100000))) (br $more))");
+    let mut wat =
+        evil("(loop $more (drop (table.grow $t (ref.null func) (i32.const 100000))) (br $more))");
     wat.module = "(table $t 1 funcref)".to_owned();
     cut_off(wat, "table elements");
 }
@@ -174,7 +191,8 @@ fn a_crash_in_mid_stream_is_a_crash() {
 fn a_returned_error_is_a_refusal_with_its_text() {
     let mut wat = evil("(return (i32.const 900))");
     // err("gave up"): tag 1, then pointer and length.
-    wat.module = r#"(data (i32.const 900) "\01\00\00\00\90\03\00\00\07\00\00\00gave up")"#.to_owned();
+    wat.module =
+        r#"(data (i32.const 900) "\01\00\00\00\90\03\00\00\07\00\00\00gave up")"#.to_owned();
     let (failure, _) = on_one_worker(survive(wat));
     assert_eq!(failure, GuestFailure::Refused("gave up".to_owned()));
 }
@@ -190,15 +208,23 @@ fn returning(count: u32, prepare: &str) -> String {
 #[test]
 fn a_list_of_a_million_actions_is_cut_off() {
     // Zeroed memory reads as a million spawns of nothing.
-    let wat = Wat { pages: 3, ..evil(&returning(1_000_000, "(drop (memory.grow (i32.const 4000)))")) };
-    let (failure, _) = on_one_worker(survive_under(Limits { guest_memory: 512 << 20, ..limits() }, wat));
-    assert_eq!(failure, GuestFailure::CutOff("it returned more than 32 MiB in one call".to_owned()));
+    let wat =
+        Wat { pages: 3, ..evil(&returning(1_000_000, "(drop (memory.grow (i32.const 4000)))")) };
+    let (failure, _) =
+        on_one_worker(survive_under(Limits { guest_memory: 512 << 20, ..limits() }, wat));
+    assert_eq!(
+        failure,
+        GuestFailure::CutOff("it returned more than 32 MiB in one call".to_owned())
+    );
 }
 
 /// Fills the list with actions; `$n` counts, `$at` is the address of one.
 fn filling(count: u32, action: &str) -> String {
     let size = action_size();
-    let action = action.replace("$at", &format!("(i32.add (i32.const 131072) (i32.mul (local.get $n) (i32.const {size})))"));
+    let action = action.replace(
+        "$at",
+        &format!("(i32.add (i32.const 131072) (i32.mul (local.get $n) (i32.const {size})))"),
+    );
     format!(
         "(drop (memory.grow (i32.const 200))) (local.set $n (i32.const 0))
         (loop $next {action} (local.set $n (i32.add (local.get $n) (i32.const 1)))
@@ -213,8 +239,10 @@ fn more_actions_than_a_call_may_return_are_cut_off() {
     let wat = Wat { pages: 3, ..evil(&returning(10_001, &filling(10_001, close))) };
     cut_off(wat, "returned 10001 actions in one call");
     on_one_worker(async move {
-        let (_folder, _registry, backend) = opened(&Wat { pages: 3, ..evil(&returning(10_000, &filling(10_000, close))) }).await;
-        let actions = backend.open().await.unwrap().handle(vec![timed(Input::Timer(1))]).await.unwrap();
+        let (_folder, _registry, backend) =
+            opened(&Wat { pages: 3, ..evil(&returning(10_000, &filling(10_000, close))) }).await;
+        let actions =
+            backend.open().await.unwrap().handle(vec![timed(Input::Timer(1))]).await.unwrap();
         assert_eq!((actions.len(), &actions[9_999]), (10_000, &Action::CloseStdin(0)));
     });
 }
@@ -222,9 +250,11 @@ fn more_actions_than_a_call_may_return_are_cut_off() {
 #[test]
 fn many_actions_that_share_one_text_are_cut_off() {
     // diagnostic(debug, one MiB of zeros), a thousand times at the same address.
-    let diagnostic =
-        "(i32.store8 $at (i32.const 18)) (i32.store offset=12 $at (i32.const 4194304)) (i32.store offset=16 $at (i32.const 1048576))";
-    cut_off(Wat { pages: 3, ..evil(&returning(1_000, &filling(1_000, diagnostic))) }, "more than 32 MiB in one call");
+    let diagnostic = "(i32.store8 $at (i32.const 18)) (i32.store offset=12 $at (i32.const 4194304)) (i32.store offset=16 $at (i32.const 1048576))";
+    cut_off(
+        Wat { pages: 3, ..evil(&returning(1_000, &filling(1_000, diagnostic))) },
+        "more than 32 MiB in one call",
+    );
 }
 
 #[test]
@@ -238,7 +268,8 @@ fn a_text_over_eight_mib_is_cut_off() {
     cut_off(diagnostic(8_388_609), "a text of 8388609 bytes");
     on_one_worker(async move {
         let (_folder, _registry, backend) = opened(&diagnostic(8_388_608)).await;
-        let actions = backend.open().await.unwrap().handle(vec![timed(Input::Timer(1))]).await.unwrap();
+        let actions =
+            backend.open().await.unwrap().handle(vec![timed(Input::Timer(1))]).await.unwrap();
         assert!(matches!(&actions[..], [Action::Diagnostic(told)] if told.text.len() == 8 << 20));
     });
 }
@@ -250,7 +281,11 @@ fn a_long_error_is_shortened_as_it_goes_to_the_log() {
     );
     wat.pages = 3;
     let (failure, _) = on_one_worker(survive(wat));
-    assert!(matches!(&failure, GuestFailure::Refused(text) if text.len() < 5000), "{} bytes", failure.to_string().len());
+    assert!(
+        matches!(&failure, GuestFailure::Refused(text) if text.len() < 5000),
+        "{} bytes",
+        failure.to_string().len()
+    );
 }
 
 #[test]
@@ -263,9 +298,12 @@ fn an_answer_that_points_nowhere_or_is_no_text_is_a_crash() {
     trapped(evil(bad_text), "utf-8");
 }
 
-async fn opened(wat: &Wat) -> (tempfile::TempDir, aetheel::backend::Registry, Arc<ComponentBackend>) {
+async fn opened(
+    wat: &Wat,
+) -> (tempfile::TempDir, aetheel::backend::Registry, Arc<ComponentBackend>) {
     let folder = tempfile::tempdir().unwrap();
-    let (registry, reports) = registry(folder.path(), &limits(), &[("evil.wasm", &wat.build())]).await;
+    let (registry, reports) =
+        registry(folder.path(), &limits(), &[("evil.wasm", &wat.build())]).await;
     let backend = registry.component("evil").unwrap_or_else(|| panic!("{reports:?}"));
     (folder, registry, backend)
 }
@@ -277,7 +315,8 @@ fn loops_in_save_and_load_are_cut_off_too() {
         let (_folder, _registry, backend) = opened(&wat).await;
         let failure = backend.open_guest().await.unwrap().save().await.expect_err("cut off");
         assert!(matches!(failure, GuestFailure::CutOff(_)), "{failure:?}");
-        let failure = backend.open_guest().await.unwrap().load("{}", "1").await.expect_err("cut off");
+        let failure =
+            backend.open_guest().await.unwrap().load("{}", "1").await.expect_err("cut off");
         assert!(matches!(failure, GuestFailure::CutOff(_)), "{failure:?}");
         let mut well = Wat::new("evil", "1");
         well.version = "2".to_owned();
@@ -293,7 +332,10 @@ fn an_abandoned_call_ends_the_link_and_holds_nothing_up() {
         let (_folder, _registry, backend) = opened(&evil(LOOP)).await;
         let mut guest = backend.open().await.unwrap();
         let call = guest.handle(vec![timed(Input::Timer(1))]);
-        assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "the timer of the only worker fires");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(50), call).await.is_err(),
+            "the timer of the only worker fires"
+        );
         let failure = guest.handle(prompt(1, 1)).await.expect_err("unusable");
         assert_eq!(failure, GuestFailure::CutOff("an earlier call was abandoned".to_owned()));
         let mut fresh = backend.open().await.expect("abandoning is no failure of the backend");
@@ -310,12 +352,20 @@ fn five_failures_within_a_minute_stop_new_links_and_a_new_version_starts_afresh(
             provoke(&mut *backend.open().await.unwrap()).await;
         }
         let failure = backend.open().await.err().expect("the breaker is open");
-        assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("failed 5 times within a minute")), "{failure:?}");
-        assert_eq!(version_told(&running.handle(prompt(1, 1)).await.unwrap()), "1", "running links go on");
+        assert!(
+            matches!(&failure, GuestFailure::CutOff(text) if text.contains("failed 5 times within a minute")),
+            "{failure:?}"
+        );
+        assert_eq!(
+            version_told(&running.handle(prompt(1, 1)).await.unwrap()),
+            "1",
+            "running links go on"
+        );
 
         let mut news = registry.subscribe();
         std::fs::write(folder.path().join("evil.wasm"), answering("evil", "2")).unwrap();
-        let report = tokio::time::timeout(Duration::from_secs(20), news.recv()).await.unwrap().unwrap();
+        let report =
+            tokio::time::timeout(Duration::from_secs(20), news.recv()).await.unwrap().unwrap();
         assert!(matches!(report, aetheel::backend::LoadReport::Loaded { .. }), "{report:?}");
         let mut fresh = registry.get("evil").unwrap().open().await.expect("a new generation");
         assert_eq!(version_told(&fresh.handle(prompt(1, 1)).await.unwrap()), "2");
@@ -349,7 +399,12 @@ fn many_looping_guests_at_once_leave_the_worker_to_others() {
 fn the_engine_stops_ticking_when_nobody_uses_it() {
     let named = || {
         let threads = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
-        threads.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("guest ticks"))).count()
+        threads
+            .filter(|task| {
+                std::fs::read_to_string(task.path().join("comm"))
+                    .is_ok_and(|name| name.starts_with("guest ticks"))
+            })
+            .count()
     };
     let until = |what: &str, done: &dyn Fn() -> bool| {
         let deadline = Instant::now() + Duration::from_secs(10);

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use aetheel::agent::{Action, Answer, AskKind, Choice, Chunk, Command, Decision, Input, Line, Pipe};
+use aetheel::agent::{
+    Action, Answer, AskKind, Choice, Chunk, Command, Decision, Input, Line, Pipe,
+};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use aetheel::config::Limits;
 use aetheel::turn::{Backends as _, Guest};
@@ -20,7 +22,8 @@ fn kept() -> PathBuf {
 
 fn component(name: &str) -> Vec<u8> {
     let path = kept().join(format!("{name}.wasm.zst"));
-    zstd::decode_all(&*std::fs::read(&path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    zstd::decode_all(&*std::fs::read(&path).unwrap())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// All of them in a registry, and a component of today.
@@ -29,8 +32,15 @@ async fn side_by_side(folder: &Path) -> Registry {
         std::fs::write(folder.join(format!("{name}.wasm")), component(name)).unwrap();
     }
     std::fs::write(folder.join("mini.wasm"), answering("mini", "1")).unwrap();
-    let (registry, reports) = Registry::start(Engine::new(&Limits::default(), None).unwrap(), RegistryOptions::new(folder)).await;
-    assert!(reports.iter().all(|report| matches!(report, LoadReport::Loaded { .. })), "{reports:?}");
+    let (registry, reports) = Registry::start(
+        Engine::new(&Limits::default(), None).unwrap(),
+        RegistryOptions::new(folder),
+    )
+    .await;
+    assert!(
+        reports.iter().all(|report| matches!(report, LoadReport::Loaded { .. })),
+        "{reports:?}"
+    );
     registry
 }
 
@@ -46,7 +56,8 @@ async fn every_backend_that_was_shipped_for_the_contract_before_does_what_it_did
         assert!(!cases.is_empty(), "{name}");
         for case in cases {
             let golden = std::fs::read_to_string(case.join("actions.jsonl")).unwrap();
-            let expected: Vec<Action> = golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let expected: Vec<Action> =
+                golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             let mut guest = backend.open().await.unwrap();
             let actions = guest.handle(inputs(&case)).await.unwrap();
             for (number, (is, was)) in actions.iter().zip(&expected).enumerate() {
@@ -72,8 +83,13 @@ async fn a_decision_the_contract_before_has_no_word_for_is_never_told_as_more_th
     let asks = says(&mut guest, r#"{"type":"ask","ask":1,"title":"?","questions":[{"id":"a","text":"Which?","options":["x"]}]}"#).await;
     let [Action::Ask(ask)] = &asks[..] else { panic!("{asks:?}") };
     let AskKind::Questions(questions) = &ask.kind else { panic!("{ask:?}") };
-    assert_eq!(questions[0].options, [Choice { id: "x".to_owned(), label: "x".to_owned(), description: None }]);
-    assert!(!questions[0].optional && !questions[0].secret && ask.options.is_empty() && !ask.changeable);
+    assert_eq!(
+        questions[0].options,
+        [Choice { id: "x".to_owned(), label: "x".to_owned(), description: None }]
+    );
+    assert!(
+        !questions[0].optional && !questions[0].secret && ask.options.is_empty() && !ask.changeable
+    );
     for (decision, told) in [
         (Decision::AllowOnce, "allow"),
         (Decision::AllowAlways, "always"),

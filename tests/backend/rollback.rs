@@ -31,7 +31,9 @@ async fn what_served_before_serves_again_and_twice_goes_back_twice() {
     let from = generation(&stand);
     let back = stand.registry.roll_back("mini", &from).await.unwrap();
     assert_eq!((back.number, back.digest.as_str()), (4, digest(&answering("mini", "2")).as_str()));
-    assert!(matches!(&stand.news().await, LoadReport::Loaded { generation, .. } if *generation == back));
+    assert!(
+        matches!(&stand.news().await, LoadReport::Loaded { generation, .. } if *generation == back)
+    );
     stand.serves("mini", "2").await;
     assert_eq!(fs::read(stand.file("mini.wasm")).unwrap(), answering("mini", "2"));
     let aside = stand.file(&format!("mini.wasm.rolled-back-{}", &from.digest[..12]));
@@ -46,8 +48,14 @@ async fn what_served_before_serves_again_and_twice_goes_back_twice() {
     // What was rolled back may come again, like any other.
     stand.put("mini.wasm", &answering("mini", "3"));
     stand.serves("mini", "3").await;
-    let only: Vec<_> = fs::read_dir(stand.path("backends")).unwrap().map(|file| file.unwrap().file_name()).collect();
-    assert!(only.iter().all(|name| !name.to_string_lossy().starts_with('.')), "nothing half-done is left: {only:?}");
+    let only: Vec<_> = fs::read_dir(stand.path("backends"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name())
+        .collect();
+    assert!(
+        only.iter().all(|name| !name.to_string_lossy().starts_with('.')),
+        "nothing half-done is left: {only:?}"
+    );
 }
 
 #[tokio::test]
@@ -55,7 +63,10 @@ async fn a_generation_that_serves_no_longer_is_not_rolled_back() {
     let stand = third().await;
     let old = Generation { number: 2, digest: digest(&answering("mini", "2")) };
     let refused = stand.registry.roll_back("mini", &old).await.unwrap_err();
-    assert!(refused.contains(&format!("generation {} serves `mini` by now", generation(&stand))), "{refused}");
+    assert!(
+        refused.contains(&format!("generation {} serves `mini` by now", generation(&stand))),
+        "{refused}"
+    );
     let refused = stand.registry.roll_back("nobody", &old).await.unwrap_err();
     assert!(refused.contains("nothing serves `nobody`"), "{refused}");
     stand.serves("mini", "3").await;
@@ -108,9 +119,14 @@ async fn what_never_serves_here_is_put_back_in_place_of_what_cannot() {
 #[tokio::test]
 async fn of_several_files_the_one_that_serves_goes_back_and_must_be_the_choice_then() {
     let made = |version: &str, understands: &str| {
-        Wat { descriptor: serde_json::json!({ "understands": [understands] }), ..Wat::new("mini", version) }.build()
+        Wat {
+            descriptor: serde_json::json!({ "understands": [understands] }),
+            ..Wat::new("mini", version)
+        }
+        .build()
     };
-    let files: [(&str, &[u8]); 2] = [("one.wasm", &made("1.0.0", "^1")), ("two.wasm", &made("2.0.0", "^2"))];
+    let files: [(&str, &[u8]); 2] =
+        [("one.wasm", &made("1.0.0", "^1")), ("two.wasm", &made("2.0.0", "^2"))];
     let mut stand = Stand::new(&[], &files).await;
     stand.registry.agent_is("mini", "2.0.0").await;
     stand.keeps("mini", 1).await;
@@ -119,7 +135,11 @@ async fn of_several_files_the_one_that_serves_goes_back_and_must_be_the_choice_t
     stand.keeps("mini", 2).await;
     stand.registry.roll_back("mini", &generation(&stand)).await.unwrap();
     stand.serves("mini", "2.0.0").await;
-    assert_eq!(fs::read(stand.file("one.wasm")).unwrap(), made("1.0.0", "^1"), "the other file is not touched");
+    assert_eq!(
+        fs::read(stand.file("one.wasm")).unwrap(),
+        made("1.0.0", "^1"),
+        "the other file is not touched"
+    );
 
     stand.put("two.wasm", &made("2.2.0", "^3"));
     while stand.registry.component("mini").unwrap().descriptor().version != "2.2.0" {
@@ -140,7 +160,8 @@ async fn a_folder_that_cannot_be_written_is_named_and_a_store_that_cannot_harms_
     let stand = third().await;
     if rustix::process::geteuid().is_root() {
         // Nothing keeps root from writing; a folder in the place of the name to keep it under does.
-        let aside = stand.file(&format!("mini.wasm.rolled-back-{}", &generation(&stand).digest[..12]));
+        let aside =
+            stand.file(&format!("mini.wasm.rolled-back-{}", &generation(&stand).digest[..12]));
         fs::create_dir(aside).unwrap();
     } else {
         fs::set_permissions(stand.path("backends"), fs::Permissions::from_mode(0o500)).unwrap();

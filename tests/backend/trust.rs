@@ -23,13 +23,23 @@ fn distrust(report: &LoadReport) -> &Distrust {
 
 fn pin(stand: &Stand, backend: &str, bytes: &[u8]) {
     let text = fs::read_to_string(stand.path("config/backends.md")).unwrap();
-    let others: String = text.lines().filter(|line| !line.starts_with("- sha256")).map(|line| format!("{line}\n")).collect();
-    fs::write(stand.path("config/backends.md"), format!("{others}\n## {backend}\n\n- sha256: {}\n", digest(bytes))).unwrap();
+    let others: String = text
+        .lines()
+        .filter(|line| !line.starts_with("- sha256"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(
+        stand.path("config/backends.md"),
+        format!("{others}\n## {backend}\n\n- sha256: {}\n", digest(bytes)),
+    )
+    .unwrap();
 }
 
 /// A signature of these bytes.
 fn sign(keys: &KeyPair, bytes: &[u8], comment: &str) -> String {
-    minisign::sign(Some(&keys.pk), &keys.sk, Cursor::new(bytes), Some(comment), None).unwrap().into_string()
+    minisign::sign(Some(&keys.pk), &keys.sk, Cursor::new(bytes), Some(comment), None)
+        .unwrap()
+        .into_string()
 }
 
 #[tokio::test]
@@ -77,23 +87,39 @@ async fn a_pin_is_followed_without_a_word() {
 
 #[tokio::test]
 async fn only_what_a_known_key_signed_serves_and_a_late_signature_is_enough() {
-    let (ours, theirs) = (KeyPair::generate_unencrypted_keypair().unwrap(), KeyPair::generate_unencrypted_keypair().unwrap());
+    let (ours, theirs) = (
+        KeyPair::generate_unencrypted_keypair().unwrap(),
+        KeyPair::generate_unencrypted_keypair().unwrap(),
+    );
     let one = answering("mini", "1");
     let settings = [
         ("BACKEND_TRUST", "signed"),
-        ("BACKEND_SIGNERS", &*format!("{},{}", KeyPair::generate_unencrypted_keypair().unwrap().pk.to_base64(), ours.pk.to_base64())),
+        (
+            "BACKEND_SIGNERS",
+            &*format!(
+                "{},{}",
+                KeyPair::generate_unencrypted_keypair().unwrap().pk.to_base64(),
+                ours.pk.to_base64()
+            ),
+        ),
     ];
     let mut stand = Stand::new(&settings, &[("mini.wasm", &one)]).await;
     assert_eq!(*distrust(&stand.reports[0]), Distrust::NotSigned(stand.file("mini.wasm.minisig")));
 
     stand.put("mini.wasm.minisig", b"no signature");
-    assert_eq!(*distrust(&stand.news().await), Distrust::NoSignature(stand.file("mini.wasm.minisig")));
+    assert_eq!(
+        *distrust(&stand.news().await),
+        Distrust::NoSignature(stand.file("mini.wasm.minisig"))
+    );
     stand.put("mini.wasm.minisig", sign(&theirs, &one, "mini 1").as_bytes());
     assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs);
     stand.put("mini.wasm.minisig", sign(&ours, &answering("mini", "2"), "mini 2").as_bytes());
     assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs, "signed, but something else");
     // The comment is signed too.
-    stand.put("mini.wasm.minisig", sign(&ours, &one, "mini 1").replace("mini 1", "mini 9").as_bytes());
+    stand.put(
+        "mini.wasm.minisig",
+        sign(&ours, &one, "mini 1").replace("mini 1", "mini 9").as_bytes(),
+    );
     assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs);
 
     stand.put("mini.wasm.minisig", sign(&ours, &one, "mini 1").as_bytes());
@@ -103,7 +129,11 @@ async fn only_what_a_known_key_signed_serves_and_a_late_signature_is_enough() {
     assert_eq!(stand.registry.chosen("mini").unwrap().standing, wanted);
 
     stand.put("mini.wasm", &answering("mini", "2"));
-    assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs, "the signature is that of the one before");
+    assert_eq!(
+        *distrust(&stand.news().await),
+        Distrust::NotOurs,
+        "the signature is that of the one before"
+    );
     stand.serves("mini", "1").await;
 }
 
@@ -115,7 +145,10 @@ async fn a_signature_that_no_event_told_of_is_found_by_a_look_at_everything() {
     let mut stand = Stand::new(&settings, &[("mini.wasm", &one)]).await;
     let elsewhere = stand.path("signature");
     std::os::unix::fs::symlink(&elsewhere, stand.file("mini.wasm.minisig")).unwrap();
-    assert!(matches!(distrust(&stand.news().await), Distrust::NotSigned(_)), "the link leads nowhere");
+    assert!(
+        matches!(distrust(&stand.news().await), Distrust::NotSigned(_)),
+        "the link leads nowhere"
+    );
     fs::write(elsewhere, sign(&ours, &one, "late")).unwrap();
     stand.registry.rescan();
     assert!(matches!(&stand.news().await, LoadReport::Loaded { .. }));
@@ -126,7 +159,11 @@ async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
     let ours = KeyPair::generate_unencrypted_keypair().unwrap();
     let settings = [("BACKEND_TRUST", "signed"), ("BACKEND_SIGNERS", &*ours.pk.to_base64())];
     let (one, two) = (answering("mini", "1"), answering("mini", "2"));
-    let stand = Stand::new(&settings, &[("mini.wasm", &one), ("mini.wasm.minisig", sign(&ours, &one, "one").as_bytes())]).await;
+    let stand = Stand::new(
+        &settings,
+        &[("mini.wasm", &one), ("mini.wasm.minisig", sign(&ours, &one, "one").as_bytes())],
+    )
+    .await;
     stand.keeps("mini", 1).await;
     stand.put("mini.wasm.minisig", sign(&ours, &two, "two").as_bytes());
     stand.put("mini.wasm", &two);
@@ -141,7 +178,11 @@ async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
     let folder = stand.end();
     fs::write(folder.path().join("backends/mini.wasm"), &two).unwrap();
     let text = fs::read_to_string(folder.path().join("config/backends.md")).unwrap();
-    fs::write(folder.path().join("config/backends.md"), format!("{text}\n## mini\n- sha256: {}\n", digest(&two))).unwrap();
+    fs::write(
+        folder.path().join("config/backends.md"),
+        format!("{text}\n## mini\n- sha256: {}\n", digest(&two)),
+    )
+    .unwrap();
     let stand = Stand::over(folder, &PINNED).await;
     stand.serves("mini", "2").await;
     stand.keeps("mini", 2).await;
@@ -153,12 +194,16 @@ async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
 
 #[tokio::test]
 async fn compiled_code_is_never_loaded_under_any_name() {
-    let compiled = wasmtime::Engine::default().precompile_component(&answering("mini", "1")).unwrap();
+    let compiled =
+        wasmtime::Engine::default().precompile_component(&answering("mini", "1")).unwrap();
     let mut stand = Stand::new(&[], &[("mini.cwasm", &compiled)]).await;
     assert!(stand.reports.is_empty() && stand.registry.names().is_empty());
     stand.put("mini.wasm", &compiled);
     let report = stand.news().await;
     let LoadReport::Refused { reason, .. } = &report else { panic!("{report:?}") };
-    assert!(matches!(&**reason, AdmissionError::NotWasm(why) if why.contains("compiled code, which is never loaded")), "{reason}");
+    assert!(
+        matches!(&**reason, AdmissionError::NotWasm(why) if why.contains("compiled code, which is never loaded")),
+        "{reason}"
+    );
     assert!(stand.registry.names().is_empty());
 }

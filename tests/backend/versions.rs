@@ -7,24 +7,40 @@ use crate::support::guests::{Wat, answering};
 
 /// A component for these agent versions.
 fn made_for(name: &str, version: &str, understands: &str) -> Vec<u8> {
-    Wat { descriptor: serde_json::json!({ "understands": [understands] }), ..Wat::new(name, version) }.build()
+    Wat {
+        descriptor: serde_json::json!({ "understands": [understands] }),
+        ..Wat::new(name, version)
+    }
+    .build()
 }
 
 #[tokio::test]
 async fn the_component_made_for_the_installed_agent_serves_and_is_said_why() {
-    let files: [(&str, &[u8]); 2] = [("old.wasm", &made_for("mini", "1.0.0", "^1")), ("new.wasm", &made_for("mini", "2.0.0", "^2"))];
+    let files: [(&str, &[u8]); 2] = [
+        ("old.wasm", &made_for("mini", "1.0.0", "^1")),
+        ("new.wasm", &made_for("mini", "2.0.0", "^2")),
+    ];
     let mut stand = Stand::new(&[], &files).await;
     stand.serves("mini", "2.0.0").await;
     let chosen = stand.registry.chosen("mini").unwrap();
-    assert!(chosen.doubtful && chosen.why.as_deref().unwrap().starts_with("nobody knows the agent's version"), "{chosen:?}");
+    assert!(
+        chosen.doubtful
+            && chosen.why.as_deref().unwrap().starts_with("nobody knows the agent's version"),
+        "{chosen:?}"
+    );
 
     assert!(stand.registry.agent_is("mini", "1.4.2").await, "another one serves now");
-    let LoadReport::Loaded { generation, path, .. } = stand.news().await else { panic!("it is loaded") };
+    let LoadReport::Loaded { generation, path, .. } = stand.news().await else {
+        panic!("it is loaded")
+    };
     assert_eq!((generation.number, path), (2, stand.file("old.wasm")));
     stand.serves("mini", "1.0.0").await;
     let chosen = stand.registry.chosen("mini").unwrap();
     assert_eq!(chosen.why.as_deref(), Some("it is made for agent versions ^1, installed is 1.4.2"));
-    assert_eq!((chosen.doubtful, chosen.others.len(), chosen.others[0].version.as_str()), (false, 1, "2.0.0"));
+    assert_eq!(
+        (chosen.doubtful, chosen.others.len(), chosen.others[0].version.as_str()),
+        (false, 1, "2.0.0")
+    );
 
     assert!(!stand.registry.agent_is("mini", "1.4.3").await, "the same one serves");
     assert!(stand.registry.agent_is("mini", "2.0.1").await);
@@ -39,7 +55,10 @@ async fn a_running_link_keeps_its_component_when_the_choice_changes() {
     use aetheel::agent::Input;
     use aetheel::turn::Backends as _;
 
-    let files: [(&str, &[u8]); 2] = [("old.wasm", &made_for("mini", "1.0.0", "^1")), ("new.wasm", &made_for("mini", "2.0.0", "^2"))];
+    let files: [(&str, &[u8]); 2] = [
+        ("old.wasm", &made_for("mini", "1.0.0", "^1")),
+        ("new.wasm", &made_for("mini", "2.0.0", "^2")),
+    ];
     let stand = Stand::new(&[], &files).await;
     let mut running = stand.registry.get("mini").unwrap().open().await.unwrap();
     assert_eq!(version_told(&running.handle(prompt(1, 1)).await.unwrap()), "2.0.0");
@@ -55,21 +74,34 @@ async fn a_file_that_comes_later_serves_or_stands_by_as_it_fits() {
     assert_eq!(stand.registry.chosen("mini").unwrap().why, None);
     stand.put("b.wasm", &made_for("mini", "2.0.0", "^2"));
     let report = stand.news().await;
-    assert!(matches!(&report, LoadReport::StandsBy { name, path } if name == "mini" && *path == stand.file("b.wasm")), "{report:?}");
+    assert!(
+        matches!(&report, LoadReport::StandsBy { name, path } if name == "mini" && *path == stand.file("b.wasm")),
+        "{report:?}"
+    );
     stand.serves("mini", "1.0.0").await;
     stand.put("c.wasm", &made_for("mini", "1.1.0", "^1"));
-    assert!(matches!(&stand.news().await, LoadReport::Loaded { generation, .. } if generation.number == 2));
+    assert!(
+        matches!(&stand.news().await, LoadReport::Loaded { generation, .. } if generation.number == 2)
+    );
     stand.serves("mini", "1.1.0").await;
 }
 
 #[tokio::test]
 async fn when_the_chosen_file_vanishes_another_one_serves() {
-    let files: [(&str, &[u8]); 2] = [("old.wasm", &made_for("mini", "1.0.0", "^1")), ("new.wasm", &made_for("mini", "2.0.0", "^2"))];
+    let files: [(&str, &[u8]); 2] = [
+        ("old.wasm", &made_for("mini", "1.0.0", "^1")),
+        ("new.wasm", &made_for("mini", "2.0.0", "^2")),
+    ];
     let mut stand = Stand::new(&[], &files).await;
     std::fs::remove_file(stand.file("new.wasm")).unwrap();
     let report = stand.news().await;
-    assert!(matches!(&report, LoadReport::Vanished { path, .. } if *path == stand.file("new.wasm")), "{report:?}");
-    assert!(matches!(&stand.news().await, LoadReport::Loaded { path, .. } if *path == stand.file("old.wasm")));
+    assert!(
+        matches!(&report, LoadReport::Vanished { path, .. } if *path == stand.file("new.wasm")),
+        "{report:?}"
+    );
+    assert!(
+        matches!(&stand.news().await, LoadReport::Loaded { path, .. } if *path == stand.file("old.wasm"))
+    );
     stand.serves("mini", "1.0.0").await;
     assert!(stand.registry.chosen("mini").unwrap().others.is_empty());
     // The last one goes on serving without its file.
@@ -80,24 +112,35 @@ async fn when_the_chosen_file_vanishes_another_one_serves() {
 
 #[tokio::test]
 async fn a_broken_file_leaves_the_choice_as_it_was() {
-    let files: [(&str, &[u8]); 2] = [("old.wasm", &made_for("mini", "1.0.0", "^1")), ("new.wasm", &made_for("mini", "2.0.0", "^2"))];
+    let files: [(&str, &[u8]); 2] = [
+        ("old.wasm", &made_for("mini", "1.0.0", "^1")),
+        ("new.wasm", &made_for("mini", "2.0.0", "^2")),
+    ];
     let mut stand = Stand::new(&[], &files).await;
     stand.put("new.wasm", b"nonsense");
     assert!(matches!(&stand.news().await, LoadReport::Refused { .. }));
     stand.serves("mini", "2.0.0").await;
     stand.put("new.wasm", &made_for("mini", "2.1.0", "^2"));
-    assert!(matches!(&stand.news().await, LoadReport::Loaded { generation, .. } if generation.number == 2));
+    assert!(
+        matches!(&stand.news().await, LoadReport::Loaded { generation, .. } if generation.number == 2)
+    );
     stand.serves("mini", "2.1.0").await;
 }
 
 #[tokio::test]
 async fn without_a_word_about_agent_versions_a_second_file_is_refused() {
-    for (first, second) in [(answering("mini", "1"), made_for("mini", "2", "^2")), (made_for("mini", "1", "^1"), answering("mini", "2"))] {
+    for (first, second) in [
+        (answering("mini", "1"), made_for("mini", "2", "^2")),
+        (made_for("mini", "1", "^1"), answering("mini", "2")),
+    ] {
         let mut stand = Stand::new(&[], &[("a.wasm", &first)]).await;
         stand.put("b.wasm", &second);
         let report = stand.news().await;
         let LoadReport::Refused { reason, .. } = &report else { panic!("{report:?}") };
-        assert!(matches!(&**reason, AdmissionError::NameTaken { owner, .. } if *owner == stand.file("a.wasm")), "{reason}");
+        assert!(
+            matches!(&**reason, AdmissionError::NameTaken { owner, .. } if *owner == stand.file("a.wasm")),
+            "{reason}"
+        );
         stand.serves("mini", "1").await;
     }
 }
@@ -110,8 +153,7 @@ async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a
     stand.keeps("mini", 1).await;
     stand.put("a.wasm", &plain("2.0.0"));
     let report = stand.news().await;
-    let taken =
-        |report: &LoadReport| matches!(report, LoadReport::Refused { reason, .. } if matches!(**reason, AdmissionError::NameTaken { .. }));
+    let taken = |report: &LoadReport| matches!(report, LoadReport::Refused { reason, .. } if matches!(**reason, AdmissionError::NameTaken { .. }));
     assert!(taken(&report), "{report:?}");
 
     // By its name the second one would be first.
@@ -126,7 +168,8 @@ async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a
     stand.keeps("mini", 2).await;
     // It may have got another name meanwhile.
     let folder = stand.end();
-    std::fs::rename(folder.path().join("backends/b.wasm"), folder.path().join("backends/c.wasm")).unwrap();
+    std::fs::rename(folder.path().join("backends/b.wasm"), folder.path().join("backends/c.wasm"))
+        .unwrap();
     let stand = Stand::over(folder, &[]).await;
     stand.serves("mini", "1.1.0").await;
 }
@@ -135,7 +178,8 @@ async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a
 async fn of_files_that_replace_each_other_while_one_is_loaded_the_newest_serves() {
     let stand = Stand::new(&[], &[("mini.wasm", &Wat::new("mini", "0").build())]).await;
     stand.serves("mini", "0").await;
-    let all: Vec<Vec<u8>> = (1..=40).map(|version| Wat::new("mini", &version.to_string()).build()).collect();
+    let all: Vec<Vec<u8>> =
+        (1..=40).map(|version| Wat::new("mini", &version.to_string()).build()).collect();
     for component in &all {
         stand.put("mini.wasm", component);
         // Some come while the one before is read, some while it is compiled.

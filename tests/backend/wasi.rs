@@ -57,14 +57,16 @@ pub fn printing() -> Wat {
 
 async fn opened(wat: Wat) -> (tempfile::TempDir, Box<dyn Guest>) {
     let folder = tempfile::tempdir().unwrap();
-    let (registry, reports) = registry(folder.path(), &limits(), &[("wasi.wasm", &wat.build())]).await;
+    let (registry, reports) =
+        registry(folder.path(), &limits(), &[("wasi.wasm", &wat.build())]).await;
     let backend = registry.get("wasi").unwrap_or_else(|| panic!("{reports:?}"));
     (folder, backend.open().await.unwrap())
 }
 
 #[tokio::test]
 async fn what_a_crashing_guest_printed_is_part_of_the_failure_and_harmless() {
-    let print = "(call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700)) unreachable";
+    let print =
+        "(call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700)) unreachable";
     let (_folder, mut guest) = opened(guest("import wasi:cli/stderr@0.2.0;", STDERR, print)).await;
     let (failure, _) = provoke(&mut *guest).await;
     let GuestFailure::Trapped(text) = failure else { panic!("{failure:?}") };
@@ -79,15 +81,20 @@ async fn endless_printing_fills_nothing_and_is_cut_off() {
     // Its handles to stderr run out first: 1024 of them.
     assert!(matches!(failure, GuestFailure::CutOff(_) | GuestFailure::Trapped(_)), "{failure:?}");
     let one = "(local.set $in (call $stderr)) (loop $more (call $write (local.get $in) (i32.const 800) (i32.const 26) (i32.const 700)) (br $more))";
-    let (_folder, mut guest) = opened(super::wasi::guest("import wasi:cli/stderr@0.2.0;", STDERR, one)).await;
+    let (_folder, mut guest) =
+        opened(super::wasi::guest("import wasi:cli/stderr@0.2.0;", STDERR, one)).await;
     let (failure, _) = provoke(&mut *guest).await;
-    assert!(matches!(&failure, GuestFailure::CutOff(text) if text.contains("ran for more than")), "{failure:?}");
+    assert!(
+        matches!(&failure, GuestFailure::CutOff(text) if text.contains("ran for more than")),
+        "{failure:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_guest_that_exits_crashed() {
     let module = r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#;
-    let (_folder, mut guest) = opened(guest("import wasi:cli/exit@0.2.0;", module, "(call $exit (i32.const 1))")).await;
+    let (_folder, mut guest) =
+        opened(guest("import wasi:cli/exit@0.2.0;", module, "(call $exit (i32.const 1))")).await;
     let (failure, _) = provoke(&mut *guest).await;
     assert_eq!(failure, GuestFailure::Trapped("it called exit with status 1".to_owned()));
 }
@@ -97,7 +104,8 @@ async fn a_sleeping_guest_is_cut_off() {
     let module = r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))
         (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))"#;
     let sleep = "(call $block (call $after (i64.const 3600000000000)))";
-    let (_folder, mut guest) = opened(guest("import wasi:clocks/monotonic-clock@0.2.0;", module, sleep)).await;
+    let (_folder, mut guest) =
+        opened(guest("import wasi:clocks/monotonic-clock@0.2.0;", module, sleep)).await;
     let (failure, took) = provoke(&mut *guest).await;
     assert_eq!(failure, GuestFailure::CutOff("a call did not end within 450 ms".to_owned()));
     assert!(took.as_millis() < 600, "{took:?}");
@@ -130,7 +138,10 @@ async fn sockets_link_and_trap() {
     let (_folder, mut guest) = opened(wat).await;
     assert_eq!(version_told(&guest.handle(super::prompt(1, 1)).await.unwrap()), "1");
     let failure = guest.handle(vec![timed(Input::Timer(1))]).await.expect_err("no sockets");
-    assert!(matches!(&failure, GuestFailure::Trapped(text) if text.contains("unknown import")), "{failure:?}");
+    assert!(
+        matches!(&failure, GuestFailure::Trapped(text) if text.contains("unknown import")),
+        "{failure:?}"
+    );
 }
 
 #[tokio::test]
@@ -157,7 +168,10 @@ async fn a_newer_wasi_links_beside_the_one_that_is_used_and_traps_when_it_is_use
         let answer = guest.handle(vec![timed(Input::Timer(1))]).await;
         match traps {
             false => assert!(answer.is_ok(), "{answer:?}"),
-            true => assert!(matches!(&answer, Err(GuestFailure::Trapped(text)) if text.contains("unknown import")), "{answer:?}"),
+            true => assert!(
+                matches!(&answer, Err(GuestFailure::Trapped(text)) if text.contains("unknown import")),
+                "{answer:?}"
+            ),
         }
     }
 }

@@ -20,7 +20,11 @@ async fn asked(local: &LocalDiscord) -> (Bot, super::desk::Turn, u64) {
 /// Requests that made or changed messages of a channel.
 fn writes(local: &LocalDiscord, channel: u64) -> usize {
     let of_channel = format!("/channels/{channel}/messages");
-    local.requests().iter().filter(|request| request.method != "GET" && request.path.starts_with(&of_channel)).count()
+    local
+        .requests()
+        .iter()
+        .filter(|request| request.method != "GET" && request.path.starts_with(&of_channel))
+        .count()
 }
 
 #[tokio::test]
@@ -51,14 +55,24 @@ async fn edits_keep_their_distance_however_fast_the_agent_talks() {
     let began = Instant::now();
     // As many deltas as it takes for four edits.
     while local.messages(CHANNEL).first().is_none_or(|message| message.edits.len() < 4) {
-        assert!(began.elapsed() < Duration::from_secs(30), "no edits: {:?}", local.messages(CHANNEL));
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "no edits: {:?}",
+            local.messages(CHANNEL)
+        );
         text.push_str("word ");
         turn.say("word ");
-        tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>()).await.unwrap_err();
+        tokio::time::timeout(Duration::from_millis(10), std::future::pending::<()>())
+            .await
+            .unwrap_err();
     }
     let edits = local.messages(CHANNEL)[0].edits.clone();
     for pair in edits.windows(2) {
-        assert!(pair[1].0 - pair[0].0 >= Duration::from_millis(1_000), "edits {:?} apart", pair[1].0 - pair[0].0);
+        assert!(
+            pair[1].0 - pair[0].0 >= Duration::from_millis(1_000),
+            "edits {:?} apart",
+            pair[1].0 - pair[0].0
+        );
     }
     turn.done(&text).await;
     assert_eq!(local.texts(CHANNEL), split(&text, 2_000));
@@ -80,8 +94,12 @@ async fn a_long_code_block_is_drafted_and_delivered_in_the_same_pieces() {
     let pieces = split(&text, 2_000);
     assert!(pieces.len() >= 4, "{}", pieces.len());
     assert_eq!(local.texts(CHANNEL), pieces);
-    assert!(pieces.iter().all(|piece| piece.matches("```").count() % 2 == 0), "fences are balanced in every message");
-    let replies: Vec<bool> = local.messages(CHANNEL).iter().map(|message| message.reply_to.is_some()).collect();
+    assert!(
+        pieces.iter().all(|piece| piece.matches("```").count() % 2 == 0),
+        "fences are balanced in every message"
+    );
+    let replies: Vec<bool> =
+        local.messages(CHANNEL).iter().map(|message| message.reply_to.is_some()).collect();
     assert_eq!(replies.iter().filter(|reply| **reply).count(), 1, "only the first is a reply");
 }
 
@@ -90,7 +108,9 @@ async fn drafts_that_turn_out_superfluous_are_deleted() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     turn.say(&"many words ".repeat(400));
-    local.wait_for("three drafts", |local| (local.messages(CHANNEL).len() == 3).then_some(())).await;
+    local
+        .wait_for("three drafts", |local| (local.messages(CHANNEL).len() == 3).then_some(()))
+        .await;
     turn.say_instead("Short.");
     turn.done("Short.").await;
     assert_eq!(local.texts(CHANNEL), ["Short."]);
@@ -114,14 +134,26 @@ async fn typing_is_kept_up_and_ends_with_the_answer() {
     let local = LocalDiscord::start().await;
     let (_bot, turn, _) = asked(&local).await;
     local.wait_for("more typing", |local| (local.typing(CHANNEL).len() >= 2).then_some(())).await;
-    let gaps: Vec<Duration> = local.typing(CHANNEL).windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap < Duration::from_secs(10)), "Discord shows it for ten seconds: {gaps:?}");
+    let gaps: Vec<Duration> =
+        local.typing(CHANNEL).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(
+        gaps.iter().all(|gap| *gap < Duration::from_secs(10)),
+        "Discord shows it for ten seconds: {gaps:?}"
+    );
     turn.done("Done").await;
     let before = local.typing(CHANNEL).len();
     let last = local.messages(CHANNEL)[0].created;
-    assert!(local.typing(CHANNEL).iter().all(|typed| *typed < last), "typing after the answer lingers");
-    let more = local.wait_for("typing after the end", |local| (local.typing(CHANNEL).len() > before).then_some(()));
-    assert!(tokio::time::timeout(Duration::from_secs(9), more).await.is_err(), "typing goes on after the answer");
+    assert!(
+        local.typing(CHANNEL).iter().all(|typed| *typed < last),
+        "typing after the answer lingers"
+    );
+    let more = local.wait_for("typing after the end", |local| {
+        (local.typing(CHANNEL).len() > before).then_some(())
+    });
+    assert!(
+        tokio::time::timeout(Duration::from_secs(9), more).await.is_err(),
+        "typing goes on after the answer"
+    );
 }
 
 #[tokio::test]
@@ -157,7 +189,10 @@ async fn failures_notices_and_an_empty_answer_are_said() {
     failed.failure = Some("Query timed out (id 7f3a)".to_owned());
     failed.notices = vec!["The session is a new one".to_owned()];
     turn.finish(failed).await.unwrap();
-    assert_eq!(local.texts(CHANNEL), ["Half an\n⚠️ Query timed out (id 7f3a)\n-# The session is a new one"]);
+    assert_eq!(
+        local.texts(CHANNEL),
+        ["Half an\n⚠️ Query timed out (id 7f3a)\n-# The session is a new one"]
+    );
     local.mention(OTHER, ANN, "nothing");
     bot.turn(&local, "nothing").await.done(" \n").await;
     assert_eq!(local.texts(OTHER), ["-# The agent finished without an answer."]);
@@ -191,14 +226,34 @@ async fn a_429_is_waited_out_and_a_global_one_stops_other_channels_too() {
     let (bot, turn, _) = asked(&local).await;
     local.mention(OTHER, ANN, "other");
     let other = bot.turn(&local, "other").await;
-    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Limit { retry_after: 2.0, global: true }, 1);
-    let refused = |local: &LocalDiscord| local.requests().iter().find(|request| request.status == 429).map(|request| request.at);
+    local.faults().next(
+        "POST",
+        &format!("{CHANNEL}/messages"),
+        Fault::Limit { retry_after: 2.0, global: true },
+        1,
+    );
+    let refused = |local: &LocalDiscord| {
+        local.requests().iter().find(|request| request.status == 429).map(|request| request.at)
+    };
     let (_, at) = tokio::join!(turn.done("One"), local.wait_for("the 429", refused));
     assert!(local.messages(CHANNEL)[0].created - at >= Duration::from_millis(1_950));
     other.done("Two").await;
-    let since = |local: &LocalDiscord| local.requests().into_iter().filter(|request| request.at > at).map(|request| request.at).min();
-    assert!(since(&local).unwrap() - at >= Duration::from_millis(1_950), "something was sent during a global limit");
-    assert_eq!((local.texts(CHANNEL), local.texts(OTHER)), (vec!["One".to_owned()], vec!["Two".to_owned()]));
+    let since = |local: &LocalDiscord| {
+        local
+            .requests()
+            .into_iter()
+            .filter(|request| request.at > at)
+            .map(|request| request.at)
+            .min()
+    };
+    assert!(
+        since(&local).unwrap() - at >= Duration::from_millis(1_950),
+        "something was sent during a global limit"
+    );
+    assert_eq!(
+        (local.texts(CHANNEL), local.texts(OTHER)),
+        (vec!["One".to_owned()], vec!["Two".to_owned()])
+    );
     assert_eq!(bot.discord.invalid_requests(), 1);
 }
 
@@ -208,8 +263,15 @@ async fn a_429_of_one_channel_does_not_hold_up_another() {
     let (bot, turn, _) = asked(&local).await;
     local.mention(OTHER, ANN, "other");
     let other = bot.turn(&local, "other").await;
-    local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Limit { retry_after: 3.0, global: false }, 1);
-    let refused = |local: &LocalDiscord| local.requests().iter().find(|request| request.status == 429).map(|request| request.at);
+    local.faults().next(
+        "POST",
+        &format!("{CHANNEL}/messages"),
+        Fault::Limit { retry_after: 3.0, global: false },
+        1,
+    );
+    let refused = |local: &LocalDiscord| {
+        local.requests().iter().find(|request| request.status == 429).map(|request| request.at)
+    };
     let (_, ()) = tokio::join!(turn.done("One"), async {
         local.wait_for("the 429", refused).await;
         other.done("Two").await;
@@ -268,7 +330,9 @@ async fn a_draft_whose_creation_was_lost_is_found_again() {
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 8);
     turn.say("Draft");
     local.wait_for_message(CHANNEL, |text| text == "Draft").await;
-    local.wait_for("giving the draft up", |local| (writes(local, CHANNEL) >= 4).then_some(())).await;
+    local
+        .wait_for("giving the draft up", |local| (writes(local, CHANNEL) >= 4).then_some(()))
+        .await;
     local.faults().clear();
     turn.done("Draft and answer").await;
     assert_eq!(local.texts(CHANNEL), ["Draft and answer"]);
@@ -305,7 +369,8 @@ async fn a_command_is_answered_even_where_the_bot_may_not_post() {
 #[tokio::test]
 async fn when_a_commands_token_runs_out_the_answer_goes_on_as_ordinary_messages() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::with_windows(&local, Windows::default().interaction(Duration::from_secs(3))).await;
+    let bot =
+        Bot::with_windows(&local, Windows::default().interaction(Duration::from_secs(3))).await;
     let id = local.slash(CHANNEL, ANN, "ask", Some("slow"));
     let mut turn = bot.turn(&local, "slow").await;
     turn.say("Early");
@@ -313,6 +378,12 @@ async fn when_a_commands_token_runs_out_the_answer_goes_on_as_ordinary_messages(
     // The agent is silent while the token runs out.
     local.wait_for_message(CHANNEL, |text| text.contains("follows below")).await;
     turn.done("Early and late").await;
-    assert_eq!(local.texts(CHANNEL), ["> 💬 slow\n-# This takes a while: the answer follows below.", "> 💬 slow\nEarly and late"]);
+    assert_eq!(
+        local.texts(CHANNEL),
+        [
+            "> 💬 slow\n-# This takes a while: the answer follows below.",
+            "> 💬 slow\nEarly and late"
+        ]
+    );
     assert_ne!(local.interaction(id).original, Some(local.messages(CHANNEL)[1].id));
 }

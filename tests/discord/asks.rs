@@ -1,4 +1,5 @@
-//! Questions of agents in Discord: buttons, menus and windows, who may use them, and what stays on the screen.
+//! Questions of agents in Discord: buttons, menus and windows, who may use them, and what stays on
+//! the screen.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,9 @@ use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Person, Settlement
 use aetheel::event::{Lane, Origin};
 
 use super::desk::{Bot, Turn, answer};
-use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, Message, OWNER, ROLE};
+use crate::support::discord::{
+    ANN, BOB, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, Message, OWNER, ROLE,
+};
 
 pub(super) fn permission(always: Option<&str>) -> OpenQuestion {
     let about = Some(Excerpt { language: "sh", text: "make -j2".to_owned() });
@@ -31,7 +34,14 @@ fn questions(list: Vec<Question>) -> OpenQuestion {
 
 fn which(id: &str, options: &[&str], many: bool, free_text: bool) -> Question {
     let options = options.iter().map(|option| (*option).into()).collect();
-    Question { id: id.to_owned(), text: format!("Which {id}?"), options, many, free_text, ..Question::default() }
+    Question {
+        id: id.to_owned(),
+        text: format!("Which {id}?"),
+        options,
+        many,
+        free_text,
+        ..Question::default()
+    }
 }
 
 /// A turn that asked, and the message with the buttons.
@@ -45,7 +55,11 @@ async fn asked(local: &LocalDiscord, question: &OpenQuestion) -> (Bot, Turn, Mes
 }
 
 pub(super) async fn with_buttons(local: &LocalDiscord) -> Message {
-    local.wait_for("a question", |local| local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))).await
+    local
+        .wait_for("a question", |local| {
+            local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
+        })
+        .await
 }
 
 pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, Person, Decision) {
@@ -53,7 +67,10 @@ pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, Person
 }
 
 async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
-    local.wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged).await.1
+    local
+        .wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged)
+        .await
+        .1
 }
 
 fn answered(decision: Decision) -> Settlement {
@@ -72,25 +89,44 @@ async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
     let message = with_buttons(&local).await;
     let texts = local.texts(CHANNEL);
     assert_eq!(texts, ["I will build it.", "🔐 **Run the build?**\n-# Bash\n```sh\nmake -j2\n```"]);
-    assert_eq!(local.buttons(message.id), ["Allow", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]);
+    assert_eq!(
+        local.buttons(message.id),
+        ["Allow", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]
+    );
     let posted = Posted { id: question.id.clone(), channel: CHANNEL, message: message.id };
-    local.wait_for("the book", |_| (*bot.office.book.lock().unwrap() == [posted.clone()]).then_some(())).await;
+    local
+        .wait_for("the book", |_| {
+            (*bot.office.book.lock().unwrap() == [posted.clone()]).then_some(())
+        })
+        .await;
     let typed = local.typing(CHANNEL).len();
     assert!(typed > 0 && local.typing(CHANNEL).iter().all(|at| *at < message.created));
 
     let press = local.press(message.id, ANN, "Allow");
     let (id, person, decision) = decision(&local, &bot).await;
     assert_eq!((id, decision), (question.id.clone(), Decision::AllowOnce));
-    assert_eq!(person, Person::User { id: ANN, roles: vec![ROLE, GUILD], owner: false, name: "ann".to_owned() });
+    assert_eq!(
+        person,
+        Person::User { id: ANN, roles: vec![ROLE, GUILD], owner: false, name: "ann".to_owned() }
+    );
     assert_eq!(acknowledged(&local, press).await, 6);
     turn.settled(&question.id, &answered(Decision::AllowOnce));
-    let over = local.wait_for_message(CHANNEL, |text| text.ends_with("```\n-# ✅ Allowed by ann")).await;
+    let over =
+        local.wait_for_message(CHANNEL, |text| text.ends_with("```\n-# ✅ Allowed by ann")).await;
     assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
-    local.wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(())).await;
-    local.wait_for("typing again", |local| (local.typing(CHANNEL).len() > typed).then_some(())).await;
+    local
+        .wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(()))
+        .await;
+    local
+        .wait_for("typing again", |local| (local.typing(CHANNEL).len() > typed).then_some(()))
+        .await;
     turn.say(" Done.");
     turn.done("I will build it. Done.").await;
-    assert_eq!(local.texts(CHANNEL), ["I will build it.", over.content.as_str(), "Done."], "what follows stands below");
+    assert_eq!(
+        local.texts(CHANNEL),
+        ["I will build it.", over.content.as_str(), "Done."],
+        "what follows stands below"
+    );
     assert!(local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()));
 }
 
@@ -105,9 +141,20 @@ async fn a_question_calls_whoever_asked_below_what_they_asked() {
     turn.ask(&OpenQuestion { asker: Some(ANN), subject, ..permission(Some("make")) });
     let message = with_buttons(&local).await;
     assert!(local.buttons(message.id).contains(&"Always: make".to_owned()));
-    let called: Vec<_> = local.messages(CHANNEL).into_iter().filter(|message| message.content.contains(&format!("<@{ANN}>"))).collect();
-    assert!(matches!(&called[..], [first] if first.reply_to == Some(prompt)), "once, below the prompt: {called:?}");
-    let pings = local.requests().into_iter().filter(|request| request.body.contains(r#""users":["#)).count();
+    let called: Vec<_> = local
+        .messages(CHANNEL)
+        .into_iter()
+        .filter(|message| message.content.contains(&format!("<@{ANN}>")))
+        .collect();
+    assert!(
+        matches!(&called[..], [first] if first.reply_to == Some(prompt)),
+        "once, below the prompt: {called:?}"
+    );
+    let pings = local
+        .requests()
+        .into_iter()
+        .filter(|request| request.body.contains(r#""users":["#))
+        .count();
     assert_eq!(pings, 1);
     turn.done("so").await;
 }
@@ -118,7 +165,11 @@ async fn a_word_answers_a_question_and_is_no_prompt() {
     let bot = Bot::start(&local).await;
     *bot.office.words.lock().unwrap() = Some(("allow", Ok(())));
     let allowed = local.mention(CHANNEL, ANN, "allow");
-    local.wait_for("the word to be seen to", |_| (bot.office.seen.lock().unwrap().get(&CHANNEL) == Some(&allowed)).then_some(())).await;
+    local
+        .wait_for("the word to be seen to", |_| {
+            (bot.office.seen.lock().unwrap().get(&CHANNEL) == Some(&allowed)).then_some(())
+        })
+        .await;
     *bot.office.words.lock().unwrap() = Some(("allow", Err(AnswerRefusal::NotYours)));
     let refused = local.mention(CHANNEL, BOB, "allow");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("not yours to answer")).await;
@@ -158,7 +209,10 @@ async fn the_owner_and_people_in_direct_messages_are_known() {
     let (bot, turn, message) = asked(&local, &permission(None)).await;
     local.press(message.id, OWNER, "Allow");
     let (_, person, _) = decision(&local, &bot).await;
-    assert_eq!(person, Person::User { id: OWNER, roles: vec![GUILD], owner: true, name: "olga".to_owned() });
+    assert_eq!(
+        person,
+        Person::User { id: OWNER, roles: vec![GUILD], owner: true, name: "olga".to_owned() }
+    );
     turn.done("so").await;
     local.say(DIRECT, ANN, "in private");
     let mut turn = bot.turn(&local, "in private").await;
@@ -166,7 +220,10 @@ async fn the_owner_and_people_in_direct_messages_are_known() {
     let message = local.wait_for_message(DIRECT, |text| text.contains("Run the build?")).await;
     local.press(message.id, ANN, "Deny");
     let (_, person, _) = decision(&local, &bot).await;
-    assert_eq!(person, Person::User { id: ANN, roles: vec![], owner: false, name: "ann".to_owned() });
+    assert_eq!(
+        person,
+        Person::User { id: ANN, roles: vec![], owner: false, name: "ann".to_owned() }
+    );
     turn.done("so").await;
 }
 
@@ -217,7 +274,8 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
     shows(3).await;
     let press = local.press(message.id, ANN, "Write an answer…");
     local.fill(press, ANN, "twelve").await;
-    let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+    let owned =
+        |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
     let answers = Decision::Answers(vec![
         ("colour".to_owned(), owned(&["green"])),
         ("letters".to_owned(), owned(&["b", "d"])),
@@ -225,7 +283,11 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
     ]);
     assert_eq!(decision(&local, &bot).await.2, answers);
     turn.settled("0123456789abcdef", &answered(answers));
-    local.wait_for_message(CHANNEL, |text| text.ends_with("-# 💬 Answered by ann: green · b, d · twelve")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.ends_with("-# 💬 Answered by ann: green · b, d · twelve")
+        })
+        .await;
     turn.done("so").await;
 }
 
@@ -235,16 +297,29 @@ async fn a_plan_is_shown_whole_and_an_address_to_sign_in_is_a_link() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
     let mut turn = bot.turn(&local, "go").await;
-    let plan: String = (0..120).map(|number| format!("{number}. Do the thing with the number {number}\n")).collect();
-    turn.ask(&OpenQuestion { id: "a".to_owned(), subject: Subject::Plan(plan.clone()), ..permission(None) });
+    let plan: String = (0..120)
+        .map(|number| format!("{number}. Do the thing with the number {number}\n"))
+        .collect();
+    turn.ask(&OpenQuestion {
+        id: "a".to_owned(),
+        subject: Subject::Plan(plan.clone()),
+        ..permission(None)
+    });
     let message = with_buttons(&local).await;
     let shown = local.texts(CHANNEL);
-    assert!(shown.len() >= 3 && shown.last() == Some(&message.content), "the buttons are below the last piece: {shown:#?}");
+    assert!(
+        shown.len() >= 3 && shown.last() == Some(&message.content),
+        "the buttons are below the last piece: {shown:#?}"
+    );
     assert!((0..120).all(|number| shown.concat().contains(&format!("number {number}"))));
     turn.settled("a", &answered(Decision::AllowOnce));
     local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
     let address = "https://example.com/device?code=AB-12";
-    turn.ask(&OpenQuestion { id: "b".to_owned(), subject: Subject::SignIn(address.to_owned()), ..permission(None) });
+    turn.ask(&OpenQuestion {
+        id: "b".to_owned(),
+        subject: Subject::SignIn(address.to_owned()),
+        ..permission(None)
+    });
     let message = local.wait_for_message(CHANNEL, |text| text.contains(address)).await;
     assert_eq!(local.buttons(message.id), ["Sign in", "Done", "Cancel"]);
     local.press(message.id, ANN, "Done");
@@ -270,9 +345,12 @@ async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing
         *bot.office.refused_answer.lock().unwrap() = Some(AnswerRefusal::Gone);
         let press = local.press_id(message.id, ANN, &old);
         assert_eq!(acknowledged(&local, press).await, 7);
-        let word = local.wait_for_message(CHANNEL, |text| text == "This question is no longer open.").await;
+        let word = local
+            .wait_for_message(CHANNEL, |text| text == "This question is no longer open.")
+            .await;
         assert!(word.ephemeral);
-        let after = local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
+        let after =
+            local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
         assert_eq!(after.content, over.content, "what became of it still stands there");
     }
 }
@@ -285,15 +363,31 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     let office = Arc::clone(&bot.office);
     drop(bot.listening);
     std::mem::forget(turn);
-    local.wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(())).await;
-    let gone = Posted { id: "b".to_owned(), channel: CHANNEL, message: local.say(CHANNEL, ANN, "not a question") };
+    local
+        .wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(()))
+        .await;
+    let gone = Posted {
+        id: "b".to_owned(),
+        channel: CHANNEL,
+        message: local.say(CHANNEL, ANN, "not a question"),
+    };
     local.delete(gone.message);
     office.book.lock().unwrap().push(gone);
     let old = local.button(first.id, "Allow").unwrap();
     let again = Bot::try_start(&local, Windows::default(), office).await.unwrap();
-    let closed = local.wait_for_message(CHANNEL, |text| text.ends_with("⏹️ No longer open: the gateway was restarted.")).await;
-    assert!(closed.id == first.id && closed.content.contains("make -j2") && local.buttons(first.id).is_empty());
-    local.wait_for("the closed book", |_| again.office.book.lock().unwrap().is_empty().then_some(())).await;
+    let closed = local
+        .wait_for_message(CHANNEL, |text| {
+            text.ends_with("⏹️ No longer open: the gateway was restarted.")
+        })
+        .await;
+    assert!(
+        closed.id == first.id
+            && closed.content.contains("make -j2")
+            && local.buttons(first.id).is_empty()
+    );
+    local
+        .wait_for("the closed book", |_| again.office.book.lock().unwrap().is_empty().then_some(()))
+        .await;
     *again.office.refused_answer.lock().unwrap() = Some(AnswerRefusal::Gone);
     let press = local.press_id(first.id, ANN, &old);
     assert_eq!(acknowledged(&local, press).await, 7);
@@ -332,7 +426,8 @@ async fn a_question_whose_channel_nobody_has_is_dismissed() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
     let mut event = bot.event(&local, "go").await;
-    (event.lane, event.origin) = (Lane::Heartbeat("tidy".to_owned()), Origin::Internal { channel: None });
+    (event.lane, event.origin) =
+        (Lane::Heartbeat("tidy".to_owned()), Origin::Internal { channel: None });
     let mut turn = Turn::of(&bot, &event);
     assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
     // What nobody can see is logged, and no failure of delivery.
@@ -345,8 +440,12 @@ async fn a_turn_that_vanishes_leaves_no_buttons_behind() {
     let local = LocalDiscord::start().await;
     let (bot, turn, message) = asked(&local, &permission(None)).await;
     drop(turn);
-    local.wait_for("closed buttons", |local| local.buttons(message.id).is_empty().then_some(())).await;
-    local.wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(())).await;
+    local
+        .wait_for("closed buttons", |local| local.buttons(message.id).is_empty().then_some(()))
+        .await;
+    local
+        .wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -356,7 +455,10 @@ async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
     local.slash(CHANNEL, ANN, "steer", Some(" not that way "));
     local.wait_for_message(CHANNEL, |text| text == "> 💬 not that way\nPassed on.").await;
     let steered = bot.office.steered.lock().unwrap()[0].clone();
-    assert_eq!((steered.prompt.as_str(), steered.lane, steered.asker), ("not that way", Lane::Channel(CHANNEL), Some(ANN)));
+    assert_eq!(
+        (steered.prompt.as_str(), steered.lane, steered.asker),
+        ("not that way", Lane::Channel(CHANNEL), Some(ANN))
+    );
     assert!(bot.office.prompts().is_empty());
 }
 
@@ -367,7 +469,8 @@ async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_e
     local.faults().next("POST", "/typing", Fault::Slow(Duration::from_secs(10)), 100);
     local.faults().next("PATCH", "/messages", Fault::Slow(Duration::from_secs(10)), 1);
     let press = local.press(message.id, ANN, "Allow");
-    let (at, kind) = local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
+    let (at, kind) =
+        local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
     assert!(kind == 6 && at - local.interaction(press).used < Duration::from_secs(2));
     assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
     turn.done("so").await;

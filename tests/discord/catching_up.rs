@@ -1,4 +1,5 @@
-//! What was written while nobody listened: all of it, in order, with few requests, and holding nobody else up.
+//! What was written while nobody listened: all of it, in order, with few requests, and holding
+//! nobody else up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,10 @@ use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, roo
 /// An office that saw the last message of these channels, before anything else is written there.
 fn office(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> Arc<Office> {
     let office = Office::default();
-    let seen: Vec<(u64, u64)> = channels.into_iter().map(|channel| (channel, local.mention(channel, ANN, "before"))).collect();
+    let seen: Vec<(u64, u64)> = channels
+        .into_iter()
+        .map(|channel| (channel, local.mention(channel, ANN, "before")))
+        .collect();
     office.seen.lock().unwrap().extend(seen);
     Arc::new(office)
 }
@@ -21,7 +25,11 @@ async fn start(local: &LocalDiscord, office: &Arc<Office>) -> Bot {
 }
 
 fn count(local: &LocalDiscord, path: &str) -> usize {
-    local.requests().iter().filter(|request| request.method == "GET" && request.path.contains(path)).count()
+    local
+        .requests()
+        .iter()
+        .filter(|request| request.method == "GET" && request.path.contains(path))
+        .count()
 }
 
 #[tokio::test]
@@ -39,9 +47,14 @@ async fn all_that_members_wrote_is_taken_in_order_whatever_strangers_wrote_betwe
     bot.event(&local, "229").await;
     assert_eq!(bot.office.prompts(), wanted);
     local.wait_for("the log", |_| log.text().contains("caught up").then_some(())).await;
-    let line = log.text().lines().find(|line| line.contains("caught up")).map(str::to_owned).unwrap();
+    let line =
+        log.text().lines().find(|line| line.contains("caught up")).map(str::to_owned).unwrap();
     assert!(line.contains("prompts=230") && line.contains("refused=0"), "{line}");
-    assert_eq!(count(&local, &format!("/channels/{CHANNEL}/messages")), 5, "460 messages are five pages");
+    assert_eq!(
+        count(&local, &format!("/channels/{CHANNEL}/messages")),
+        5,
+        "460 messages are five pages"
+    );
     assert_eq!(count(&local, "/members/"), 2, "two people");
     assert!(local.texts(CHANNEL).is_empty(), "strangers hear nothing: {:?}", local.texts(CHANNEL));
 }
@@ -61,21 +74,30 @@ async fn one_person_is_looked_up_once_in_however_many_channels() {
     assert_eq!((count(&local, "/members/"), count(&local, "/messages")), (1, 60));
     for channel in channels {
         let events = bot.office.events.lock().unwrap();
-        let prompts: Vec<&str> =
-            events.iter().filter(|event| event.lane == aetheel::event::Lane::Channel(channel)).map(|event| event.prompt.as_str()).collect();
+        let prompts: Vec<&str> = events
+            .iter()
+            .filter(|event| event.lane == aetheel::event::Lane::Channel(channel))
+            .map(|event| event.prompt.as_str())
+            .collect();
         assert_eq!(prompts, ["0", "1", "2", "3", "4"]);
     }
 }
 
 #[tokio::test]
-async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messages_keep_their_order() {
+async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messages_keep_their_order()
+ {
     let local = LocalDiscord::start().await;
     let channels: Vec<u64> = (0..20).map(room).chain([CHANNEL, OTHER]).collect();
     let office = office(&local, channels);
     local.mention(CHANNEL, ANN, "missed");
     // More than are read at the same time: nobody waits for these.
     for number in 0..20 {
-        local.faults().next("GET", &format!("/channels/{}/messages", room(number)), Fault::Status(503), 1_000);
+        local.faults().next(
+            "GET",
+            &format!("/channels/{}/messages", room(number)),
+            Fault::Status(503),
+            1_000,
+        );
     }
     local.faults().next("GET", &format!("/channels/{CHANNEL}/messages"), Fault::Status(503), 1_000);
     let bot = start(&local, &office).await;
@@ -86,7 +108,8 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
     local.mention(CHANNEL, ANN, "live");
     let id = local.slash(CHANNEL, ANN, "ask", Some("by command"));
     bot.event(&local, "by command").await;
-    let acknowledged = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    let acknowledged =
+        local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     assert_eq!(acknowledged.1, 5);
     assert_eq!(bot.office.prompts(), ["elsewhere", "by command"]);
     local.faults().clear();
@@ -101,7 +124,8 @@ async fn of_what_is_too_old_the_newest_is_answered_in_words_and_the_ones_before_
     let eleven = Duration::from_secs(11 * 60);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", eleven * 2);
     office.seen.lock().unwrap().insert(CHANNEL, before);
-    let [first, second, newest] = ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
+    let [first, second, newest] =
+        ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
     let _bot = start(&local, &office).await;
     let told = local.wait_for_message(CHANNEL, |text| text.ends_with("Please ask again.")).await;
     assert_eq!(told.reply_to, Some(newest));

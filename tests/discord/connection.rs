@@ -66,7 +66,9 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     local.mention(THREAD, ANN, "missed 2");
     local.say(CHANNEL, ANN, "not for the bot");
     local.mention(CHANNEL, ANN, "missed 3");
-    let asked = |local: &LocalDiscord| local.requests().iter().filter(|request| request.path == "/gateway/bot").count();
+    let asked = |local: &LocalDiscord| {
+        local.requests().iter().filter(|request| request.path == "/gateway/bot").count()
+    };
     local.wait_for("a second login attempt", |local| (asked(local) >= 2).then_some(())).await;
     local.faults().refuse_gateway(false);
     bot.event(&local, "missed 3").await;
@@ -74,12 +76,23 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     bot.event(&local, "after").await;
     bot.event(&local, "missed 2").await;
     let prompts = bot.office.prompts();
-    let of_channel: Vec<&String> = prompts.iter().filter(|prompt| !["thread before", "missed 2"].contains(&prompt.as_str())).collect();
-    assert_eq!(of_channel, ["before", "missed 1", "missed 3", "after"], "in its order, whatever other channels do");
+    let of_channel: Vec<&String> = prompts
+        .iter()
+        .filter(|prompt| !["thread before", "missed 2"].contains(&prompt.as_str()))
+        .collect();
+    assert_eq!(
+        of_channel,
+        ["before", "missed 1", "missed 3", "after"],
+        "in its order, whatever other channels do"
+    );
     assert_eq!(prompts.len(), 6, "{prompts:?}");
     let askers = bot.office.askers.lock().unwrap().clone();
     let missed = askers.iter().rfind(|asker| asker.channel == THREAD).unwrap();
-    assert_eq!(missed.parent, Some(CHANNEL), "the gate sees a caught-up message as it would see a live one");
+    assert_eq!(
+        missed.parent,
+        Some(CHANNEL),
+        "the gate sees a caught-up message as it would see a live one"
+    );
     assert!(missed.guild.is_some() && !missed.roles.is_empty());
 }
 
@@ -106,8 +119,14 @@ async fn closing_says_goodbye_to_discord() {
     let began = Instant::now();
     bot.listening.close().await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    local.wait_for("the close frame", |local| local.closed_with().contains(&Some(1000)).then_some(())).await;
-    local.wait_for("the end of the connection", |local| (local.connections() == 0).then_some(())).await;
+    local
+        .wait_for("the close frame", |local| {
+            local.closed_with().contains(&Some(1000)).then_some(())
+        })
+        .await;
+    local
+        .wait_for("the end of the connection", |local| (local.connections() == 0).then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -129,8 +148,12 @@ async fn giving_up_while_discord_cannot_be_reached_leaves_nothing_behind() {
     let discord = Discord::connect(options(&local, Windows::default())).await.unwrap();
     let office = Arc::new(Office::default());
     let listen = discord.listen(desk(&office));
-    assert!(tokio::time::timeout(Duration::from_secs(2), listen).await.is_err(), "ready without a gateway");
+    assert!(
+        tokio::time::timeout(Duration::from_secs(2), listen).await.is_err(),
+        "ready without a gateway"
+    );
     local.faults().refuse_gateway(false);
-    let login = local.wait_for("a login nobody wants", |local| (local.logins().0 > 0).then_some(()));
+    let login =
+        local.wait_for("a login nobody wants", |local| (local.logins().0 > 0).then_some(()));
     assert!(tokio::time::timeout(Duration::from_secs(7), login).await.is_err(), "it still tries");
 }

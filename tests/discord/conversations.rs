@@ -28,15 +28,28 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     // What an earlier try did is found, also when the nonces of its messages are forgotten.
     let again = Traces { stem: "another".to_owned(), ..traces };
     assert_eq!(bot.discord.open_thread(&asked, again).await, Ok(opened));
-    let [(thread, CHANNEL, name)] = &local.threads()[..] else { panic!("one thread: {:?}", local.threads()) };
+    let [(thread, CHANNEL, name)] = &local.threads()[..] else {
+        panic!("one thread: {:?}", local.threads())
+    };
     assert_eq!(name, "Fix the build");
     assert_eq!(local.texts(CHANNEL), ["🧵 New conversation: **Fix the build**"]);
     assert_eq!(local.texts(*thread), ["**ann**:\n> Fix **the** build\n> and the tests"]);
     let first = local.messages(*thread)[0].id;
-    assert_eq!((asked.kind, asked.lane.clone(), asked.asker), (EventKind::Message, Lane::Channel(CHANNEL), Some(ANN)));
+    assert_eq!(
+        (asked.kind, asked.lane.clone(), asked.asker),
+        (EventKind::Message, Lane::Channel(CHANNEL), Some(ANN))
+    );
     assert_eq!((opened.thread, opened.first), (*thread, first));
-    assert_eq!(bot.office.seen.lock().unwrap().get(thread), Some(&first), "the thread is caught up with from here on");
-    let event = Event { lane: Lane::Channel(*thread), origin: Origin::Message { channel: *thread, message: first }, ..asked };
+    assert_eq!(
+        bot.office.seen.lock().unwrap().get(thread),
+        Some(&first),
+        "the thread is caught up with from here on"
+    );
+    let event = Event {
+        lane: Lane::Channel(*thread),
+        origin: Origin::Message { channel: *thread, message: first },
+        ..asked
+    };
     Turn::of(&bot, &event).done("Fixed.").await;
     assert_eq!(
         local.messages(*thread).last().map(|answer| (answer.content.clone(), answer.reply_to)),
@@ -56,7 +69,10 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
     *bot.office.refusal.lock().unwrap() = Some("I am busy.".to_owned());
     local.slash(CHANNEL, ANN, "new", Some("not now"));
     local.wait_for_message(CHANNEL, |text| text == "I am busy.").await;
-    assert!(bot.office.prompts().is_empty() && local.threads().is_empty(), "no thread is opened for what is refused");
+    assert!(
+        bot.office.prompts().is_empty() && local.threads().is_empty(),
+        "no thread is opened for what is refused"
+    );
     *bot.office.refusal.lock().unwrap() = None;
     local.faults().next("POST", "/threads", Fault::Refuse(403, 50013), 1);
     local.slash(CHANNEL, ANN, "new", Some("hello"));
@@ -65,7 +81,10 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
     assert!(why.contains("Create Public Threads") && why.contains("Use `/reset`"), "{why}");
     let opened = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap();
     let said = local.texts(opened.thread);
-    assert!(said[0].ends_with("-# In this thread I read only what mentions or answers me."), "{said:?}");
+    assert!(
+        said[0].ends_with("-# In this thread I read only what mentions or answers me."),
+        "{said:?}"
+    );
 }
 
 #[tokio::test]
@@ -86,11 +105,19 @@ async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_other
     local.reply(own, ANN, "talking to myself");
     *bot.office.shut.lock().unwrap() = Some("not on the list".to_owned());
     local.say(THREAD, ANN, "may I?");
-    local.wait_for("the last one's refusal", |_| (bot.office.askers.lock().unwrap().len() == 4).then_some(())).await;
+    local
+        .wait_for("the last one's refusal", |_| {
+            (bot.office.askers.lock().unwrap().len() == 4).then_some(())
+        })
+        .await;
     let prompts = bot.office.prompts();
     assert!(prompts.len() == 3 && prompts[2] == "please go on", "{prompts:?}");
     let asker = bot.office.askers.lock().unwrap()[2].clone();
-    assert_eq!((asker.channel, asker.parent), (THREAD, Some(CHANNEL)), "the channel's lists hold in its threads");
+    assert_eq!(
+        (asker.channel, asker.parent),
+        (THREAD, Some(CHANNEL)),
+        "the channel's lists hold in its threads"
+    );
     assert!(local.messages(THREAD).is_empty() && local.messages(CHANNEL).is_empty(), "silence");
 
     *bot.office.shut.lock().unwrap() = None;
@@ -136,12 +163,20 @@ async fn a_prompt_that_waits_shows_its_place_until_its_turn_begins() {
     let message = local.mention(CHANNEL, ANN, "later");
     local.slash(CHANNEL, ANN, "ask", Some("by command"));
     local.wait_for("the number", |local| (local.reactions(message) == ["2️⃣"]).then_some(())).await;
-    local.wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 2 before this one.").await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 2 before this one.")
+        .await;
     assert_eq!(local.marked(), [message], "only what waits is marked");
     bot.turn(&local, "later").await.done("Done").await;
-    local.wait_for("the number's end", |local| local.reactions(message).is_empty().then_some(())).await;
+    local
+        .wait_for("the number's end", |local| local.reactions(message).is_empty().then_some(()))
+        .await;
     bot.turn(&local, "by command").await.done("Done by command").await;
-    assert_eq!(local.texts(CHANNEL), ["> 💬 by command\nDone by command", "Done"], "the command's own message became its answer");
+    assert_eq!(
+        local.texts(CHANNEL),
+        ["> 💬 by command\nDone by command", "Done"],
+        "the command's own message became its answer"
+    );
 }
 
 #[tokio::test]
@@ -152,7 +187,9 @@ async fn what_waits_for_the_next_life_shows_no_place_any_more() {
     let message = local.mention(CHANNEL, ANN, "later");
     local.slash(CHANNEL, ANN, "ask", Some("by command"));
     local.wait_for("the number", |local| (local.reactions(message) == ["1️⃣"]).then_some(())).await;
-    local.wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 1 before this one.").await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 1 before this one.")
+        .await;
     bot.listening.close().await;
     assert!(local.reactions(message).is_empty());
     assert_eq!(local.texts(CHANNEL), ["> 💬 by command\n-# I am restarting: the answer follows."]);
@@ -182,15 +219,27 @@ async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() 
     bot.event(&local, "see https://example.org").await;
     local.preview(message, &format!("<@{BOT}> see https://example.org"));
     local.edit(message, &format!("<@{BOT}> see <@{ANN}>"));
-    local.wait_for("a mark", |local| local.reactions(message).contains(&"✏️".to_owned()).then_some(())).await;
+    local
+        .wait_for("a mark", |local| {
+            local.reactions(message).contains(&"✏️".to_owned()).then_some(())
+        })
+        .await;
     let key = format!("discord:{message}");
-    assert_eq!(*bot.office.amended.lock().unwrap(), [(key.clone(), "see @ann".to_owned())], "a preview is no edit");
+    assert_eq!(
+        *bot.office.amended.lock().unwrap(),
+        [(key.clone(), "see @ann".to_owned())],
+        "a preview is no edit"
+    );
 
     *bot.office.refusal.lock().unwrap() = Some("That is too long.".to_owned());
     local.edit(message, &format!("<@{BOT}> much longer"));
     local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
     local.delete(message);
-    local.wait_for("the withdrawal", |_| (*bot.office.withdrawn.lock().unwrap() == [key.clone()]).then_some(())).await;
+    local
+        .wait_for("the withdrawal", |_| {
+            (*bot.office.withdrawn.lock().unwrap() == [key.clone()]).then_some(())
+        })
+        .await;
 
     // What runs already is neither changed nor marked.
     *bot.office.refusal.lock().unwrap() = None;
@@ -198,7 +247,9 @@ async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() 
     let running = local.mention(CHANNEL, ANN, "now");
     bot.event(&local, "now").await;
     local.edit(running, &format!("<@{BOT}> now or never"));
-    local.wait_for("the edit", |_| (bot.office.amended.lock().unwrap().len() == 3).then_some(())).await;
+    local
+        .wait_for("the edit", |_| (bot.office.amended.lock().unwrap().len() == 3).then_some(()))
+        .await;
     local.mention(CHANNEL, ANN, "last");
     bot.event(&local, "last").await;
     assert!(local.reactions(running).is_empty());
@@ -212,9 +263,14 @@ async fn a_prompt_whose_turn_began_meanwhile_shows_no_place() {
     bot.office.block(true);
     let message = local.mention(CHANNEL, ANN, "quick");
     // Its turn begins while it is still being accepted.
-    local.wait_for("the prompt at the door", |_| (bot.office.offered.load(Ordering::SeqCst) == 1).then_some(())).await;
+    local
+        .wait_for("the prompt at the door", |_| {
+            (bot.office.offered.load(Ordering::SeqCst) == 1).then_some(())
+        })
+        .await;
     let origin = Origin::Message { channel: CHANNEL, message };
-    let event: Event = NewEvent::new(EventKind::Message, Lane::Channel(CHANNEL), origin, "quick").accepted(1, 0);
+    let event: Event =
+        NewEvent::new(EventKind::Message, Lane::Channel(CHANNEL), origin, "quick").accepted(1, 0);
     let opened = Turn::of(&bot, &event);
     bot.office.block(false);
     opened.done("Done").await;

@@ -9,11 +9,13 @@ use std::time::Duration;
 use aetheel::agent::descriptor::Choice;
 use aetheel::agent::{Decision, EventKind, Text, ToolEnd, ToolStart, ToolStatus};
 use aetheel::discord::{
-    Asker, Desk, Discord, Gate, Intake, Listening, NotTaken, OpenQuestions, Options, Panel, Posted, Seen, StartError, Steering, Windows,
+    Asker, Desk, Discord, Gate, Intake, Listening, NotTaken, OpenQuestions, Options, Panel, Posted,
+    Seen, StartError, Steering, Windows,
 };
 use aetheel::dispatch::{
-    Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, Declined, OpenQuestion, Outlet, Person, Project, QueueView,
-    Refusal, Reply, Setting, Settlement, Stopped, Traces, Unseen, View,
+    Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, Declined, OpenQuestion,
+    Outlet, Person, Project, QueueView, Refusal, Reply, Setting, Settlement, Stopped, Traces,
+    Unseen, View,
 };
 use aetheel::event::{Event, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -107,7 +109,8 @@ impl Office {
 impl Intake for Office {
     fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
         self.offered.fetch_add(1, Ordering::SeqCst);
-        let _free = self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
+        let _free =
+            self.unblocked.wait_while(self.blocked.lock().unwrap(), |blocked| *blocked).unwrap();
         if let Some(text) = self.refusal.lock().unwrap().clone() {
             return Err(NotTaken { text, later: false });
         }
@@ -143,13 +146,23 @@ impl Intake for Office {
         Ok(Box::pin(std::future::ready(Some("Passed on.".to_owned()))))
     }
 
-    fn answer(&self, question: &str, person: &Person, decision: Decision) -> Result<(), AnswerRefusal> {
+    fn answer(
+        &self,
+        question: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal> {
         self.may_answer(question, person)?;
         self.decisions.lock().unwrap().push((question.to_owned(), person.clone(), decision));
         Ok(())
     }
 
-    fn answer_in_words(&self, _: &Lane, _: &Person, words: &str) -> Option<Result<(), AnswerRefusal>> {
+    fn answer_in_words(
+        &self,
+        _: &Lane,
+        _: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>> {
         self.words.lock().unwrap().filter(|(wanted, _)| *wanted == words).map(|(_, taken)| taken)
     }
 
@@ -179,7 +192,12 @@ impl Intake for Office {
         self.refusal.lock().unwrap().clone().map_or(Ok(self.ahead.load(Ordering::SeqCst) > 0), Err)
     }
 
-    async fn again(&self, id: &str, person: &Person, admitted: bool) -> Result<Again, AgainRefusal> {
+    async fn again(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Result<Again, AgainRefusal> {
         if let Some(refusal) = *self.refused_again.lock().unwrap() {
             return Err(refusal);
         }
@@ -208,7 +226,12 @@ impl Panel for Office {
         self.view.lock().unwrap().queue.clone()
     }
 
-    async fn choose(&self, asker: &Asker, setting: Setting, value: Option<&str>) -> Result<String, String> {
+    async fn choose(
+        &self,
+        asker: &Asker,
+        setting: Setting,
+        value: Option<&str>,
+    ) -> Result<String, String> {
         self.free().await;
         let word = setting.title().to_lowercase();
         let Some(value) = value else { return Ok(format!("{word} is what it is")) };
@@ -216,8 +239,11 @@ impl Panel for Office {
             return Err(why);
         }
         self.chosen.lock().unwrap().push((asker.channel, setting, value.to_owned()));
-        if let Some(knob) = self.view.lock().unwrap().knobs.iter_mut().find(|knob| knob.setting == setting) {
-            (knob.chosen, knob.current) = (value != "unset", Some(value.to_owned()).filter(|value| value != "unset"));
+        if let Some(knob) =
+            self.view.lock().unwrap().knobs.iter_mut().find(|knob| knob.setting == setting)
+        {
+            (knob.chosen, knob.current) =
+                (value != "unset", Some(value.to_owned()).filter(|value| value != "unset"));
         }
         Ok(format!("{word} is {value} from now on"))
     }
@@ -334,13 +360,19 @@ impl Bot {
         Self::try_start(local, windows, Arc::default()).await.expect("the bot starts")
     }
 
-    pub async fn try_start(local: &LocalDiscord, windows: Windows, office: Arc<Office>) -> Result<Self, StartError> {
+    pub async fn try_start(
+        local: &LocalDiscord,
+        windows: Windows,
+        office: Arc<Office>,
+    ) -> Result<Self, StartError> {
         Self::with_options(options(local, windows), office).await
     }
 
     pub async fn with_options(options: Options, office: Arc<Office>) -> Result<Self, StartError> {
         let discord = Discord::connect(options).await?;
-        let listening = tokio::time::timeout(LIMIT, discord.listen(desk(&office))).await.expect("ready in time")?;
+        let listening = tokio::time::timeout(LIMIT, discord.listen(desk(&office)))
+            .await
+            .expect("ready in time")?;
         Ok(Self { discord, office, listening })
     }
 
@@ -361,7 +393,9 @@ impl Bot {
 
     pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {
         let office = &self.office;
-        let find = |_: &LocalDiscord| office.events.lock().unwrap().iter().find(|event| event.prompt == prompt).cloned();
+        let find = |_: &LocalDiscord| {
+            office.events.lock().unwrap().iter().find(|event| event.prompt == prompt).cloned()
+        };
         let event: NewEvent = local.wait_for(&format!("the prompt {prompt:?}"), find).await;
         event.accepted(1, jiff::Timestamp::now().as_millisecond())
     }
@@ -384,11 +418,21 @@ impl Turn {
     }
 
     pub fn say(&mut self, text: &str) {
-        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false, parent: None }));
+        self.tell(EventKind::Text(Text {
+            part: 0,
+            text: text.to_owned(),
+            replace: false,
+            parent: None,
+        }));
     }
 
     pub fn say_instead(&mut self, text: &str) {
-        self.tell(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true, parent: None }));
+        self.tell(EventKind::Text(Text {
+            part: 0,
+            text: text.to_owned(),
+            replace: true,
+            parent: None,
+        }));
     }
 
     pub fn tool(&mut self, name: &str, title: &str) {
@@ -404,7 +448,13 @@ impl Turn {
     }
 
     pub fn tool_done(&mut self) {
-        let end = ToolEnd { id: "t1".to_owned(), status: ToolStatus::Ok, output: None, exit_code: None, diffs: Vec::new() };
+        let end = ToolEnd {
+            id: "t1".to_owned(),
+            status: ToolStatus::Ok,
+            output: None,
+            exit_code: None,
+            diffs: Vec::new(),
+        };
         self.tell(EventKind::ToolEnd(end));
     }
 
@@ -440,7 +490,9 @@ impl Turn {
     }
 
     pub async fn finish(self, answer: Answer) -> Result<(), aetheel::dispatch::DeliveryError> {
-        tokio::time::timeout(LIMIT * 3, self.reply.finish(answer)).await.expect("delivered or refused in time")
+        tokio::time::timeout(LIMIT * 3, self.reply.finish(answer))
+            .await
+            .expect("delivered or refused in time")
     }
 }
 
@@ -464,16 +516,21 @@ pub fn answer(text: &str) -> Answer {
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// While a process has seen only one subscriber, what threads without it meet first is written down nowhere for ever.
-static ANOTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
+/// While a process has seen only one subscriber, what threads without it meet first is written down
+/// nowhere for ever.
+static ANOTHER: LazyLock<tracing::Dispatch> =
+    LazyLock::new(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
 
 impl Log {
     pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
         LazyLock::force(&ANOTHER);
         let log = Self::default();
         let writer = log.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::INFO).with_writer(move || writer.clone()).finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::INFO)
+            .with_writer(move || writer.clone())
+            .finish();
         (log, tracing::subscriber::set_default(subscriber))
     }
 

@@ -29,7 +29,12 @@ async fn files_come_with_the_prompt_and_alone_are_one_too() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let url = local.keep_file("cat.png", 200, Some(3), b"cat");
-    local.send_files(CHANNEL, ANN, "look", &[("cat.png", "image/png", 3, &url), ("../x\n", "", 4, "https://cdn.discordapp.com/x")]);
+    local.send_files(
+        CHANNEL,
+        ANN,
+        "look",
+        &[("cat.png", "image/png", 3, &url), ("../x\n", "", 4, "https://cdn.discordapp.com/x")],
+    );
     let event = bot.event(&local, "look").await;
     let file = |name: &str, media_type: &str, size, source: &str| Attached {
         name: name.to_owned(),
@@ -37,7 +42,13 @@ async fn files_come_with_the_prompt_and_alone_are_one_too() {
         size,
         source: source.to_owned(),
     };
-    assert_eq!(event.attached, [file("cat.png", "image/png", 3, &url), file("../x\n", "", 4, "https://cdn.discordapp.com/x")]);
+    assert_eq!(
+        event.attached,
+        [
+            file("cat.png", "image/png", 3, &url),
+            file("../x\n", "", 4, "https://cdn.discordapp.com/x")
+        ]
+    );
     assert_eq!(bot.discord.fetch(&event.attached[0], 3).await.as_deref(), Ok(&b"cat"[..]));
     local.send_files(CHANNEL, ANN, "", &[("cat.png", "image/png", 3, &url)]);
     let event = bot.event(&local, "").await;
@@ -53,11 +64,25 @@ async fn a_file_is_fetched_from_discord_within_its_limit_or_the_reason_is_told()
         bot.discord.fetch(&file, 10_000).await.expect_err("refused")
     };
     let huge = vec![b'x'; 1 << 20];
-    assert_eq!(reason(local.keep_file("said", 200, Some(1 << 20), &huge)).await, "it has more than 10000 bytes");
-    assert_eq!(reason(local.keep_file("unsaid", 200, None, &huge)).await, "it has more than 10000 bytes");
-    assert_eq!(reason(local.keep_file("gone", 404, Some(0), b"")).await, "Discord does not have it any more");
-    assert_eq!(reason(local.keep_file("moved", 302, Some(0), b"")).await, "Discord did not hand it out (302)");
-    for elsewhere in ["http://127.0.0.1:9/x", "http://169.254.169.254/latest/meta-data", "file:///etc/passwd"] {
+    assert_eq!(
+        reason(local.keep_file("said", 200, Some(1 << 20), &huge)).await,
+        "it has more than 10000 bytes"
+    );
+    assert_eq!(
+        reason(local.keep_file("unsaid", 200, None, &huge)).await,
+        "it has more than 10000 bytes"
+    );
+    assert_eq!(
+        reason(local.keep_file("gone", 404, Some(0), b"")).await,
+        "Discord does not have it any more"
+    );
+    assert_eq!(
+        reason(local.keep_file("moved", 302, Some(0), b"")).await,
+        "Discord did not hand it out (302)"
+    );
+    for elsewhere in
+        ["http://127.0.0.1:9/x", "http://169.254.169.254/latest/meta-data", "file:///etc/passwd"]
+    {
         assert_eq!(reason(elsewhere.to_owned()).await, "it is not kept by Discord");
     }
 }
@@ -74,10 +99,18 @@ async fn a_long_answer_is_begun_in_a_message_and_attached_whole() {
     // The answer to the upload is lost: it is not posted twice.
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 1);
     turn.done(&text).await;
-    let [first, file] = &local.messages(CHANNEL)[..] else { panic!("two messages: {:?}", local.texts(CHANNEL)) };
-    assert!(text.starts_with(first.content.lines().next().unwrap()) && first.content.chars().count() <= 2_000);
+    let [first, file] = &local.messages(CHANNEL)[..] else {
+        panic!("two messages: {:?}", local.texts(CHANNEL))
+    };
     assert!(
-        first.content.ends_with(&format!("\n-# The whole answer ({} characters) is attached below.", text.chars().count())),
+        text.starts_with(first.content.lines().next().unwrap())
+            && first.content.chars().count() <= 2_000
+    );
+    assert!(
+        first.content.ends_with(&format!(
+            "\n-# The whole answer ({} characters) is attached below.",
+            text.chars().count()
+        )),
         "{}",
         first.content
     );
@@ -94,11 +127,19 @@ async fn what_the_agent_made_is_posted_once_below_its_answer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("blob");
     std::fs::write(&path, b"a picture").unwrap();
-    let file = |name: &str, path: &std::path::Path| AnswerFile { name: name.to_owned(), path: path.to_owned() };
+    let file = |name: &str, path: &std::path::Path| AnswerFile {
+        name: name.to_owned(),
+        path: path.to_owned(),
+    };
     // The answer to the upload is lost; another file is not there any more.
     let posted = answer("Here it is.");
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 2);
-    turn.finish(Answer { files: vec![file("gone.png", &folder.path().join("none")), file("cat.png", &path)], ..posted }).await.unwrap();
+    turn.finish(Answer {
+        files: vec![file("gone.png", &folder.path().join("none")), file("cat.png", &path)],
+        ..posted
+    })
+    .await
+    .unwrap();
     let messages = local.messages(CHANNEL);
     assert!(messages[0].content.starts_with("Here it is."), "{:?}", local.texts(CHANNEL));
     let files: Vec<_> = messages.iter().flat_map(|message| message.files.clone()).collect();
@@ -125,28 +166,56 @@ async fn what_a_question_is_about_is_attached_where_it_is_longer_than_is_shown()
     let about = Some(Excerpt { language: "diff", text: "+ line\n".repeat(1_000) });
     let subject = Subject::Permission { tool: "Edit".to_owned(), about };
     let (id, title) = ("0123456789abcdef".to_owned(), "Edit?".to_owned());
-    let question = OpenQuestion { id, title, subject, always: None, options: vec![], input: None, asker: None };
+    let question = OpenQuestion {
+        id,
+        title,
+        subject,
+        always: None,
+        options: vec![],
+        input: None,
+        asker: None,
+    };
     turn.ask(&question);
-    let with_buttons =
-        |local: &LocalDiscord| local.messages(CHANNEL).into_iter().find(|message| message.components != serde_json::json!([]));
+    let with_buttons = |local: &LocalDiscord| {
+        local
+            .messages(CHANNEL)
+            .into_iter()
+            .find(|message| message.components != serde_json::json!([]))
+    };
     let asked = local.wait_for("the question", with_buttons).await;
     assert!(asked.content.contains("more characters are in the file above."), "{}", asked.content);
-    assert_eq!(local.messages(CHANNEL)[0].files, [("changes.diff".to_owned(), "+ line\n".repeat(1_000).into_bytes())]);
+    assert_eq!(
+        local.messages(CHANNEL)[0].files,
+        [("changes.diff".to_owned(), "+ line\n".repeat(1_000).into_bytes())]
+    );
 
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50013), 1);
     turn.ask(&OpenQuestion { id: "fedcba9876543210".to_owned(), ..question });
-    local.wait_for_message(CHANNEL, |text| text.ends_with("I need the permission Attach Files.")).await;
+    local
+        .wait_for_message(CHANNEL, |text| text.ends_with("I need the permission Attach Files."))
+        .await;
 }
 
 #[tokio::test]
 async fn a_footer_stands_below_the_answer_where_the_operator_wants_one() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Windows::default());
-    options.footer = vec![FooterPart::Backend, FooterPart::Model, FooterPart::Time, FooterPart::Tokens, FooterPart::Cost];
+    options.footer = vec![
+        FooterPart::Backend,
+        FooterPart::Model,
+        FooterPart::Time,
+        FooterPart::Tokens,
+        FooterPart::Cost,
+    ];
     let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
     local.mention(CHANNEL, ANN, "go");
     let usage = Usage { input: 3_120, output: 800, cost_usd: Some(0.0234), ..Usage::default() };
-    let told = Answer { model: Some("opus".to_owned()), usage: Some(usage), took: Duration::from_secs(12), ..answer("Done") };
+    let told = Answer {
+        model: Some("opus".to_owned()),
+        usage: Some(usage),
+        took: Duration::from_secs(12),
+        ..answer("Done")
+    };
     bot.turn(&local, "go").await.finish(told).await.expect("delivered");
     assert_eq!(local.texts(CHANNEL), ["Done\n-# demo · opus · 12 s · 3.1k in, 800 out · $0.02"]);
 }

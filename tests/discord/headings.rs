@@ -13,7 +13,12 @@ use crate::support::discord::{ANN, BOB, BOT, CHANNEL, LocalDiscord};
 async fn the_prompt_of_a_command_stands_above_its_answer_from_the_first_draft_to_the_last_word() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let id = local.slash(CHANNEL, ANN, "ask", Some("**fix** it,\n<@100000000000000004> @everyone ```rust"));
+    let id = local.slash(
+        CHANNEL,
+        ANN,
+        "ask",
+        Some("**fix** it,\n<@100000000000000004> @everyone ```rust"),
+    );
     let mut turn = bot.turn(&local, "**fix** it,\n<@100000000000000004> @everyone ```rust").await;
     let heading = "> 💬 \\*\\*fix\\*\\* it, @somebody @everyone \\`\\`\\`rust";
     turn.tool("Bash", "ls");
@@ -39,7 +44,10 @@ async fn a_failure_without_a_word_and_an_answer_as_a_file_have_the_prompt_above_
     options.long_answer = Some(3_000);
     let bot = Bot::with_options(options, Default::default()).await.expect("the bot starts");
     local.slash(CHANNEL, ANN, "ask", Some("go"));
-    let failed = aetheel::dispatch::Answer { failure: Some("It failed.".to_owned()), ..super::desk::answer("") };
+    let failed = aetheel::dispatch::Answer {
+        failure: Some("It failed.".to_owned()),
+        ..super::desk::answer("")
+    };
     bot.turn(&local, "go").await.finish(failed).await.expect("delivered");
     assert_eq!(local.texts(CHANNEL), ["> 💬 go\n⚠️ It failed."]);
     local.slash(CHANNEL, ANN, "ask", Some("tell all"));
@@ -47,7 +55,10 @@ async fn a_failure_without_a_word_and_an_answer_as_a_file_have_the_prompt_above_
     let shown = local.messages(CHANNEL);
     assert!(shown[1].content.starts_with("> 💬 tell all\nmany words"), "{}", shown[1].content);
     let (name, bytes) = &shown.last().unwrap().files[0];
-    assert!(name == "answer.md" && bytes.starts_with(b"many words"), "the file is the answer and nothing else");
+    assert!(
+        name == "answer.md" && bytes.starts_with(b"many words"),
+        "the file is the answer and nothing else"
+    );
 }
 
 #[tokio::test]
@@ -66,7 +77,9 @@ async fn what_follows_below_something_else_has_it_once_and_a_later_life_has_it_t
     assert_eq!(local.texts(CHANNEL), ["> 💬 go\nAbove.", "Below."]);
 
     // Its token is used no more: the answer stands in a message of its own, which no command names.
-    let Origin::Interaction { channel, interaction, .. } = event.origin else { panic!("{event:?}") };
+    let Origin::Interaction { channel, interaction, .. } = event.origin else {
+        panic!("{event:?}")
+    };
     let late = Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event };
     Turn::of(&bot, &late).done("Late.").await;
     assert_eq!(local.texts(CHANNEL).last().unwrap(), "> 💬 go\nLate.");
@@ -78,7 +91,8 @@ async fn a_reply_to_such_an_answer_does_not_tell_the_agent_its_prompt_again() {
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("what is tea?"));
     bot.turn(&local, "what is tea?").await.done("A drink.").await;
-    let answer = local.wait_for_message(CHANNEL, |text| text == "> 💬 what is tea?\nA drink.").await;
+    let answer =
+        local.wait_for_message(CHANNEL, |text| text == "> 💬 what is tea?\nA drink.").await;
     local.reply(answer.id, ANN, &format!("<@{BOT}> and coffee?"));
     let event = bot.event(&local, "and coffee?").await;
     assert_eq!(event.quoted.expect("a quotation").text, "A drink.");
@@ -87,7 +101,8 @@ async fn a_reply_to_such_an_answer_does_not_tell_the_agent_its_prompt_again() {
 #[tokio::test]
 async fn no_piece_of_a_secret_stands_in_it() {
     let local = LocalDiscord::start().await;
-    let mut options = super::desk::options(&local, Windows::default().interaction(Duration::from_secs(60)));
+    let mut options =
+        super::desk::options(&local, Windows::default().interaction(Duration::from_secs(60)));
     options.redactor = aetheel::redact::Redactor::new(&["sk-canary-value".to_owned().into()]);
     let bot = Bot::with_options(options, Default::default()).await.expect("the bot starts");
     let prompt = format!("{} sk-canary-value", "x".repeat(190));

@@ -1,4 +1,5 @@
-//! Answers that Discord does not take at once: whatever it is, they go out when it is over, whole, once and in order.
+//! Answers that Discord does not take at once: whatever it is, they go out when it is over, whole,
+//! once and in order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -63,7 +64,10 @@ async fn given_up(local: &LocalDiscord, log: &Log, clock: &aetheel::discord::Clo
 }
 
 async fn delivered(delivery: Delivery) {
-    tokio::time::timeout(crate::support::discord::LIMIT, delivery).await.expect("delivered in time").expect("delivered");
+    tokio::time::timeout(crate::support::discord::LIMIT, delivery)
+        .await
+        .expect("delivered in time")
+        .expect("delivered");
 }
 
 #[tokio::test]
@@ -81,7 +85,10 @@ async fn an_answer_outlasts_150_seconds_without_discord_and_goes_out_when_it_is_
     delivered(delivery).await;
     assert_eq!(local.texts(CHANNEL), ["my secret diary"]);
     let log = log.text();
-    assert!(log.contains("discord took an answer that was held up") && log.contains("length=15"), "{log}");
+    assert!(
+        log.contains("discord took an answer that was held up") && log.contains("length=15"),
+        "{log}"
+    );
     assert!(!log.contains("diary"), "{log}");
 }
 
@@ -127,20 +134,29 @@ async fn an_answer_that_is_cut_off_in_the_middle_says_so_until_the_rest_is_there
     local.faults().limit("POST messages", 2, Duration::from_secs(150));
     let (bot, clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
-    let text = format!("Here it is:\n\n```rust\n{}```\nThat is all.", "let value = compute(); // a line of code\n".repeat(200));
+    let text = format!(
+        "Here it is:\n\n```rust\n{}```\nThat is all.",
+        "let value = compute(); // a line of code\n".repeat(200)
+    );
     let pieces = split(&text, 2_000);
     assert!(pieces.len() >= 4);
     let mut delivery = begun(turn, &text);
     held_up(&local, &log, 1).await;
     let shown = local.messages(CHANNEL);
     assert_eq!(local.texts(CHANNEL), pieces[..2]);
-    assert_eq!((local.buttons(shown[0].id), local.buttons(shown[1].id)), (vec![], vec!["⏳ The rest follows".to_owned()]));
+    assert_eq!(
+        (local.buttons(shown[0].id), local.buttons(shown[1].id)),
+        (vec![], vec!["⏳ The rest follows".to_owned()])
+    );
     assert!(is_pending(&mut delivery));
     local.faults().limit("POST messages", 50, Duration::from_secs(1));
     clock.advance(Duration::from_secs(150));
     delivered(delivery).await;
     assert_eq!(local.texts(CHANNEL), pieces);
-    assert!(local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()), "nothing follows any more");
+    assert!(
+        local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()),
+        "nothing follows any more"
+    );
 }
 
 #[tokio::test]
@@ -177,7 +193,12 @@ async fn a_retry_after_of_130_seconds_is_waited_out_also_a_global_one() {
         let local = LocalDiscord::start().await;
         let (bot, clock) = patient(&local).await;
         let turn = asked(&local, &bot, "go").await;
-        local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Limit { retry_after: 130.0, global }, 1);
+        local.faults().next(
+            "POST",
+            &format!("{CHANNEL}/messages"),
+            Fault::Limit { retry_after: 130.0, global },
+            1,
+        );
         let mut delivery = begun(turn, "At last");
         held_up(&local, &log, 1).await;
         clock.advance(Duration::from_secs(125));
@@ -255,7 +276,11 @@ async fn a_draft_does_not_overtake_an_answer_that_is_held_up() {
     let mut second = asked(&local, &bot, "second").await;
     second.say("Two");
     let early = local.wait_for("a draft", |local| (!local.texts(CHANNEL).is_empty()).then_some(()));
-    assert!(tokio::time::timeout(Duration::from_secs(3), early).await.is_err(), "{:?}", local.texts(CHANNEL));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(3), early).await.is_err(),
+        "{:?}",
+        local.texts(CHANNEL)
+    );
     clock.advance(HOUR);
     delivered(first).await;
     local.wait_for_message(CHANNEL, |text| text == "Two").await;
@@ -284,10 +309,18 @@ async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_withou
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(400, 160_002), 1);
     turn.done("First").await;
     asked(&local, &bot, "two").await.done("Second").await;
-    let said: Vec<_> = local.messages(CHANNEL).into_iter().map(|message| (message.content, message.reply_to)).collect();
+    let said: Vec<_> = local
+        .messages(CHANNEL)
+        .into_iter()
+        .map(|message| (message.content, message.reply_to))
+        .collect();
     assert_eq!(said, [("First".to_owned(), None), ("Second".to_owned(), None)]);
     let log_text = log.text();
-    assert_eq!(log_text.matches("cannot reply to messages in this channel").count(), 1, "{log_text}");
+    assert_eq!(
+        log_text.matches("cannot reply to messages in this channel").count(),
+        1,
+        "{log_text}"
+    );
     assert!(log_text.contains("Read Message History"), "{log_text}");
     // Once somebody changes what it may do, it tries again.
     local.faults().close_channel(CHANNEL, false);
@@ -301,7 +334,9 @@ async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_withou
             }
         }
     };
-    tokio::time::timeout(crate::support::discord::LIMIT, asked_again).await.expect("it replies again");
+    tokio::time::timeout(crate::support::discord::LIMIT, asked_again)
+        .await
+        .expect("it replies again");
 }
 
 #[tokio::test]
@@ -323,11 +358,18 @@ async fn a_flood_of_two_hundred_meets_no_limit_of_discords_and_reactions_give_wa
         deliveries.push(begun(turn, &format!("Answer {number}")));
     }
     for delivery in deliveries {
-        tokio::time::timeout(Duration::from_secs(120), delivery).await.expect("in time").expect("delivered");
+        tokio::time::timeout(Duration::from_secs(120), delivery)
+            .await
+            .expect("in time")
+            .expect("delivered");
     }
     assert!((0..count).all(|number| local.texts(room(number)) == [format!("Answer {number}")]));
     assert_eq!(local.crowded(), 0, "Discord had to say that it is too much");
-    let numbers = local.requests().iter().filter(|request| request.method == "PUT" && request.path.contains("/reactions/")).count();
+    let numbers = local
+        .requests()
+        .iter()
+        .filter(|request| request.method == "PUT" && request.path.contains("/reactions/"))
+        .count();
     assert!(numbers < 150, "{numbers} place numbers went out beside the answers");
 }
 
@@ -338,7 +380,8 @@ async fn an_answer_that_becomes_a_file_deletes_nothing_of_what_it_showed() {
     options.long_answer = Some(16_000);
     let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
     let mut turn = asked(&local, &bot, "go").await;
-    let text: String = (0..700).map(|number| format!("This is line {number} of the answer.\n")).collect();
+    let text: String =
+        (0..700).map(|number| format!("This is line {number} of the answer.\n")).collect();
     turn.say(&text[..9_000]);
     local.wait_for_message(CHANNEL, |text| text.ends_with("-# The rest follows.")).await;
     assert_eq!(local.texts(CHANNEL).len(), 3);
@@ -347,9 +390,15 @@ async fn an_answer_that_becomes_a_file_deletes_nothing_of_what_it_showed() {
     let messages = local.messages(CHANNEL);
     assert_eq!((messages.len(), messages[3].files.len()), (4, 1));
     assert_eq!(messages[3].files[0].1, text.as_bytes());
-    assert_eq!(messages[..2].iter().map(|message| message.content.as_str()).collect::<Vec<_>>(), split(&text, 2_000)[..2]);
+    assert_eq!(
+        messages[..2].iter().map(|message| message.content.as_str()).collect::<Vec<_>>(),
+        split(&text, 2_000)[..2]
+    );
     assert!(messages[2].content.ends_with("is attached below."), "{}", messages[2].content);
-    assert!(local.requests().iter().all(|request| request.method != "DELETE"), "nothing is posted only to be deleted");
+    assert!(
+        local.requests().iter().all(|request| request.method != "DELETE"),
+        "nothing is posted only to be deleted"
+    );
 }
 
 #[tokio::test]
@@ -358,7 +407,10 @@ async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_li
     let (bot, _clock) = patient(&local).await;
     let noted = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (traces, note) = (Traces::unkept(), noted.clone());
-    let traces = Traces { note: Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec()), ..traces };
+    let traces = Traces {
+        note: Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec()),
+        ..traces
+    };
     local.mention(CHANNEL, ANN, "go");
     let event = bot.event(&local, "go").await;
     let mut turn = Turn::kept(&bot, &event, traces.clone());
@@ -397,7 +449,9 @@ async fn the_button_of_a_running_answer_stops_it_and_goes_when_it_is_done() {
     local.wait_for_message(CHANNEL, |text| text == "You may not use me here.").await;
     assert!(bot.office.stops.lock().unwrap().is_empty());
     local.press(draft.id, ANN, "Stop");
-    local.wait_for("the stop", |_| (bot.office.stops.lock().unwrap().len() == 1).then_some(())).await;
+    local
+        .wait_for("the stop", |_| (bot.office.stops.lock().unwrap().len() == 1).then_some(()))
+        .await;
     turn.done("Working").await;
     assert!(local.buttons(draft.id).is_empty());
     local.press_id(draft.id, ANN, &button);

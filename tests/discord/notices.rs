@@ -1,4 +1,5 @@
-//! What is told beside answers, the button that brings an event back, and replies that go on after a restart.
+//! What is told beside answers, the button that brings an event back, and replies that go on after
+//! a restart.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,15 +11,30 @@ use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
 
 fn notice() -> Notice {
     let offer = Some(Offer { id: "17-0".to_owned(), label: "Try again".to_owned() });
-    Notice { channel: Some(CHANNEL), about: None, text: "I was interrupted. (interrupted)".to_owned(), offer }
+    Notice {
+        channel: Some(CHANNEL),
+        about: None,
+        text: "I was interrupted. (interrupted)".to_owned(),
+        offer,
+    }
 }
 
 async fn button(local: &LocalDiscord) -> Message {
-    local.wait_for("a notice", |local| local.messages(CHANNEL).into_iter().find(|message| !local.buttons(message.id).is_empty())).await
+    local
+        .wait_for("a notice", |local| {
+            local
+                .messages(CHANNEL)
+                .into_iter()
+                .find(|message| !local.buttons(message.id).is_empty())
+        })
+        .await
 }
 
 async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
-    local.wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged).await.1
+    local
+        .wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged)
+        .await
+        .1
 }
 
 /// The ephemeral word that followed an interaction.
@@ -35,8 +51,15 @@ async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
     bot.discord.notify(Notice { about: Some(about), ..notice() }).await.unwrap();
     bot.discord.notify(Notice { about: Some(about), ..notice() }).await.unwrap();
     let message = button(&local).await;
-    assert_eq!(local.messages(CHANNEL).len(), 1, "the same offer, told twice after a crash, is one message");
-    assert_eq!((message.reply_to, local.buttons(message.id)), (Some(about), vec!["Try again".to_owned()]));
+    assert_eq!(
+        local.messages(CHANNEL).len(),
+        1,
+        "the same offer, told twice after a crash, is one message"
+    );
+    assert_eq!(
+        (message.reply_to, local.buttons(message.id)),
+        (Some(about), vec!["Try again".to_owned()])
+    );
 
     let press = local.press(message.id, ANN, "Try again");
     assert_eq!(acknowledged(&local, press).await, 7);
@@ -52,7 +75,10 @@ async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
 async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that_worked() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let offer = Some(Offer { id: "lost-ab12cd34".to_owned(), label: "Try again with a newer parser".to_owned() });
+    let offer = Some(Offer {
+        id: "lost-ab12cd34".to_owned(),
+        label: "Try again with a newer parser".to_owned(),
+    });
     let failure = Some("The agent said something that cannot be. (protocol, ab12cd34)".to_owned());
     // To a message, and to a command, whose own message is the answer.
     local.mention(CHANNEL, ANN, "go");
@@ -64,16 +90,30 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
         Turn::of(&bot, &event).finish(failed).await.expect("delivered");
         let message = button(&local).await;
         let asked = ["", "> 💬 do\n"][at];
-        assert_eq!(message.content, format!("{asked}Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)"));
+        assert_eq!(
+            message.content,
+            format!(
+                "{asked}Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)"
+            )
+        );
         assert_eq!(local.buttons(message.id), ["Try again with a newer parser"]);
         *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYet);
-        assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser")).await, 4);
+        assert_eq!(
+            acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser"))
+                .await,
+            4
+        );
         told(&local, &AgainRefusal::NotYet.to_string()).await;
         assert_eq!(local.buttons(message.id).len(), 1, "a newer one may come");
         *bot.office.refused_again.lock().unwrap() = None;
-        assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser")).await, 7);
+        assert_eq!(
+            acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser"))
+                .await,
+            7
+        );
         assert_eq!(bot.office.again.lock().unwrap()[at].0, "lost-ab12cd34");
-        let after = local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
+        let after =
+            local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
         assert!(after.content.ends_with("\n-# 📬 Delivered for bob."), "{}", after.content);
         assert_eq!(local.buttons(message.id), Vec::<String>::new());
     }
@@ -106,7 +146,11 @@ async fn a_notice_for_nobody_in_particular_goes_to_the_operators_channel() {
     bot.discord.notify(Notice { channel: None, offer: None, ..notice() }).await.unwrap();
     local.wait_for_message(OTHER, |text| text == "I was interrupted. (interrupted)").await;
     let nowhere = Bot::start(&local).await;
-    let refused = nowhere.discord.notify(Notice { channel: None, offer: None, ..notice() }).await.unwrap_err();
+    let refused = nowhere
+        .discord
+        .notify(Notice { channel: None, offer: None, ..notice() })
+        .await
+        .unwrap_err();
     assert!(refused.to_string().contains("OUTPUT_CHANNEL_ID"), "{refused}");
 }
 
@@ -153,19 +197,31 @@ async fn an_answer_to_a_command_is_whole_after_a_restart() {
     turn.say(&format!("{above}\n\n{below}"));
     local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
     let draft = local.messages(CHANNEL);
-    local.wait_for("the note", |_| (*noted.lock().unwrap() == [draft[0].id, draft[1].id]).then_some(())).await;
+    local
+        .wait_for("the note", |_| {
+            (*noted.lock().unwrap() == [draft[0].id, draft[1].id]).then_some(())
+        })
+        .await;
     drop(turn);
 
-    // The next one goes on in them, with the command's pass, and without it as with any message of its own.
+    // The next one goes on in them, with the command's pass, and without it as with any message of
+    // its own.
     let ids = [draft[0].id, draft[1].id];
-    let Origin::Interaction { channel, interaction, pass: Some(_) } = event.origin else { panic!("no pass: {event:?}") };
-    let passless = Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event.clone() };
+    let Origin::Interaction { channel, interaction, pass: Some(_) } = event.origin else {
+        panic!("no pass: {event:?}")
+    };
+    let passless =
+        Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event.clone() };
     for event in [event, passless] {
         let (later, _) = traces(&ids, true);
         Turn::kept(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;
         let shown = local.messages(CHANNEL);
         let texts: Vec<&str> = shown.iter().map(|message| message.content.trim()).collect();
-        assert_eq!(texts, [format!("> 💬 go\n{above}"), format!("{below} more")], "nothing stands twice");
+        assert_eq!(
+            texts,
+            [format!("> 💬 go\n{above}"), format!("{below} more")],
+            "nothing stands twice"
+        );
         assert_eq!([shown[0].id, shown[1].id], ids);
     }
 }

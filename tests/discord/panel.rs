@@ -9,11 +9,22 @@ use aetheel::dispatch::{Conversation, Conversations, Glimpse, Knob, QueueView, S
 use aetheel::workspace::SessionId;
 
 use super::desk::{Bot, Office};
-use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, Fault, LocalDiscord, Message, OTHER, OWNER, THREAD};
+use crate::support::discord::{
+    ANN, BOB, CHANNEL, DIRECT, Fault, LocalDiscord, Message, OTHER, OWNER, THREAD,
+};
 
 fn knob(setting: Setting, current: &str, choices: &[(&str, &str)]) -> Knob {
-    let choices = choices.iter().map(|(id, label)| Choice { id: (*id).to_owned(), label: (*label).to_owned() }).collect();
-    Knob { setting, current: Some(current.to_owned()), chosen: false, choices, open: setting == Setting::Model }
+    let choices = choices
+        .iter()
+        .map(|(id, label)| Choice { id: (*id).to_owned(), label: (*label).to_owned() })
+        .collect();
+    Knob {
+        setting,
+        current: Some(current.to_owned()),
+        chosen: false,
+        choices,
+        open: setting == Setting::Model,
+    }
 }
 
 /// A backend with models and levels of thinking, without modes.
@@ -27,7 +38,11 @@ fn view() -> View {
             knob(Setting::Backend, "demo", &[("claude", "Claude Code"), ("demo", "Demo agent")]),
             knob(Setting::Model, "opus", &[("opus", "Opus 5"), ("sonnet", "Sonnet")]),
             knob(Setting::Effort, "low", &[("low", "Low"), ("high", "High")]),
-            knob(Setting::Safety, "edit", &[("default", "Ask before changes"), ("edit", "Edit files")]),
+            knob(
+                Setting::Safety,
+                "edit",
+                &[("default", "Ask before changes"), ("edit", "Edit files")],
+            ),
         ],
         ..View::default()
     }
@@ -47,7 +62,13 @@ async fn used(local: &LocalDiscord, user: u64, name: &str, value: Option<&str>) 
 }
 
 fn chosen(bot: &Bot) -> Vec<(Setting, String)> {
-    bot.office.chosen.lock().unwrap().iter().map(|(_, setting, value)| (*setting, value.clone())).collect()
+    bot.office
+        .chosen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, setting, value)| (*setting, value.clone()))
+        .collect()
 }
 
 #[tokio::test]
@@ -70,9 +91,13 @@ async fn what_only_shows_is_for_whoever_asked_and_what_changes_is_for_all() {
     }
     let settings: Vec<Setting> = chosen(&bot).into_iter().map(|(setting, _)| setting).collect();
     assert_eq!(settings, Setting::ALL);
-    *bot.office.refused_choice.lock().unwrap() = Some("The operator does not allow that here.".to_owned());
+    *bot.office.refused_choice.lock().unwrap() =
+        Some("The operator does not allow that here.".to_owned());
     let (answer, _) = used(&local, ANN, "safety", Some("danger")).await;
-    assert_eq!((answer.content.as_str(), answer.ephemeral), ("The operator does not allow that here.", true));
+    assert_eq!(
+        (answer.content.as_str(), answer.ephemeral),
+        ("The operator does not allow that here.", true)
+    );
 }
 
 #[tokio::test]
@@ -80,7 +105,11 @@ async fn a_status_has_no_directory_for_others_than_owners_and_words_stay_words()
     let local = LocalDiscord::start().await;
     let _bot = bot(&local).await;
     let (seen, _) = used(&local, ANN, "status", None).await;
-    assert!(seen.content.starts_with("**Backend:** Demo \\*agent\\* \\(demo\\), "), "{}", seen.content);
+    assert!(
+        seen.content.starts_with("**Backend:** Demo \\*agent\\* \\(demo\\), "),
+        "{}",
+        seen.content
+    );
     assert!(!seen.content.contains("secret-place"), "{}", seen.content);
     let (seen, _) = used(&local, OWNER, "status", None).await;
     assert!(seen.content.contains("**Directory:** /srv/secret-place"), "{}", seen.content);
@@ -90,9 +119,11 @@ async fn a_status_has_no_directory_for_others_than_owners_and_words_stay_words()
 async fn a_long_queue_is_one_message() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
-    let seen = Glimpse { who: "*".repeat(60), words: "[".repeat(60), since: jiff::Timestamp::now() };
+    let seen =
+        Glimpse { who: "*".repeat(60), words: "[".repeat(60), since: jiff::Timestamp::now() };
     let waiting = vec![seen.clone(); 100];
-    bot.office.view.lock().unwrap().queue = QueueView { running: Some(seen), waiting, all_running: 1, all_waiting: 100, slots: 5 };
+    bot.office.view.lock().unwrap().queue =
+        QueueView { running: Some(seen), waiting, all_running: 1, all_waiting: 100, slots: 5 };
     let (answer, _) = used(&local, ANN, "queue", None).await;
     assert!(answer.content.starts_with("**Running:** \\[\\["), "{}", answer.content);
     assert!(answer.content.chars().count() <= 2_000);
@@ -103,14 +134,19 @@ async fn what_takes_long_is_announced_in_time_and_told_later() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
     bot.office.held.send_replace(true);
-    let ids = [local.slash(CHANNEL, ANN, "compact", None), local.slash(CHANNEL, ANN, "status", None)];
+    let ids =
+        [local.slash(CHANNEL, ANN, "compact", None), local.slash(CHANNEL, ANN, "status", None)];
     for id in ids {
-        let (at, kind) = local.wait_for("the announcement", |local| local.interaction(id).acknowledged).await;
+        let (at, kind) =
+            local.wait_for("the announcement", |local| local.interaction(id).acknowledged).await;
         assert!(kind == 5 && at - local.interaction(id).used < Duration::from_secs(3));
     }
     bot.office.held.send_replace(false);
     let (compact, status) = (local.answer_to(ids[0]).await, local.answer_to(ids[1]).await);
-    assert_eq!((compact.content.as_str(), compact.ephemeral), ("The conversation is shortened", false));
+    assert_eq!(
+        (compact.content.as_str(), compact.ephemeral),
+        ("The conversation is shortened", false)
+    );
     assert!(status.ephemeral && status.content.contains("Backend"), "{status:?}");
 }
 
@@ -133,24 +169,39 @@ async fn settings_are_menus_of_what_the_backend_supports_and_a_choice_is_told_to
     let values: Vec<&str> = options.iter().map(|(_, value)| value.as_str()).collect();
     assert_eq!((values, set.as_deref()), (vec!["unset", "opus", "sonnet"], Some("unset")));
     assert_eq!(options[0].0, "Default: Opus 5");
-    assert!(local.menu(menus.id, "set:thinking").is_some() && local.menu(menus.id, "set:backend").is_some());
+    assert!(
+        local.menu(menus.id, "set:thinking").is_some()
+            && local.menu(menus.id, "set:backend").is_some()
+    );
     assert_eq!(local.menu(menus.id, "set:mode"), None, "the backend has no modes");
 
     let id = local.choose_in(menus.id, ANN, "set:model", "Sonnet");
-    let said = local.wait_for_message(CHANNEL, |text| text.ends_with("model is sonnet from now on (chosen by ann)")).await;
+    let said = local
+        .wait_for_message(CHANNEL, |text| {
+            text.ends_with("model is sonnet from now on (chosen by ann)")
+        })
+        .await;
     assert!(!said.ephemeral && said.content.starts_with("-# "), "{said:?}");
     assert_eq!(local.interaction(id).acknowledged.unwrap().1, 7);
     let set = local.menu(menus.id, "set:model").unwrap().1;
-    assert_eq!((set.as_deref(), chosen(&bot)), (Some("sonnet"), vec![(Setting::Model, "sonnet".to_owned())]));
+    assert_eq!(
+        (set.as_deref(), chosen(&bot)),
+        (Some("sonnet"), vec![(Setting::Model, "sonnet".to_owned())])
+    );
     local.choose_in(menus.id, ANN, "set:model", "Default");
-    local.wait_for("the default", |local| (local.menu(menus.id, "set:model")?.1? == "unset").then_some(())).await;
+    local
+        .wait_for("the default", |local| {
+            (local.menu(menus.id, "set:model")?.1? == "unset").then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
 async fn thinking_that_is_on_or_off_is_a_button() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
-    bot.office.view.lock().unwrap().knobs[2] = knob(Setting::Effort, "off", &[("off", "Off"), ("on", "On")]);
+    bot.office.view.lock().unwrap().knobs[2] =
+        knob(Setting::Effort, "off", &[("off", "Off"), ("on", "On")]);
     let (menus, _) = used(&local, ANN, "settings", None).await;
     assert_eq!(local.menu(menus.id, "set:thinking"), None);
     local.press(menus.id, ANN, "Thinking: off");
@@ -164,7 +215,8 @@ async fn a_choice_that_does_not_count_is_told_in_private_and_the_menu_stays() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
     let (menus, _) = used(&local, ANN, "settings", None).await;
-    *bot.office.refused_choice.lock().unwrap() = Some("claude cannot be used here: it is not signed in.".to_owned());
+    *bot.office.refused_choice.lock().unwrap() =
+        Some("claude cannot be used here: it is not signed in.".to_owned());
     local.choose_in(menus.id, ANN, "set:backend", "Claude Code");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("not signed in")).await;
     assert!(told.ephemeral);
@@ -178,7 +230,11 @@ async fn a_slow_choice_is_acknowledged_in_time() {
     let (menus, _) = used(&local, ANN, "settings", None).await;
     bot.office.held.send_replace(true);
     let id = local.choose_in(menus.id, ANN, "set:backend", "Claude Code");
-    local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged.filter(|(_, kind)| *kind == 6)).await;
+    local
+        .wait_for("the acknowledgement", |local| {
+            local.interaction(id).acknowledged.filter(|(_, kind)| *kind == 6)
+        })
+        .await;
     bot.office.held.send_replace(false);
     local.wait_for_message(CHANNEL, |text| text.contains("backend is claude from now on")).await;
 }
@@ -206,7 +262,9 @@ async fn who_is_not_let_in_gets_neither_answers_nor_menus_nor_suggestions() {
     local.choose_in(menus.id, BOB, "set:model", "Sonnet");
     local
         .wait_for("two refusals", |local| {
-            (local.texts(CHANNEL).iter().filter(|text| text.contains("may not use me")).count() == 2).then_some(())
+            (local.texts(CHANNEL).iter().filter(|text| text.contains("may not use me")).count()
+                == 2)
+                .then_some(())
         })
         .await;
     assert!(local.suggestions(CHANNEL, BOB, "model", "").await.is_empty());
@@ -219,11 +277,20 @@ async fn suggestions_are_what_fits_to_what_was_typed() {
     let bot = bot(&local).await;
     let pair = |id: &str, name: &str| vec![(id.to_owned(), name.to_owned())];
     assert_eq!(local.suggestions(CHANNEL, ANN, "model", "OPU").await, pair("opus", "Opus 5"));
-    assert_eq!(local.suggestions(THREAD, ANN, "backend", "code").await, pair("claude", "Claude Code"));
-    assert_eq!(local.suggestions(DIRECT, ANN, "safety", "ask").await, pair("default", "Ask before changes"));
+    assert_eq!(
+        local.suggestions(THREAD, ANN, "backend", "code").await,
+        pair("claude", "Claude Code")
+    );
+    assert_eq!(
+        local.suggestions(DIRECT, ANN, "safety", "ask").await,
+        pair("default", "Ask before changes")
+    );
     assert!(local.suggestions(OTHER, ANN, "mode", "").await.is_empty(), "the backend has no modes");
     let askers = bot.office.askers.lock().unwrap();
-    assert!(askers.iter().any(|asker| asker.channel == THREAD && asker.parent == Some(CHANNEL)), "{askers:?}");
+    assert!(
+        askers.iter().any(|asker| asker.channel == THREAD && asker.parent == Some(CHANNEL)),
+        "{askers:?}"
+    );
 }
 
 #[tokio::test]
@@ -238,9 +305,14 @@ async fn a_conversation_is_chosen_by_its_words_and_goes_on_for_all_to_see() {
         ours: true,
     };
     let all = vec![known("s-1", "fix the build", false), known("s-2", "paint", true)];
-    *bot.office.conversations.lock().unwrap() = Conversations { label: "Demo".to_owned(), resumable: true, all };
+    *bot.office.conversations.lock().unwrap() =
+        Conversations { label: "Demo".to_owned(), resumable: true, all };
     let (listed, _) = used(&local, ANN, "sessions", None).await;
-    assert!(listed.content.contains("- fix the build · s-1\n- paint · s-2 · now"), "{}", listed.content);
+    assert!(
+        listed.content.contains("- fix the build · s-1\n- paint · s-2 · now"),
+        "{}",
+        listed.content
+    );
     let suggested = local.suggestions(CHANNEL, ANN, "sessions", "build").await;
     assert_eq!(suggested, [("s-1".to_owned(), "fix the build · s-1".to_owned())]);
     let (answer, _) = used(&local, ANN, "sessions", Some("s-1")).await;
@@ -256,7 +328,10 @@ async fn what_is_for_owners_is_marked_and_refused_to_others() {
     let permissions = |name: &str| {
         registered.as_array().unwrap().iter().find(|command| command["name"] == name).unwrap()["default_member_permissions"].clone()
     };
-    assert_eq!((permissions("ping"), permissions("status")), (serde_json::json!("32"), serde_json::Value::Null));
+    assert_eq!(
+        (permissions("ping"), permissions("status")),
+        (serde_json::json!("32"), serde_json::Value::Null)
+    );
     let (refused, _) = used(&local, ANN, "ping", None).await;
     assert!(refused.ephemeral && refused.content == "Only my owner may do that.", "{refused:?}");
     assert!(local.suggestions(CHANNEL, ANN, "ping", "").await.is_empty());
@@ -274,7 +349,13 @@ async fn help_tells_of_what_the_backend_can_and_of_nothing_else() {
     let local = LocalDiscord::start().await;
     let _bot = bot(&local).await;
     let (help, _) = used(&local, ANN, "help", None).await;
-    for (command, told) in [("`/ask`", true), ("`/model`", true), ("`/sessions`", true), ("`/mode`", false), ("`/compact`", false)] {
+    for (command, told) in [
+        ("`/ask`", true),
+        ("`/model`", true),
+        ("`/sessions`", true),
+        ("`/mode`", false),
+        ("`/compact`", false),
+    ] {
         assert_eq!(help.content.contains(command), told, "{command} in {}", help.content);
     }
 }

@@ -7,7 +7,10 @@ use aetheel::discord::{Discord, Windows};
 use aetheel::event::{EventKind, Lane, Origin, Quoted};
 
 use super::desk::{Bot, options};
-use crate::support::discord::{ANN, BOT, BOT_ROLE, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, OTHER, OTHER_BOT, OWNER, ROLE, THREAD};
+use crate::support::discord::{
+    ANN, BOT, BOT_ROLE, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, OTHER, OTHER_BOT, OWNER, ROLE,
+    THREAD,
+};
 
 #[tokio::test]
 async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
@@ -20,7 +23,10 @@ async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
     assert_eq!(event.origin, Origin::Message { channel: CHANNEL, message: id });
     assert_eq!(event.author.as_deref(), Some("ann"));
     let asker = bot.office.askers.lock().unwrap()[0].clone();
-    assert_eq!((asker.user, asker.guild, asker.parent, asker.roles, asker.owner), (ANN, Some(GUILD), None, vec![ROLE], false));
+    assert_eq!(
+        (asker.user, asker.guild, asker.parent, asker.roles, asker.owner),
+        (ANN, Some(GUILD), None, vec![ROLE], false)
+    );
     assert_eq!(bot.office.seen.lock().unwrap()[&CHANNEL], id);
 }
 
@@ -38,7 +44,10 @@ async fn direct_messages_replies_and_threads_are_heard() {
     local.mention(THREAD, ANN, "in a thread");
     bot.event(&local, "in a thread").await;
     let askers = bot.office.askers.lock().unwrap().clone();
-    let seen: Vec<_> = askers.iter().map(|asker| (asker.channel, asker.parent, asker.guild, asker.owner)).collect();
+    let seen: Vec<_> = askers
+        .iter()
+        .map(|asker| (asker.channel, asker.parent, asker.guild, asker.owner))
+        .collect();
     assert_eq!(
         seen,
         [
@@ -56,19 +65,34 @@ async fn what_a_message_replies_to_or_forwards_comes_along() {
     local.let_read();
     let bot = Bot::start(&local).await;
     let source = local.keep_file("log.txt", 200, None, b"boom");
-    let broken = local.send_files(CHANNEL, OTHER_BOT, "it broke", &[("log.txt", "text/plain", 4, &source)]);
+    let broken =
+        local.send_files(CHANNEL, OTHER_BOT, "it broke", &[("log.txt", "text/plain", 4, &source)]);
     local.reply(broken, ANN, &format!("<@{BOT}> mend it"));
     let event = bot.event(&local, "mend it").await;
-    let quoted = |author: Option<&str>, text: &str| Some(Quoted { author: author.map(str::to_owned), text: text.to_owned() });
+    let quoted = |author: Option<&str>, text: &str| {
+        Some(Quoted { author: author.map(str::to_owned), text: text.to_owned() })
+    };
     assert_eq!(event.quoted, quoted(Some("parrot"), "@aetheel it broke"));
-    assert_eq!(event.attached.iter().map(|file| file.source.as_str()).collect::<Vec<_>>(), [source.as_str()]);
+    assert_eq!(
+        event.attached.iter().map(|file| file.source.as_str()).collect::<Vec<_>>(),
+        [source.as_str()]
+    );
     // Nothing but a name behind a reply, and nothing at all in a forward, are prompts too.
     let plain = local.say(CHANNEL, OWNER, "the build is red");
     local.reply(plain, ANN, &format!("<@{BOT}>"));
-    local.wait_for("a reply without words", |_| (bot.office.prompts().len() == 2).then_some(())).await;
+    local
+        .wait_for("a reply without words", |_| (bot.office.prompts().len() == 2).then_some(()))
+        .await;
     local.forward(plain, DIRECT, ANN);
     local.wait_for("a forward", |_| (bot.office.prompts().len() == 3).then_some(())).await;
-    let found: Vec<_> = bot.office.events.lock().unwrap().iter().map(|event| (event.prompt.clone(), event.quoted.clone())).collect();
+    let found: Vec<_> = bot
+        .office
+        .events
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|event| (event.prompt.clone(), event.quoted.clone()))
+        .collect();
     assert_eq!(found[1], (String::new(), quoted(Some("olga"), "the build is red")));
     assert_eq!(found[2], (String::new(), quoted(None, "the build is red")));
 }
@@ -116,7 +140,12 @@ async fn bots_webhooks_itself_and_talk_among_others_are_ignored() {
     local.mention(CHANNEL, ANN, "hello");
     bot.event(&local, "hello").await;
     assert_eq!(bot.office.prompts(), ["hello"]);
-    assert_eq!(local.messages(CHANNEL).len(), 1, "nothing but what was written in its name: {:?}", local.texts(CHANNEL));
+    assert_eq!(
+        local.messages(CHANNEL).len(),
+        1,
+        "nothing but what was written in its name: {:?}",
+        local.texts(CHANNEL)
+    );
 }
 
 #[tokio::test]
@@ -163,7 +192,8 @@ async fn who_may_not_write_in_private_is_told_so_there() {
     let bot = Bot::start(&local).await;
     *bot.office.shut_in_private.lock().unwrap() = true;
     let asked = local.say(DIRECT, ANN, "psst");
-    let told = local.wait_for_message(DIRECT, |text| text.contains("whom my operator has let in")).await;
+    let told =
+        local.wait_for_message(DIRECT, |text| text.contains("whom my operator has let in")).await;
     assert_eq!(told.reply_to, Some(asked));
     assert!(bot.office.prompts().is_empty());
 }
@@ -173,7 +203,8 @@ async fn every_refused_prompt_is_answered_or_marked() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     *bot.office.refusal.lock().unwrap() = Some("I am busy, try again later.".to_owned());
-    let asked: Vec<u64> = (0..5).map(|number| local.mention(CHANNEL, ANN, &number.to_string())).collect();
+    let asked: Vec<u64> =
+        (0..5).map(|number| local.mention(CHANNEL, ANN, &number.to_string())).collect();
     local.mention(OTHER, ANN, "elsewhere");
     local.wait_for_message(OTHER, |text| text.contains("busy")).await;
     local.wait_for_message(CHANNEL, |text| text.contains("busy")).await;
@@ -185,7 +216,10 @@ async fn every_refused_prompt_is_answered_or_marked() {
         let id = local.slash(CHANNEL, ANN, "ask", Some(&format!("command {number}")));
         let told = |local: &LocalDiscord| {
             let original = local.interaction(id).original?;
-            local.messages(CHANNEL).into_iter().find(|message| message.id == original && message.content.contains("busy"))
+            local
+                .messages(CHANNEL)
+                .into_iter()
+                .find(|message| message.id == original && message.content.contains("busy"))
         };
         local.wait_for("the refusal of a command", told).await;
     }
@@ -200,9 +234,14 @@ async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutt
     let told = local.wait_for_message(CHANNEL, |text| text.contains("I am restarting")).await;
     assert!(bot.office.prompts().is_empty() && bot.office.declined.lock().unwrap().is_empty());
     // The next life finds it, in a channel where nobody wrote before, too.
-    assert_eq!(bot.office.seen.lock().unwrap().get(&CHANNEL).copied(), told.reply_to.map(|message| message - 1));
+    assert_eq!(
+        bot.office.seen.lock().unwrap().get(&CHANNEL).copied(),
+        told.reply_to.map(|message| message - 1)
+    );
     let id = local.slash(CHANNEL, ANN, "ask", Some("and this?"));
-    local.wait_for("the refusal", |local| (local.interaction(id).acknowledged?.1 == 4).then_some(())).await;
+    local
+        .wait_for("the refusal", |local| (local.interaction(id).acknowledged?.1 == 4).then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -219,21 +258,47 @@ async fn commands_ask_reset_and_stop_under_both_names() {
     local.slash(CHANNEL, ANN, "stop", None);
     local.wait_for_message(CHANNEL, |text| text == "Stopped.").await;
     local.slash(CHANNEL, ANN, "forgotten", None);
-    assert!(local.wait_for_message(CHANNEL, |text| text.contains("do not know this command")).await.ephemeral);
+    assert!(
+        local
+            .wait_for_message(CHANNEL, |text| text.contains("do not know this command"))
+            .await
+            .ephemeral
+    );
     assert_eq!(*bot.office.resets.lock().unwrap(), [Lane::Channel(THREAD), Lane::Channel(CHANNEL)]);
     assert_eq!(*bot.office.stops.lock().unwrap(), [Lane::Channel(CHANNEL)]);
     let askers = bot.office.askers.lock().unwrap();
-    assert!(askers.iter().any(|asker| asker.channel == THREAD && asker.parent == Some(CHANNEL)), "{askers:?}");
+    assert!(
+        askers.iter().any(|asker| asker.channel == THREAD && asker.parent == Some(CHANNEL)),
+        "{askers:?}"
+    );
 }
 
 #[tokio::test]
 async fn commands_are_registered_at_once_and_only_when_they_changed() {
     let local = LocalDiscord::start().await;
-    let puts = |local: &LocalDiscord| local.requests().iter().filter(|request| request.method == "PUT").count();
+    let puts = |local: &LocalDiscord| {
+        local.requests().iter().filter(|request| request.method == "PUT").count()
+    };
     Discord::connect(options(&local, Windows::default())).await.unwrap();
     let registered = local.commands();
-    let names: Vec<&str> = registered.as_array().unwrap().iter().filter_map(|command| command["name"].as_str()).collect();
-    for name in ["ask", "new", "reset", "stop", "steer", "status", "settings", "model", "claude", "claude-reset"] {
+    let names: Vec<&str> = registered
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|command| command["name"].as_str())
+        .collect();
+    for name in [
+        "ask",
+        "new",
+        "reset",
+        "stop",
+        "steer",
+        "status",
+        "settings",
+        "model",
+        "claude",
+        "claude-reset",
+    ] {
         assert_eq!(names.iter().filter(|known| **known == name).count(), 1, "{name} in {names:?}");
     }
     Discord::connect(options(&local, Windows::default())).await.unwrap();
@@ -255,7 +320,8 @@ async fn a_command_is_acknowledged_in_time_while_discord_is_slow() {
         local.mention(CHANNEL, ANN, &format!("load {number}"));
     }
     let id = local.slash(OTHER, ANN, "ask", Some("am I heard?"));
-    let (_, kind) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    let (_, kind) =
+        local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     assert_eq!(kind, 5);
     bot.event(&local, "am I heard?").await;
 }
@@ -268,20 +334,34 @@ async fn a_command_is_acknowledged_only_once_it_is_taken() {
         bot.office.block(true);
         let before = bot.office.offered.load(Ordering::SeqCst);
         let id = local.slash(CHANNEL, ANN, command, Some("is it safe?"));
-        local.wait_for("the command at the door", |_| (bot.office.offered.load(Ordering::SeqCst) > before).then_some(())).await;
+        local
+            .wait_for("the command at the door", |_| {
+                (bot.office.offered.load(Ordering::SeqCst) > before).then_some(())
+            })
+            .await;
         assert_eq!(local.interaction(id).acknowledged, None, "{command}");
-        assert!(!local.requests().iter().any(|request| request.path.contains(&id.to_string())), "{command}: nothing is asked of Discord");
+        assert!(
+            !local.requests().iter().any(|request| request.path.contains(&id.to_string())),
+            "{command}: nothing is asked of Discord"
+        );
         bot.office.block(false);
         local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     }
-    for (command, says, kind) in [("steer", Some("is it safe?"), 5), ("reset", None, 4), ("stop", None, 4)] {
+    for (command, says, kind) in
+        [("steer", Some("is it safe?"), 5), ("reset", None, 4), ("stop", None, 4)]
+    {
         bot.office.held.send_replace(true);
         let before = bot.office.waiting.load(Ordering::SeqCst);
         let id = local.slash(CHANNEL, ANN, command, says);
-        local.wait_for("the command at the door", |_| (bot.office.waiting.load(Ordering::SeqCst) > before).then_some(())).await;
+        local
+            .wait_for("the command at the door", |_| {
+                (bot.office.waiting.load(Ordering::SeqCst) > before).then_some(())
+            })
+            .await;
         assert_eq!(local.interaction(id).acknowledged, None, "{command}");
         bot.office.held.send_replace(false);
-        let (_, said) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+        let (_, said) =
+            local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
         assert_eq!(said, kind, "{command}: what is done is answered at once");
     }
 }
@@ -304,7 +384,10 @@ async fn a_refusal_is_kept_before_it_is_told() {
     local.mention(CHANNEL, ANN, "one too many");
     local.wait_for_message(CHANNEL, |text| text.contains("Too many requests")).await;
     let declined = bot.office.declined.lock().unwrap().clone();
-    assert_eq!(declined, [("one too many".to_owned(), "Too many requests are waiting.".to_owned())]);
+    assert_eq!(
+        declined,
+        [("one too many".to_owned(), "Too many requests are waiting.".to_owned())]
+    );
 }
 
 #[tokio::test]

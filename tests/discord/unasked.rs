@@ -8,7 +8,8 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 
 fn heartbeat() -> Event {
     let origin = Origin::Internal { channel: Some(CHANNEL) };
-    NewEvent::new(EventKind::Heartbeat, Lane::Heartbeat("inbox".to_owned()), origin, "look").accepted(1, 0)
+    NewEvent::new(EventKind::Heartbeat, Lane::Heartbeat("inbox".to_owned()), origin, "look")
+        .accepted(1, 0)
 }
 
 /// Returns when a turn that began before this must have shown a draft, if it shows any.
@@ -30,8 +31,18 @@ async fn a_heartbeat_that_has_nothing_to_say_leaves_no_trace() {
         drafts_are_due(&local, &bot).await;
         turn.done(nothing).await;
     }
-    let told = |request: &&crate::support::discord::Request| request.method != "GET" && request.path.contains(&CHANNEL.to_string());
-    assert_eq!(local.requests().iter().filter(told).map(|request| request.path.clone()).collect::<Vec<_>>(), [""; 0]);
+    let told = |request: &&crate::support::discord::Request| {
+        request.method != "GET" && request.path.contains(&CHANNEL.to_string())
+    };
+    assert_eq!(
+        local
+            .requests()
+            .iter()
+            .filter(told)
+            .map(|request| request.path.clone())
+            .collect::<Vec<_>>(),
+        [""; 0]
+    );
 }
 
 #[tokio::test]
@@ -60,6 +71,8 @@ async fn a_heartbeat_that_fails_says_so() {
     Turn::of(&bot, &heartbeat()).finish(failed).await.unwrap();
     assert_eq!(
         local.texts(CHANNEL),
-        ["⚠️ Query timed out after 120 s. Please ask for less at a time; the operator can allow more. (timeout, ab12)"]
+        [
+            "⚠️ Query timed out after 120 s. Please ask for less at a time; the operator can allow more. (timeout, ab12)"
+        ]
     );
 }

@@ -1,6 +1,7 @@
 //! A reception that is gone: a bot that hears nobody notices, and is started again.
 //!
-//! There is one watch a program, so that the bot runs in a program of its own: this test's binary once more.
+//! There is one watch a program, so that the bot runs in a program of its own: this test's binary
+//! once more.
 
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ async fn a_bot_whose_reception_panics() {
     let local = LocalDiscord::start().await;
     let office = Arc::new(Office::default());
     let spoiled = Arc::clone(&office);
-    // Whoever comes after this finds the lock poisoned, and panics: reception, when it is told of the login.
+    // Whoever comes after this finds the lock poisoned, and panics: reception, when it is told of
+    // the login.
     let panicked = std::thread::spawn(move || {
         let _held = spoiled.seen.lock().unwrap();
         panic!("as it happens");

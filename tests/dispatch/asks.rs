@@ -1,19 +1,22 @@
-//! Questions of agents: who may answer, that one decision reaches the agent, and that none stays open.
+//! Questions of agents: who may answer, that one decision reaches the agent, and that none stays
+//! open.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AllowedTools, AnswerForm, Ask, AskKind, AskOption, Choice, Chunk, Command, Decision, EventKind, Exit, Input, Question, Scope,
-    ToolStart, Write,
+    Action, AllowedTools, AnswerForm, Ask, AskKind, AskOption, Choice, Chunk, Command, Decision,
+    EventKind, Exit, Input, Question, Scope, ToolStart, Write,
 };
 use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 use aetheel::event::{EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::turn::ProcessCommand;
 
 use super::turns::only_recording;
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, event, message, plain};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedLauncher, Understanding, Wishes, event, message, plain,
+};
 
 const ANN: u64 = 4;
 const BOB: u64 = 5;
@@ -28,14 +31,35 @@ fn ask(what: &str) -> Ask {
     let kind = match what {
         "plan" => AskKind::PlanApproval("1. look\n2. leap".to_owned()),
         "questions" => AskKind::Questions(vec![
-            Question { id: "a".into(), text: "Which?".into(), options: vec!["sk-canary-1".into(), "tea".into()], ..Question::default() },
+            Question {
+                id: "a".into(),
+                text: "Which?".into(),
+                options: vec!["sk-canary-1".into(), "tea".into()],
+                ..Question::default()
+            },
             Question { id: "b".into(), text: "Why?".into(), ..Question::default() },
         ]),
         "typed" => AskKind::Questions(vec![
-            Question { id: "n".into(), text: "How many?".into(), form: AnswerForm::Whole, ..Question::default() },
-            Question { id: "ok".into(), text: "Sure?".into(), form: AnswerForm::YesNo, ..Question::default() },
+            Question {
+                id: "n".into(),
+                text: "How many?".into(),
+                form: AnswerForm::Whole,
+                ..Question::default()
+            },
+            Question {
+                id: "ok".into(),
+                text: "Sure?".into(),
+                form: AnswerForm::YesNo,
+                ..Question::default()
+            },
             Question { id: "pin".into(), text: "PIN?".into(), secret: true, ..Question::default() },
-            Question { id: "c".into(), text: "Colour?".into(), optional: true, options: vec![choice("r", "Red")], ..Question::default() },
+            Question {
+                id: "c".into(),
+                text: "Colour?".into(),
+                optional: true,
+                options: vec![choice("r", "Red")],
+                ..Question::default()
+            },
         ]),
         "sign-in" => AskKind::SignIn("https://example.com/device".to_owned()),
         command => AskKind::Permission(ToolStart {
@@ -50,10 +74,29 @@ fn ask(what: &str) -> Ask {
     };
     let always_label = (what == "make").then(|| "Always make".into());
     let title = format!("May I {what}?");
-    let option = |id: &str, allows, scope| AskOption { id: id.to_owned(), label: format!("Own {id}"), allows, scope };
-    let own = vec![option("yes", true, Scope::Once), option("ever", true, Scope::Project), option("never", false, Scope::Always)];
+    let option = |id: &str, allows, scope| AskOption {
+        id: id.to_owned(),
+        label: format!("Own {id}"),
+        allows,
+        scope,
+    };
+    let own = vec![
+        option("yes", true, Scope::Once),
+        option("ever", true, Scope::Project),
+        option("never", false, Scope::Always),
+    ];
     let options = if what == "options" { own } else { vec![] };
-    Ask { ask: 9, session: 1, turn: 1, title, kind, always_label, options, diffs: vec![], changeable: what == "change" }
+    Ask {
+        ask: 9,
+        session: 1,
+        turn: 1,
+        title,
+        kind,
+        always_label,
+        options,
+        diffs: vec![],
+        changeable: what == "change",
+    }
 }
 
 fn choice(id: &str, label: &str) -> Choice {
@@ -64,20 +107,30 @@ fn choice(id: &str, label: &str) -> Choice {
 fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
-        Input::Line(line) if line.text.starts_with("ask ") => Ok(vec![Action::Ask(ask(&line.text[4..]))]),
+        Input::Line(line) if line.text.starts_with("ask ") => {
+            Ok(vec![Action::Ask(ask(&line.text[4..]))])
+        }
         Input::Line(line) if line.text == "withdraw" => Ok(vec![Action::AskWithdrawn(9)]),
         Input::Command(Command::Answer(answer)) => {
             let told = serde_json::to_string(&answer.decision).unwrap();
             // A mark stands for what nobody would see.
             let shown = told.replace('\u{200b}', "<stop>");
-            Ok(vec![event(EventKind::Notice(shown)), Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] })])
+            Ok(vec![
+                event(EventKind::Notice(shown)),
+                Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] }),
+            ])
         }
         _ => usual(state, input),
     })
 }
 
 fn wishes() -> Wishes {
-    Wishes { understanding: asking(), approvers: vec![CREW], secret: Some("sk-canary-1".to_owned()), ..Wishes::default() }
+    Wishes {
+        understanding: asking(),
+        approvers: vec![CREW],
+        secret: Some("sk-canary-1".to_owned()),
+        ..Wishes::default()
+    }
 }
 
 /// Asks what the prompt says and ends its turn once it was answered.
@@ -110,7 +163,12 @@ async fn asked(what: &str) -> (Desk, OpenQuestion) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
     let pairs = |values: &[(&str, &str)]| {
-        Decision::Answers(values.iter().map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()])).collect())
+        Decision::Answers(
+            values
+                .iter()
+                .map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()]))
+                .collect(),
+        )
     };
     let words = "because";
     for (what, given, got) in [
@@ -122,16 +180,28 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
         ("ls", Decision::DenyAndStop, Decision::DenyAndStop),
         ("sign-in", Decision::AllowOnce, Decision::AllowOnce),
         // Chosen by what people see, told as the agent wrote it.
-        ("questions", pairs(&[("b", "/why not"), ("a", "***")]), pairs(&[("a", "sk-canary-1"), ("b", "\u{200b}/why not")])),
+        (
+            "questions",
+            pairs(&[("b", "/why not"), ("a", "***")]),
+            pairs(&[("a", "sk-canary-1"), ("b", "\u{200b}/why not")]),
+        ),
     ] {
         let (desk, question) = asked(what).await;
         assert!(question.title.contains(what), "{question:?}");
-        desk.dispatcher.answer(&question.id, &user(ANN), given).unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
+        desk.dispatcher
+            .answer(&question.id, &user(ANN), given)
+            .unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
         let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
-        let told = serde_json::to_string(&got).unwrap().replace("sk-canary-1", "***").replace('\u{200b}', "<stop>");
+        let told = serde_json::to_string(&got)
+            .unwrap()
+            .replace("sk-canary-1", "***")
+            .replace('\u{200b}', "<stop>");
         assert_eq!(notice, told, "{what}");
         let settled = desk.collected.settled(1).await;
-        assert!(matches!(&settled[..], [(id, Settlement::Answered { by, .. })] if *id == question.id && by == "user 4"), "{settled:?}");
+        assert!(
+            matches!(&settled[..], [(id, Settlement::Answered { by, .. })] if *id == question.id && by == "user 4"),
+            "{settled:?}"
+        );
         assert!(!format!("{settled:?}").contains("canary"));
     }
 }
@@ -139,12 +209,21 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it_by_their_id() {
     let (desk, question) = asked("options").await;
-    let words: Vec<_> = question.choices().into_iter().map(|(word, label, _)| (word, label)).collect();
-    let wanted = [("allow", "Own yes"), ("always", "Own ever (this project, from now on)"), ("never", "Own never")];
+    let words: Vec<_> =
+        question.choices().into_iter().map(|(word, label, _)| (word, label)).collect();
+    let wanted = [
+        ("allow", "Own yes"),
+        ("always", "Own ever (this project, from now on)"),
+        ("never", "Own never"),
+    ];
     assert_eq!(words[..3], wanted.map(|(word, label)| (word, label.to_owned())));
-    let unknown = desk.dispatcher.answer(&question.id, &user(ANN), Decision::Chosen("other".to_owned()));
+    let unknown =
+        desk.dispatcher.answer(&question.id, &user(ANN), Decision::Chosen("other".to_owned()));
     assert!(matches!(unknown, Err(AnswerRefusal::Misfit(_))), "{unknown:?}");
-    assert_eq!(desk.dispatcher.answer_in_words(&Lane::Channel(7), &user(ANN), "never"), Some(Ok(())));
+    assert_eq!(
+        desk.dispatcher.answer_in_words(&Lane::Channel(7), &user(ANN), "never"),
+        Some(Ok(()))
+    );
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert_eq!(notice, r#"{"chosen":"never"}"#);
     let settled = desk.collected.settled(1).await;
@@ -154,12 +233,18 @@ async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it
 #[tokio::test(flavor = "multi_thread")]
 async fn another_input_is_taken_only_where_it_can_be_and_only_as_an_object() {
     let (desk, question) = asked("change").await;
-    let change = |input: &str| desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged(input.to_owned()));
+    let change = |input: &str| {
+        desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged(input.to_owned()))
+    };
     assert!(matches!(change("rm -rf /"), Err(AnswerRefusal::Misfit(_))));
-    assert_eq!(question.in_words(r#"change {"command":"pwd"}"#), Some(Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned())));
+    assert_eq!(
+        question.in_words(r#"change {"command":"pwd"}"#),
+        Some(Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned()))
+    );
     assert_eq!(change(r#"{"command":"pwd"}"#), Ok(()));
     let (desk, question) = asked("ls").await;
-    let refused = desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged("{}".to_owned()));
+    let refused =
+        desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged("{}".to_owned()));
     assert!(matches!(refused, Err(AnswerRefusal::Misfit(_))), "{refused:?}");
 }
 
@@ -167,9 +252,15 @@ async fn another_input_is_taken_only_where_it_can_be_and_only_as_an_object() {
 async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_recorded_nowhere() {
     let (desk, question) = asked("typed").await;
     let Subject::Questions(shown) = &question.subject else { panic!("{question:?}") };
-    assert_eq!(shown[1].options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(), ["yes", "no"]);
+    assert_eq!(
+        shown[1].options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(),
+        ["yes", "no"]
+    );
     let answer = |values: &[(&str, &str)]| {
-        let pairs = values.iter().map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()])).collect();
+        let pairs = values
+            .iter()
+            .map(|(id, value)| ((*id).to_owned(), vec![(*value).to_owned()]))
+            .collect();
         desk.dispatcher.answer(&question.id, &user(ANN), Decision::Answers(pairs))
     };
     for (values, misfit) in [
@@ -179,7 +270,11 @@ async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_
     ] {
         assert_eq!(answer(values), Err(AnswerRefusal::Misfit(misfit)), "{values:?}");
     }
-    assert_eq!(answer(&[("n", "3"), ("ok", "yes"), ("pin", "74123")]), Ok(()), "the last one may be left open");
+    assert_eq!(
+        answer(&[("n", "3"), ("ok", "yes"), ("pin", "74123")]),
+        Ok(()),
+        "the last one may be left open"
+    );
     let settled = desk.collected.settled(1).await;
     assert_eq!(settled[0].1.told(), "Answered by user 4: 3 · yes · (a secret)");
     desk.collected.answers(1).await;
@@ -201,7 +296,9 @@ async fn to_decline_is_another_answer_than_to_say_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_word_decides_the_latest_question_of_its_lane() {
     let (desk, question) = asked("ls").await;
-    let said = |lane: u64, words: &str, person| desk.dispatcher.answer_in_words(&Lane::Channel(lane), &person, words);
+    let said = |lane: u64, words: &str, person| {
+        desk.dispatcher.answer_in_words(&Lane::Channel(lane), &person, words)
+    };
     assert_eq!(question.asker, Some(ANN));
     assert_eq!(said(8, "allow", user(ANN)), None, "nothing is asked there");
     assert_eq!(said(7, "what?", user(ANN)), None);
@@ -216,12 +313,22 @@ async fn a_word_decides_the_latest_question_of_its_lane() {
 async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
     let owner = Person::User { id: BOB, roles: vec![], owner: true, name: "bob".into() };
     let crew = Person::User { id: BOB, roles: vec![1, CREW], owner: false, name: "bob".into() };
-    for (person, may) in [(user(ANN), true), (owner, true), (crew, true), (user(CREW), true), (user(BOB), false), (Person::Terminal, false)]
-    {
+    for (person, may) in [
+        (user(ANN), true),
+        (owner, true),
+        (crew, true),
+        (user(CREW), true),
+        (user(BOB), false),
+        (Person::Terminal, false),
+    ] {
         let (desk, question) = asked("ls").await;
         let expected = if may { Ok(()) } else { Err(AnswerRefusal::NotYours) };
         assert_eq!(desk.dispatcher.may_answer(&question.id, &person), expected, "{person:?}");
-        assert_eq!(desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce), expected, "{person:?}");
+        assert_eq!(
+            desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce),
+            expected,
+            "{person:?}"
+        );
         if !may {
             // Still open, and the refusal told nobody anything.
             desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
@@ -235,12 +342,22 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
 async fn what_nobody_asked_for_is_for_the_owner_and_approvers_and_the_terminal_has_its_own() {
     let desk = Desk::new(obedient(), wishes()).await;
     let submit = |lane, prompt: &str| {
-        desk.dispatcher.submit(NewEvent::new(Asked::Heartbeat, lane, Origin::Internal { channel: None }, prompt)).unwrap();
+        desk.dispatcher
+            .submit(NewEvent::new(
+                Asked::Heartbeat,
+                lane,
+                Origin::Internal { channel: None },
+                prompt,
+            ))
+            .unwrap();
     };
     submit(Lane::Heartbeat("tidy".to_owned()), "ls");
     let question = desk.collected.questions(1).await.remove(0);
     for person in [user(ANN), Person::Terminal] {
-        assert_eq!(desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce), Err(AnswerRefusal::NotYours));
+        assert_eq!(
+            desk.dispatcher.answer(&question.id, &person, Decision::AllowOnce),
+            Err(AnswerRefusal::NotYours)
+        );
     }
     desk.dispatcher.answer(&question.id, &user(CREW), Decision::AllowOnce).unwrap();
     submit(Lane::Console, "ls");
@@ -256,7 +373,9 @@ async fn of_many_decisions_at_once_exactly_one_wins() {
         .map(|number| {
             let (dispatcher, id) = (desk.dispatcher.clone(), question.id.clone());
             let decision = if number % 2 == 0 { Decision::AllowOnce } else { Decision::Deny(None) };
-            tokio::task::spawn_blocking(move || dispatcher.answer(&id, &user(ANN), decision.clone()).map(|()| decision))
+            tokio::task::spawn_blocking(move || {
+                dispatcher.answer(&id, &user(ANN), decision.clone()).map(|()| decision)
+            })
         })
         .collect();
     let mut won = Vec::new();
@@ -269,14 +388,19 @@ async fn of_many_decisions_at_once_exactly_one_wins() {
     assert_eq!(won.len(), 1);
     let answers = desk.collected.answers(1).await;
     assert_eq!(answers[0].1.notices, [serde_json::to_string(&won[0]).unwrap()]);
-    assert_eq!(desk.dispatcher.answer("0123456789abcdef", &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
+    assert_eq!(
+        desk.dispatcher.answer("0123456789abcdef", &user(ANN), Decision::AllowOnce),
+        Err(AnswerRefusal::Gone)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_does_not_fit_leaves_the_question_open() {
     let answers = |values: &[(&str, &[&str])]| {
         let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
-        Decision::Answers(values.iter().map(|(id, given)| ((*id).to_owned(), owned(given))).collect())
+        Decision::Answers(
+            values.iter().map(|(id, given)| ((*id).to_owned(), owned(given))).collect(),
+        )
     };
     let long = "x".repeat(20 << 10);
     for (what, misfits) in [
@@ -297,7 +421,8 @@ async fn a_decision_that_does_not_fit_leaves_the_question_open() {
     ] {
         let (desk, question) = asked(what).await;
         for misfit in misfits {
-            let refusal = desk.dispatcher.answer(&question.id, &user(ANN), misfit.clone()).unwrap_err();
+            let refusal =
+                desk.dispatcher.answer(&question.id, &user(ANN), misfit.clone()).unwrap_err();
             assert!(matches!(refusal, AnswerRefusal::Misfit(_)), "{what}: {misfit:?}");
         }
         desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
@@ -312,7 +437,10 @@ async fn stop_ends_a_turn_that_waits_and_its_question_with_it() {
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.failure.unwrap() == "Stopped.");
     assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), Settlement::TurnEnded)]);
-    assert_eq!(desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
+    assert_eq!(
+        desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce),
+        Err(AnswerRefusal::Gone)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,7 +461,10 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
         let question = desk.collected.questions(1).await.remove(0);
         say.send(true).unwrap();
         assert_eq!(desk.collected.settled(1).await, [(question.id.clone(), how)]);
-        assert_eq!(desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce), Err(AnswerRefusal::Gone));
+        assert_eq!(
+            desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce),
+            Err(AnswerRefusal::Gone)
+        );
         assert_eq!(desk.collected.answers(1).await[0].1.failure, None);
     }
 }
@@ -343,29 +474,46 @@ async fn a_question_that_nobody_can_see_is_dismissed() {
     let desk = Desk::new(obedient(), wishes()).await;
     desk.collected.blind.store(true, Ordering::SeqCst);
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
-    let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1)).await.unwrap().remove(0).1;
+    let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1))
+        .await
+        .unwrap()
+        .remove(0)
+        .1;
     assert_eq!(answer.notices, ["\"dismissed\""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_is_shown_after_what_was_said_and_without_secrets() {
     let (desk, question) = asked("curl -H sk-canary-1").await;
-    let Subject::Permission { about: Some(about), .. } = &question.subject else { panic!("{question:?}") };
-    assert_eq!((about.text.as_str(), question.title.as_str()), ("curl -H ***", "May I curl -H ***?"));
-    assert!(matches!(&desk.collected.shown.lock().unwrap()[..], [EventKind::Text(text)] if text.text == "before "));
+    let Subject::Permission { about: Some(about), .. } = &question.subject else {
+        panic!("{question:?}")
+    };
+    assert_eq!(
+        (about.text.as_str(), question.title.as_str()),
+        ("curl -H ***", "May I curl -H ***?")
+    );
+    assert!(
+        matches!(&desk.collected.shown.lock().unwrap()[..], [EventKind::Text(text)] if text.text == "before ")
+    );
     desk.dispatcher.answer(&question.id, &user(ANN), Decision::DenyAndStop).unwrap();
     desk.collected.answers(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_the_operator_did_not_list_is_refused_and_nobody_is_asked() {
-    let only = |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
-    let desk = Desk::new(obedient(), Wishes { allowed_tools: only(&["Read", "Grep"]), ..wishes() }).await;
+    let only =
+        |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
+    let desk =
+        Desk::new(obedient(), Wishes { allowed_tools: only(&["Read", "Grep"]), ..wishes() }).await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
-    assert!(notice.contains("deny") && notice.contains("The operator does not allow this tool here."), "{notice}");
+    assert!(
+        notice.contains("deny") && notice.contains("The operator does not allow this tool here."),
+        "{notice}"
+    );
     assert!(desk.collected.settled(0).await.is_empty());
-    let desk = Desk::new(obedient(), Wishes { allowed_tools: only(&["Bash(ls:*)"]), ..wishes() }).await;
+    let desk =
+        Desk::new(obedient(), Wishes { allowed_tools: only(&["Bash(ls:*)"]), ..wishes() }).await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce).unwrap();
@@ -375,10 +523,19 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_and_nobody_is_asked() 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_no_tool_is_allowed_an_agent_that_cannot_be_kept_from_its_own_is_not_started() {
     let launcher = obedient();
-    let desk = Desk::new(launcher.clone(), Wishes { allowed_tools: AllowedTools::Only(vec![]), ..wishes() }).await;
+    let desk = Desk::new(
+        launcher.clone(),
+        Wishes { allowed_tools: AllowedTools::Only(vec![]), ..wishes() },
+    )
+    .await;
     desk.dispatcher.submit(message(7, "ls")).unwrap();
     let failure = desk.collected.answers(1).await[0].1.failure.clone().unwrap();
-    assert!(failure.starts_with("No tools are allowed here, and this agent cannot be kept from its own. (tools, "), "{failure}");
+    assert!(
+        failure.starts_with(
+            "No tools are allowed here, and this agent cannot be kept from its own. (tools, "
+        ),
+        "{failure}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

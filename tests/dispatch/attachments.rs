@@ -7,12 +7,19 @@ use aetheel::agent::{Action, Chunk, Command, Exit, Input, Part};
 use aetheel::dispatch::Refusal;
 use aetheel::event::{Attached, NewEvent};
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain, spawn};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain, spawn,
+};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand pixels";
 
 fn file(name: &str, source: &str) -> Attached {
-    Attached { name: name.to_owned(), media_type: Some("image/png".to_owned()), size: 20, source: source.to_owned() }
+    Attached {
+        name: name.to_owned(),
+        media_type: Some("image/png".to_owned()),
+        size: 20,
+        source: source.to_owned(),
+    }
 }
 
 /// The usual guest, which also writes down images as `<base64>` and where files are.
@@ -27,11 +34,17 @@ fn seeing() -> Understanding {
             .flat_map(|part| match part {
                 Part::Text(text) => vec![Chunk::Text(format!("{text}\n"))],
                 Part::Image(image) => vec![
-                    Chunk::Text(format!("image {} {} {} at {}\n<", image.name, image.media_type, image.size, image.path)),
+                    Chunk::Text(format!(
+                        "image {} {} {} at {}\n<",
+                        image.name, image.media_type, image.size, image.path
+                    )),
                     Chunk::Base64(image.blob),
                     Chunk::Text(">\n".to_owned()),
                 ],
-                Part::File(file) => vec![Chunk::Text(format!("file {} {} {} at {}\n", file.name, file.media_type, file.size, file.path))],
+                Part::File(file) => vec![Chunk::Text(format!(
+                    "file {} {} {} at {}\n",
+                    file.name, file.media_type, file.size, file.path
+                ))],
             })
             .collect();
         Ok(vec![Action::Spawn(action)])
@@ -48,14 +61,19 @@ async fn desk(feature: Option<&'static str>, files: &[(&str, &[u8])]) -> (Desk, 
         let seen = Arc::clone(&seen);
         async move {
             let places =
-                agent.prompt.split(" at /").skip(1).map(|rest| PathBuf::from(format!("/{}", rest.split(['\n', ']']).next().unwrap())));
-            let files = places.map(|path| (path.clone(), std::fs::read(&path).expect("the agent can read it"))).collect();
+                agent.prompt.split(" at /").skip(1).map(|rest| {
+                    PathBuf::from(format!("/{}", rest.split(['\n', ']']).next().unwrap()))
+                });
+            let files = places
+                .map(|path| (path.clone(), std::fs::read(&path).expect("the agent can read it")))
+                .collect();
             seen.lock().unwrap().push((agent.prompt.clone(), files));
             agent.say(&["text ok", "done"]).await;
             agent.exit(Exit::Code(0), "").await;
         }
     });
-    let desk = Desk::new(launcher, Wishes { understanding: seeing(), feature, ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, Wishes { understanding: seeing(), feature, ..Wishes::default() }).await;
     let kept = files.iter().map(|(source, bytes)| ((*source).to_owned(), bytes.to_vec()));
     desk.collected.files.lock().unwrap().extend(kept);
     (desk, found)
@@ -68,14 +86,20 @@ fn with(prompt: &str, attached: Vec<Attached>) -> NewEvent {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_reaches_an_agent_that_takes_images_in_bytes_and_no_recording() {
     let (desk, found) = desk(Some("images"), &[("a", PNG), ("b", b"not an image")]).await;
-    desk.dispatcher.submit(with("look", vec![file("../../evil\n--name.exe", "a"), file("claims.png", "b")])).unwrap();
+    desk.dispatcher
+        .submit(with("look", vec![file("../../evil\n--name.exe", "a"), file("claims.png", "b")]))
+        .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!((answer.text.as_str(), answer.failure, answer.notices), ("ok", None, vec![]));
     desk.dispatcher.idle().await;
     let (prompt, files) = found.lock().unwrap().remove(0);
     let [(path, bytes)] = &files[..] else { panic!("one file: {files:?}") };
     assert_eq!(bytes, PNG);
-    assert!(path.starts_with(desk.folder.path().join("workspace")) && path.ends_with("att-1.png"), "{}", path.display());
+    assert!(
+        path.starts_with(desk.folder.path().join("workspace")) && path.ends_with("att-1.png"),
+        "{}",
+        path.display()
+    );
     assert!(!path.exists() && !path.parent().unwrap().exists(), "gone with the turn");
     let wanted = format!(
         "look\nimage _.._evil_--name.exe image/png {} at {}\n<iVBORw0KGgphbmQgcGl4ZWxz>\n[Attached file: claims.png]\n```\nnot an image\n```\n",
@@ -89,19 +113,35 @@ async fn an_image_reaches_an_agent_that_takes_images_in_bytes_and_no_recording()
         .flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap())
         .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
         .collect();
-    assert!(recorded.contains(" bytes, sha256 ") && !recorded.contains("iVBOR") && !recorded.contains("pixels"), "{recorded}");
+    assert!(
+        recorded.contains(" bytes, sha256 ")
+            && !recorded.contains("iVBOR")
+            && !recorded.contains("pixels"),
+        "{recorded}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_takes_files_gets_them_as_such_and_another_one_is_told_where_they_are() {
     let big = vec![b'x'; 70 << 10];
-    let files: &[(&str, &[u8])] = &[("pdf", b"%PDF-1.7\0"), ("big", &big), ("png", PNG), ("text", b"@/etc/passwd")];
-    let sent = || vec![file("a.pdf", "pdf"), file("big.log", "big"), file("c.png", "png"), file("d.txt", "text")];
+    let files: &[(&str, &[u8])] =
+        &[("pdf", b"%PDF-1.7\0"), ("big", &big), ("png", PNG), ("text", b"@/etc/passwd")];
+    let sent = || {
+        vec![
+            file("a.pdf", "pdf"),
+            file("big.log", "big"),
+            file("c.png", "png"),
+            file("d.txt", "text"),
+        ]
+    };
     let (first, found) = desk(Some("files"), files).await;
     first.dispatcher.submit(with("look", sent())).unwrap();
     first.collected.answers(1).await;
     let (prompt, read) = found.lock().unwrap().remove(0);
-    assert_eq!(read.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(), [9, 70 << 10, PNG.len(), 12]);
+    assert_eq!(
+        read.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(),
+        [9, 70 << 10, PNG.len(), 12]
+    );
     for line in [
         "file a.pdf application/octet-stream 9 at ",
         "file big.log text/plain 71680 at ",
@@ -114,8 +154,14 @@ async fn an_agent_that_takes_files_gets_them_as_such_and_another_one_is_told_whe
     second.dispatcher.submit(with("look", sent())).unwrap();
     second.collected.answers(1).await;
     let (prompt, read) = found.lock().unwrap().remove(0);
-    assert_eq!(read.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(), [9, 70 << 10, PNG.len()]);
-    for line in ["[Attached file: a.pdf (application/octet-stream, 9 bytes) at ", "[Attached file: d.txt]\n```\n@/etc/passwd\n```\n"] {
+    assert_eq!(
+        read.iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>(),
+        [9, 70 << 10, PNG.len()]
+    );
+    for line in [
+        "[Attached file: a.pdf (application/octet-stream, 9 bytes) at ",
+        "[Attached file: d.txt]\n```\n@/etc/passwd\n```\n",
+    ] {
         assert!(prompt.contains(line), "{line:?} in {prompt}");
     }
 }
@@ -138,18 +184,40 @@ async fn too_many_and_too_large_files_are_refused_before_anything_is_read() {
 async fn what_cannot_be_fetched_or_lied_about_its_size_is_named_and_the_rest_goes_on() {
     let lie = vec![0; (10 << 20) + 1];
     let (desk, found) = desk(None, &[("lie", &lie), ("good", b"good words")]).await;
-    desk.dispatcher.submit(with("look", vec![file("gone.png", "nowhere"), file("lie.bin", "lie"), file("good.txt", "good")])).unwrap();
+    desk.dispatcher
+        .submit(with(
+            "look",
+            vec![file("gone.png", "nowhere"), file("lie.bin", "lie"), file("good.txt", "good")],
+        ))
+        .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text, "ok");
-    assert_eq!(answer.notices, ["\"gone.png\" was not taken: it is gone.", "\"lie.bin\" was not taken: it has more than 10485760 bytes."]);
+    assert_eq!(
+        answer.notices,
+        [
+            "\"gone.png\" was not taken: it is gone.",
+            "\"lie.bin\" was not taken: it has more than 10485760 bytes."
+        ]
+    );
     let prompt = found.lock().unwrap().remove(0).0;
-    assert!(prompt.contains("[A file that came with this could not be read: gone.png]") && prompt.contains("good words"), "{prompt}");
+    assert!(
+        prompt.contains("[A file that came with this could not be read: gone.png]")
+            && prompt.contains("good words"),
+        "{prompt}"
+    );
 
     desk.dispatcher.submit(with("", vec![file("gone.png", "nowhere")])).unwrap();
     let answer = desk.collected.answers(2).await.remove(1).1;
-    assert!(answer.failure.is_some_and(|failure| failure.starts_with("None of the files could be taken. (files, ")));
+    assert!(
+        answer.failure.is_some_and(
+            |failure| failure.starts_with("None of the files could be taken. (files, ")
+        )
+    );
     assert_eq!(answer.notices.len(), 1);
     desk.dispatcher.submit(with("", vec![file("good.txt", "good")])).unwrap();
     desk.collected.answers(3).await;
-    assert!(found.lock().unwrap().remove(0).0.starts_with("(no words, only files)\n"), "no turn was begun for nothing");
+    assert!(
+        found.lock().unwrap().remove(0).0.starts_with("(no words, only files)\n"),
+        "no turn was begun for nothing"
+    );
 }

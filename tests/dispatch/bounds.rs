@@ -11,11 +11,13 @@ use aetheel::queue::Limits;
 use aetheel::turn::ProcessCommand;
 
 use crate::support::scripted::{
-    Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts, plain,
+    Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message,
+    parts, plain,
 };
 
-/// Lines of an agent that are taken in after a turn's time, until somebody looks at the clock: tokio looks at its timers every 61
-/// polls, and an agent's pipe holds so many messages that it says all of them in one.
+/// Lines of an agent that are taken in after a turn's time, until somebody looks at the clock:
+/// tokio looks at its timers every 61 polls, and an agent's pipe holds so many messages that it
+/// says all of them in one.
 const MOST_LATE: usize = 5_000;
 
 /// Lines `tool ID` begin tools of a sub-agent, which no limit of rounds counts; the rest is plain.
@@ -25,19 +27,31 @@ fn tools() -> Understanding {
         Input::Line(line) if line.text.starts_with("tool ") => {
             let (id, parent) = (line.text.clone(), Some("task".to_owned()));
             let (kind, native_name, title) = ("bash".to_owned(), "Bash".to_owned(), String::new());
-            Ok(vec![event(EventKind::ToolStart(ToolStart { id, parent, kind, native_name, title, target: None, input: "{}".to_owned() }))])
+            Ok(vec![event(EventKind::ToolStart(ToolStart {
+                id,
+                parent,
+                kind,
+                native_name,
+                title,
+                target: None,
+                input: "{}".to_owned(),
+            }))])
         }
         _ => plain(state, input),
     })
 }
 
-/// Asks an agent that says line after line, without an end and without drawing breath, until it is told to stop.
+/// Asks an agent that says line after line, without an end and without drawing breath, until it is
+/// told to stop.
 async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| async move {
         for batch in 0.. {
             let lines: Vec<String> = (0..100).map(|number| line(batch * 100 + number)).collect();
             agent.say(&lines.iter().map(String::as_str).collect::<Vec<_>>()).await;
-            if let Ok(ProcessCommand::Stop { .. }) | Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) = agent.commands.try_recv() {
+            if let Ok(ProcessCommand::Stop { .. })
+            | Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) =
+                agent.commands.try_recv()
+            {
                 return agent.exit(Exit::Signal(2), "").await;
             }
         }
@@ -56,7 +70,13 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, u
     let dispatcher = Dispatcher::new(parts);
     dispatcher.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
-    let shown = collected.shown.lock().unwrap().iter().filter(|event| matches!(event, EventKind::ToolStart(_))).count();
+    let shown = collected
+        .shown
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|event| matches!(event, EventKind::ToolStart(_)))
+        .count();
     (answer, shown)
 }
 
@@ -64,10 +84,14 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, u
 async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
     // Whoever does not look at the clock while lines come would hear of another limit, or of none.
     let (answer, _) = ask(|_| "tool the same".to_owned(), Duration::from_millis(500)).await;
-    assert!(answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")), "{answer:?}");
+    assert!(
+        answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")),
+        "{answer:?}"
+    );
 }
 
-/// One thread, so that nothing happens beside anything else: what is counted is work, and not how fast it was done.
+/// One thread, so that nothing happens beside anything else: what is counted is work, and not how
+/// fast it was done.
 #[tokio::test]
 async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
     const LIMIT: Duration = Duration::from_millis(300);
@@ -82,7 +106,8 @@ async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
                 // As many tools as a turn may have, all of them open, again and again.
                 agent.say(&[&format!("tool {}", number % 9_999)]).await;
                 counted.fetch_add(usize::from(began.elapsed() > LIMIT), Ordering::Relaxed);
-                if let Ok(ProcessCommand::Stop { .. }) | Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) =
+                if let Ok(ProcessCommand::Stop { .. })
+                | Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) =
                     agent.commands.try_recv()
                 {
                     return agent.exit(Exit::Signal(2), "").await;
@@ -91,7 +116,10 @@ async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
         }
     });
     let (answer, _) = asked(launcher, LIMIT).await;
-    assert!(answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")), "{answer:?}");
+    assert!(
+        answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")),
+        "{answer:?}"
+    );
     let late = late.load(Ordering::Relaxed);
     assert!(late <= MOST_LATE, "{late} lines were taken in after the turn's time was over");
 }
@@ -99,6 +127,12 @@ async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_with_too_many_tools_is_stopped_and_says_so() {
     let (answer, shown) = ask(|number| format!("tool {number}"), Duration::from_secs(3600)).await;
-    assert!(answer.failure.as_deref().is_some_and(|failure| failure.contains("more than 10000 tool uses")), "{answer:?}");
+    assert!(
+        answer
+            .failure
+            .as_deref()
+            .is_some_and(|failure| failure.contains("more than 10000 tool uses")),
+        "{answer:?}"
+    );
     assert_eq!(shown, 10_000);
 }

@@ -1,5 +1,5 @@
-//! The drift radar: what is unknown is told while the turn runs, once; what cannot be read is a failure of its own; a
-//! backend that reads worse since a reload is taken back.
+//! The drift radar: what is unknown is told while the turn runs, once; what cannot be read is a
+//! failure of its own; a backend that reads worse since a reload is taken back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,15 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::support::scripted::{
-    Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event, message, parts, spawn, text_event,
+    Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event,
+    message, parts, spawn, text_event,
 };
 
 const SEVEN: Lane = Lane::Channel(7);
 const SECRET: &str = "sk-canary-0123456789";
 
-/// Understands `text X`, `done` and `spent`; `huh X` is unknown to it, and at `trap` it crashes. A `narrow` one knows no `text`.
+/// Understands `text X`, `done` and `spent`; `huh X` is unknown to it, and at `trap` it crashes. A
+/// `narrow` one knows no `text`.
 fn reader(narrow: bool) -> Understanding {
     Arc::new(move |_, input| {
         Ok(match input {
@@ -32,9 +34,17 @@ fn reader(narrow: bool) -> Understanding {
                 ("done", _) => vec![done(Outcome::Completed)],
                 ("trap", _) => return Err(GuestFailure::Trapped("unreachable".to_owned())),
                 (word, what) => {
-                    let what = if word == "huh" { what.to_owned() } else { format!("line {word:?}") };
-                    let sample = format!(r#"{{"type":"{what}","key":"{SECRET}","said":"{}"}}"#, "x".repeat(500));
-                    vec![event(EventKind::Unrecognised(Unrecognised { what, path: Some("type".to_owned()), sample }))]
+                    let what =
+                        if word == "huh" { what.to_owned() } else { format!("line {word:?}") };
+                    let sample = format!(
+                        r#"{{"type":"{what}","key":"{SECRET}","said":"{}"}}"#,
+                        "x".repeat(500)
+                    );
+                    vec![event(EventKind::Unrecognised(Unrecognised {
+                        what,
+                        path: Some("type".to_owned()),
+                        sample,
+                    }))]
                 }
             },
             _ => vec![],
@@ -42,7 +52,8 @@ fn reader(narrow: bool) -> Understanding {
     })
 }
 
-/// A dispatcher whose agent says what the prompt says, `;` between the lines, and stops at `wait` until it may go on.
+/// A dispatcher whose agent says what the prompt says, `;` between the lines, and stops at `wait`
+/// until it may go on.
 struct Scene {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
@@ -70,8 +81,12 @@ impl Scene {
         });
         let (collected, backends) = (Arc::new(Collected::default()), Arc::new(backends));
         let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
-        let mut parts = parts(folder, "scripted", backends.clone(), launcher, &collected, limits).await;
-        parts.host.agents.set("scripted", KnownAgent { version: Some("1.4.2".to_owned()), ..KnownAgent::default() });
+        let mut parts =
+            parts(folder, "scripted", backends.clone(), launcher, &collected, limits).await;
+        parts.host.agents.set(
+            "scripted",
+            KnownAgent { version: Some("1.4.2".to_owned()), ..KnownAgent::default() },
+        );
         parts.redactor = Redactor::new(&[SECRET.to_owned().into()]);
         parts.rollback = rollback;
         let agents = parts.host.agents.clone();
@@ -125,19 +140,32 @@ async fn something_unknown_is_told_while_the_turn_runs_and_once_also_after_a_res
     scene.ask("huh event foo;huh event foo;huh item `bar`;wait;text Hello;done");
     let told = scene.notice(1).await;
     assert!(scene.dispatcher.is_busy(&SEVEN), "the turn still runs");
-    for part in
-        ["**scripted**, agent version 1.4.2, generation 1@aaaaaaaaaaaa, recording `", "- `event foo` at `type`", "- `item 'bar'` at"]
-    {
+    for part in [
+        "**scripted**, agent version 1.4.2, generation 1@aaaaaaaaaaaa, recording `",
+        "- `event foo` at `type`",
+        "- `item 'bar'` at",
+    ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
-    assert!(told.contains(r#"{"type":"event foo","key":"***","said":"xxxxxxxxxxxxxxxx…"}"#), "{told}");
-    assert!(told.contains("aetheel backend replay") && told.contains("docs/drift.md") && !told.contains("more;"), "{told}");
+    assert!(
+        told.contains(r#"{"type":"event foo","key":"***","said":"xxxxxxxxxxxxxxxx…"}"#),
+        "{told}"
+    );
+    assert!(
+        told.contains("aetheel backend replay")
+            && told.contains("docs/drift.md")
+            && !told.contains("more;"),
+        "{told}"
+    );
     scene.go.send(true).unwrap();
     assert_eq!(scene.collected.answers(1).await[0].1.text, "Hello");
     assert_eq!(scene.answer("huh event foo;text again;done").await.0, "again");
     scene.shut_down().await;
     let written = std::fs::read_to_string(folder.path().join("config/state/drift.md")).unwrap();
-    assert!(written.contains("`scripted` agent `1.4.2` component `aaaaaaaaaaaa`: `event foo` 3 times"), "{written}");
+    assert!(
+        written.contains("`scripted` agent `1.4.2` component `aaaaaaaaaaaa`: `event foo` 3 times"),
+        "{written}"
+    );
 
     // Another life, and then another component: neither tells of it again, but of what is new.
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
@@ -159,7 +187,9 @@ async fn another_version_of_the_agent_is_told_of_again() {
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;text Hello;done").await;
     scene.notice(1).await;
-    scene.agents.set("scripted", KnownAgent { version: Some("1.5.0".to_owned()), ..KnownAgent::default() });
+    scene
+        .agents
+        .set("scripted", KnownAgent { version: Some("1.5.0".to_owned()), ..KnownAgent::default() });
     scene.answer("huh event foo;text Hello;done").await;
     assert!(scene.notice(2).await.contains("agent version 1.5.0"));
 }
@@ -171,7 +201,12 @@ async fn output_without_anything_readable_is_a_failure_of_its_own_and_stands_in_
     let (text, failure) = scene.answer("text Hello;done").await;
     assert_eq!(text, "");
     let failure = failure.unwrap();
-    assert!(failure.starts_with("The agent answered, but in a form this version of its backend cannot read. "), "{failure}");
+    assert!(
+        failure.starts_with(
+            "The agent answered, but in a form this version of its backend cannot read. "
+        ),
+        "{failure}"
+    );
     assert!(failure.contains("(unread, "), "{failure}");
     // It ended without a result that the backend knows.
     let (_, failure) = scene.answer("text Hello").await;
@@ -182,16 +217,22 @@ async fn output_without_anything_readable_is_a_failure_of_its_own_and_stands_in_
     scene.shut_down().await;
     let mut endings = Vec::new();
     // What was lost is kept a second time.
-    let days = std::fs::read_dir(folder.path().join("recordings")).unwrap().map(|day| day.unwrap().path());
+    let days =
+        std::fs::read_dir(folder.path().join("recordings")).unwrap().map(|day| day.unwrap().path());
     for day in days.filter(|day| !day.ends_with("lost")) {
         for file in std::fs::read_dir(day).unwrap() {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
             let entries = recording::read(&text).unwrap().1;
-            endings
-                .extend(entries.into_iter().filter_map(|entry| if let What::Ending { how, .. } = entry.what { Some(how) } else { None }));
+            endings.extend(entries.into_iter().filter_map(|entry| {
+                if let What::Ending { how, .. } = entry.what { Some(how) } else { None }
+            }));
         }
     }
-    assert_eq!(endings.iter().filter(|how| *how == "unread: line \"text\"").count(), 2, "{endings:?}");
+    assert_eq!(
+        endings.iter().filter(|how| *how == "unread: line \"text\"").count(),
+        2,
+        "{endings:?}"
+    );
 }
 
 #[tokio::test]
@@ -207,7 +248,11 @@ async fn a_generation_that_reads_worse_is_taken_back_once_and_the_operator_is_to
     assert!(scene.answer("trap;").await.1.is_some());
     assert!(scene.answer("text Hello;done").await.1.is_some());
     let told = scene.notice(2).await;
-    for part in ["2@bbbbbbbbbbbb of **scripted**", "3 of its first 3 turns were misread, before that 0 of 3", "3@aaaaaaaaaaaa serves now"] {
+    for part in [
+        "2@bbbbbbbbbbbb of **scripted**",
+        "3 of its first 3 turns were misread, before that 0 of 3",
+        "3@aaaaaaaaaaaa serves now",
+    ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
     // What serves now reads again what the other could not.
@@ -232,7 +277,9 @@ async fn a_new_version_of_the_agent_is_no_reason_to_take_a_backend_back() {
     for _ in 0..5 {
         scene.answer("text Hello;done").await;
     }
-    scene.agents.set("scripted", KnownAgent { version: Some("2.0.0".to_owned()), ..KnownAgent::default() });
+    scene
+        .agents
+        .set("scripted", KnownAgent { version: Some("2.0.0".to_owned()), ..KnownAgent::default() });
     scene.backends.load(narrow(2, "b"));
     for _ in 0..5 {
         assert!(scene.answer("text Hello;done").await.1.is_some());
@@ -245,8 +292,16 @@ async fn a_new_version_of_the_agent_is_no_reason_to_take_a_backend_back() {
 #[tokio::test]
 async fn where_nothing_is_taken_back_the_operator_learns_why_and_what_to_do() {
     for (rollback, refusal, expected) in [
-        (true, Some("the folder cannot be written to"), "still serves: the folder cannot be written to."),
-        (false, None, "BACKEND_ROLLBACK is `never`; `aetheel backend rollback scripted` takes it back"),
+        (
+            true,
+            Some("the folder cannot be written to"),
+            "still serves: the folder cannot be written to.",
+        ),
+        (
+            false,
+            None,
+            "BACKEND_ROLLBACK is `never`; `aetheel backend rollback scripted` takes it back",
+        ),
     ] {
         let folder = TempDir::new().unwrap();
         let mut backends = one(wide());
@@ -273,7 +328,12 @@ async fn owners_see_in_the_status_what_the_backend_does_not_know() {
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;huh event foo;text Hello;done").await;
     let view = scene.dispatcher.view(&SEVEN).await;
-    let rows = |owner| status_rows(&view, owner, jiff::Timestamp::now()).into_iter().filter(|row| row.text.contains("event foo")).count();
+    let rows = |owner| {
+        status_rows(&view, owner, jiff::Timestamp::now())
+            .into_iter()
+            .filter(|row| row.text.contains("event foo"))
+            .count()
+    };
     assert_eq!((rows(true), rows(false)), (1, 0), "{view:?}");
     scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
     let view = scene.dispatcher.view(&SEVEN).await;

@@ -34,7 +34,9 @@ async fn dispatcher(sharing: &str, folder: &std::path::Path) -> Dispatcher {
     let backends = Arc::new(Pair(Arc::new(LastingBackend::new(sharing, 1))));
     let launcher = ScriptedLauncher::new(|_: Agent| async {});
     let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
-    Dispatcher::new(parts(folder, "lasting", backends, launcher, &Arc::new(Collected::default()), limits).await)
+    Dispatcher::new(
+        parts(folder, "lasting", backends, launcher, &Arc::new(Collected::default()), limits).await,
+    )
 }
 
 #[tokio::test]
@@ -43,8 +45,14 @@ async fn a_live_backend_is_asked_itself_and_a_one_shot_one_is_looked_at() {
     let live = dispatcher("link", folder.path()).await;
     assert_eq!(live.ping("lasting").await, Ok("lasting is ready: it does not run yet".to_owned()));
     let once = dispatcher("turn", folder.path()).await;
-    assert_eq!(once.ping("lasting").await, Ok("lasting is ready; it runs its agent once a turn".to_owned()));
-    assert_eq!(once.ping("nobody").await, Err("There is no backend \"nobody\"; there are: lasting, locked.".to_owned()));
+    assert_eq!(
+        once.ping("lasting").await,
+        Ok("lasting is ready; it runs its agent once a turn".to_owned())
+    );
+    assert_eq!(
+        once.ping("nobody").await,
+        Err("There is no backend \"nobody\"; there are: lasting, locked.".to_owned())
+    );
 }
 
 #[tokio::test]

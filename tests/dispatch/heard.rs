@@ -1,5 +1,5 @@
-//! Messages that a running turn took in, over the death of the gateway: they are over with that turn, run where it begins
-//! again, and are told of where people are asked about it.
+//! Messages that a running turn took in, over the death of the gateway: they are over with that
+//! turn, run where it begins again, and are told of where people are asked about it.
 
 use std::sync::Arc;
 
@@ -28,9 +28,10 @@ fn until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
 fn steerable() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
-        Input::Command(Command::Steer(steer)) => {
-            Ok(vec![Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::Injected })])
-        }
+        Input::Command(Command::Steer(steer)) => Ok(vec![Action::Steered(Steered {
+            message: steer.message,
+            outcome: SteerOutcome::Injected,
+        })]),
         _ => usual(state, input),
     })
 }
@@ -93,13 +94,18 @@ fn a_message_that_a_turn_took_in_is_told_of_and_runs_not_where_that_turn_is_not_
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
     assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
     go.send_replace(true);
-    first.noted(folder.path(), |text| text.contains("`1` used a tool") && text.contains("`2` heard by `1`"));
+    first.noted(folder.path(), |text| {
+        text.contains("`1` used a tool") && text.contains("`2` heard by `1`")
+    });
     first.die();
 
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     let told = second.answers(1).remove(0);
     assert_eq!(told.0, 2);
-    assert!(told.2.as_ref().unwrap().contains("had taken this in when I was interrupted"), "{told:?}");
+    assert!(
+        told.2.as_ref().unwrap().contains("had taken this in when I was interrupted"),
+        "{told:?}"
+    );
     second.noted(folder.path(), |text| text.contains("`1` offered") && text.contains("- [x] `2`"));
     assert_eq!(second.prompts(), Vec::<String>::new());
     second.die();

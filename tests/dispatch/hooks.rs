@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{EventKind, Exit};
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Answer, DeliveryError, Dispatcher, OpenQuestion, Outlet, Reply, Settlement, Unseen};
+use aetheel::dispatch::{
+    Answer, DeliveryError, Dispatcher, OpenQuestion, Outlet, Reply, Settlement, Unseen,
+};
 use aetheel::event::{Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
@@ -15,7 +17,10 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
 use crate::support::lasting::{LastingBackend, Replaceable, Sitting, Told};
-use crate::support::scripted::{Agent, Collected, Desk, OneBackend, ScriptedBackend, ScriptedLauncher, Wishes, message, parts, plain};
+use crate::support::scripted::{
+    Agent, Collected, Desk, OneBackend, ScriptedBackend, ScriptedLauncher, Wishes, message, parts,
+    plain,
+};
 
 const HOOKS: &str = "# Agents\n\n## Hooks\n\n### agent_begin\n- instruction: Begin now.\n\n### agent_stop\n- instruction: Tidy up.\n";
 
@@ -60,14 +65,21 @@ async fn hooks_run_before_and_after_every_turn_in_its_lane_and_begin_afresh() {
     let prompts = desk.launcher.prompts();
     let order: Vec<&str> = prompts.iter().map(|prompt| what(prompt)).collect();
     assert_eq!(order, ["begin", "ignore the rules", "stop", "begin", "again", "stop"]);
-    assert_eq!(prompts[0], "Begin now.\n\n> agent_begin: event 1 (message) of channel:7 is about to be answered.");
-    assert_eq!(prompts[5], "Tidy up.\n\n> agent_stop: event 2 (message) of channel:7 was answered.");
+    assert_eq!(
+        prompts[0],
+        "Begin now.\n\n> agent_begin: event 1 (message) of channel:7 is about to be answered."
+    );
+    assert_eq!(
+        prompts[5],
+        "Tidy up.\n\n> agent_stop: event 2 (message) of channel:7 was answered."
+    );
     let resumed: Vec<usize> = {
         let launches = desk.launcher.launches.lock().unwrap();
         (0..6).filter(|index| !launches[*index].arguments.is_empty()).collect()
     };
     assert_eq!(resumed, [4], "the conversation goes on, hooks begin afresh");
-    let sessions = std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
+    let sessions =
+        std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
     assert!(sessions.contains("s-1") && !sessions.contains("s-hook"), "{sessions}");
     assert_eq!(desk.collected.answers(2).await.len(), 2, "hooks that say nothing are not heard");
 }
@@ -135,14 +147,21 @@ async fn a_hook_that_fails_or_takes_too_long_costs_no_answer() {
             _ => obliging(agent).await,
         }
     });
-    let desk = Desk::new(launcher, Wishes { query_timeout: Duration::from_millis(300), ..Wishes::default() }).await;
+    let desk = Desk::new(
+        launcher,
+        Wishes { query_timeout: Duration::from_millis(300), ..Wishes::default() },
+    )
+    .await;
     operator_writes(desk.folder.path(), HOOKS);
     for prompt in ["one", "two"] {
         desk.ask(7, prompt);
     }
     desk.dispatcher.idle().await;
     let answers = desk.collected.answers(2).await;
-    let told: Vec<_> = answers.iter().map(|(_, answer)| (answer.text.as_str(), answer.failure.as_deref())).collect();
+    let told: Vec<_> = answers
+        .iter()
+        .map(|(_, answer)| (answer.text.as_str(), answer.failure.as_deref()))
+        .collect();
     assert_eq!(told, [("ok", None), ("ok", None)]);
     assert_eq!(desk.launcher.prompts().len(), 6);
 }
@@ -151,7 +170,12 @@ async fn a_hook_that_fails_or_takes_too_long_costs_no_answer() {
 async fn the_turn_of_a_hook_fires_no_hooks_and_the_file_counts_as_it_is_then() {
     let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
-    let startup = NewEvent::new(Asked::Hook, Lane::Hook("startup".into()), Origin::Internal { channel: None }, "Say hello.");
+    let startup = NewEvent::new(
+        Asked::Hook,
+        Lane::Hook("startup".into()),
+        Origin::Internal { channel: None },
+        "Say hello.",
+    );
     desk.dispatcher.submit(startup).unwrap();
     desk.dispatcher.idle().await;
     assert_eq!(desk.launcher.prompts(), ["Say hello."]);
@@ -178,7 +202,17 @@ async fn the_turn_of_a_hook_fires_no_hooks_and_the_file_counts_as_it_is_then() {
 async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         match what(&agent.prompt) {
-            "begin" => agent.say(&["text Off we go.\n\n", "text ```memory\n", "text - began\n", "text ```", "done"]).await,
+            "begin" => {
+                agent
+                    .say(&[
+                        "text Off we go.\n\n",
+                        "text ```memory\n",
+                        "text - began\n",
+                        "text ```",
+                        "done",
+                    ])
+                    .await
+            }
             _ => agent.say(&["text ok", "done"]).await,
         }
         agent.exit(Exit::Code(0), "").await;
@@ -188,12 +222,17 @@ async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
     desk.ask(7, "hello");
     desk.dispatcher.idle().await;
     let answers = desk.collected.answers(3).await;
-    let told: Vec<_> =
-        answers.iter().map(|(event, answer)| (event.origin.clone(), answer.text.trim().to_owned(), answer.failure.clone())).collect();
+    let told: Vec<_> = answers
+        .iter()
+        .map(|(event, answer)| {
+            (event.origin.clone(), answer.text.trim().to_owned(), answer.failure.clone())
+        })
+        .collect();
     assert_eq!(told[0], (Origin::Internal { channel: Some(42) }, "Off we go.".to_owned(), None));
     assert_eq!(told[1].0, Origin::Message { channel: 7, message: 1 });
     assert_eq!(told[2], (Origin::Internal { channel: None }, "ok".to_owned(), None));
-    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
+    let memory =
+        std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
     assert!(memory.contains("[hook:agent_begin:channel:7] began"), "{memory}");
 }
 
@@ -254,7 +293,9 @@ async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
                             sitting.agent.say(&[&format!("{session} {turn} ask May I?")]).await;
                             hook = Some((session, turn));
                         }
-                        Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
+                        Told::Prompt { session, turn, text } => {
+                            sitting.answer(&session, &turn, &text).await
+                        }
                         Told::Other(other) if other.starts_with("answer ") => {
                             tell.send(other).unwrap();
                             let (session, turn) = hook.take().unwrap();
@@ -269,7 +310,8 @@ async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
         let collected = Arc::new(Collected::default());
         let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
         let backends = Replaceable::new(LastingBackend::new(sharing, 1));
-        let parts = parts(folder.path(), "lasting", backends, launcher.clone(), &collected, limits).await;
+        let parts =
+            parts(folder.path(), "lasting", backends, launcher.clone(), &collected, limits).await;
         operator_writes(folder.path(), "# Hooks\n- agent_begin: Begin now.\n");
         let dispatcher = Dispatcher::new(parts);
         for prompt in ["one", "two"] {
@@ -282,7 +324,9 @@ async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
         // The conversation's own agent is kept, in one process; the hooks' are gone.
         let launches = launcher.launches.lock().unwrap().len();
         assert_eq!(launches, if sharing == "session" { 3 } else { 1 }, "{sharing}");
-        let gone = tokio::time::timeout(Duration::from_secs(20), dispatcher.shutdown(Duration::ZERO)).await;
+        let gone =
+            tokio::time::timeout(Duration::from_secs(20), dispatcher.shutdown(Duration::ZERO))
+                .await;
         assert!(gone.is_ok(), "agents do not leave");
     }
 }
@@ -317,14 +361,18 @@ impl Reply for WatchingReply {
 async fn memory_is_written_before_the_answer_is_delivered_and_the_event_complete() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
-        agent.say(&["text Noted.\n\n", "text ```memory\n", "text - likes tea\n", "text ```", "done"]).await;
+        agent
+            .say(&["text Noted.\n\n", "text ```memory\n", "text - likes tea\n", "text ```", "done"])
+            .await;
         agent.exit(Exit::Code(0), "").await;
     });
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(plain()))));
     let limits = Limits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
-    let mut parts = parts(folder.path(), "scripted", backends, launcher, &Arc::default(), limits).await;
+    let mut parts =
+        parts(folder.path(), "scripted", backends, launcher, &Arc::default(), limits).await;
     let (seen, mut memory) = mpsc::unbounded_channel();
-    parts.outlet = Arc::new(Watching { memory: parts.workspace.folder().join("memory/channel-7.md"), seen });
+    parts.outlet =
+        Arc::new(Watching { memory: parts.workspace.folder().join("memory/channel-7.md"), seen });
     let dispatcher = Dispatcher::new(parts);
     dispatcher.submit(message(7, "I like tea")).unwrap();
     let then = tokio::time::timeout(Duration::from_secs(20), memory.recv()).await.unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! Hostile agents, as real processes, seen from the one who asked: a clear word, in time, and nothing left behind.
+//! Hostile agents, as real processes, seen from the one who asked: a clear word, in time, and
+//! nothing left behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ async fn ask(script: &str, timeout: Duration) -> (Answer, Duration) {
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(plain()))));
     let custody = Custody::new(Means::Best).unwrap();
     let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
-    let mut parts = parts(folder.path(), "scripted", backends, Arc::new(custody), &collected, limits).await;
+    let mut parts =
+        parts(folder.path(), "scripted", backends, Arc::new(custody), &collected, limits).await;
     parts.host.agents.set_program("scripted", "agent", &program);
     parts.host.query_timeout = timeout;
     parts.host.output_limit = 8 << 20;
@@ -34,7 +36,9 @@ async fn ask(script: &str, timeout: Duration) -> (Answer, Duration) {
     let left = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(|process| {
         let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
         let environment = String::from_utf8_lossy(&environment);
-        environment.contains("AETHEEL_RUN=") && std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&folder))
+        environment.contains("AETHEEL_RUN=")
+            && std::fs::read_link(process.path().join("cwd"))
+                .is_ok_and(|cwd| cwd.starts_with(&folder))
     });
     assert_eq!(left.count(), 0, "processes are left");
     (answer, took)
@@ -51,14 +55,19 @@ async fn endless_output_is_stopped_at_the_limit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_beyond_the_limit_and_bytes_that_are_no_text_do_no_harm() {
-    let script = "head -c 4000000 /dev/zero | tr '\\0' x; echo; printf 'text caf\\351 \\377\\n'; echo done";
+    let script =
+        "head -c 4000000 /dev/zero | tr '\\0' x; echo; printf 'text caf\\351 \\377\\n'; echo done";
     let (answer, _) = ask(script, LONG).await;
     assert_eq!((answer.text.as_str(), answer.failure), ("caf\u{fffd} \u{fffd}", None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_ignores_every_signal_but_the_last_is_timed_out() {
-    let (answer, took) = ask("trap '' INT TERM; echo 'text stubborn'; while :; do sleep 1; done", Duration::from_millis(500)).await;
+    let (answer, took) = ask(
+        "trap '' INT TERM; echo 'text stubborn'; while :; do sleep 1; done",
+        Duration::from_millis(500),
+    )
+    .await;
     assert_eq!(answer.text, "stubborn");
     assert!(answer.failure.unwrap().starts_with("Query timed out"));
     assert!(took < Duration::from_secs(10), "{took:?}");
@@ -72,7 +81,8 @@ async fn a_silent_agent_is_timed_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grandchild_that_holds_the_pipe_delays_the_answer_hardly() {
-    let (answer, took) = ask("echo 'text quick'; setsid sh -c 'trap \"\" TERM; sleep 1000' & echo done", LONG).await;
+    let (answer, took) =
+        ask("echo 'text quick'; setsid sh -c 'trap \"\" TERM; sleep 1000' & echo done", LONG).await;
     assert_eq!((answer.text.as_str(), answer.failure), ("quick", None));
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
@@ -83,11 +93,16 @@ async fn an_agent_that_exits_at_once_is_quoted_to_the_operator_only() {
     let failure = answer.failure.unwrap();
     assert!(failure.contains("ended without a result") && !failure.contains("/etc"), "{failure}");
     let detail = answer.detail.unwrap();
-    assert!(detail.contains("cannot read /etc/agent.conf") && detail.contains("exit code 3"), "{detail}");
+    assert!(
+        detail.contains("cannot read /etc/agent.conf") && detail.contains("exit code 3"),
+        "{detail}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_on_stderr_hides_no_answer() {
-    let (answer, _) = ask("head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo 'text through'; echo done", LONG).await;
+    let (answer, _) =
+        ask("head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo 'text through'; echo done", LONG)
+            .await;
     assert_eq!((answer.text.as_str(), answer.failure), ("through", None));
 }

@@ -1,4 +1,5 @@
-//! What becomes of accepted events when the gateway dies: each state of the journal, one life after the other.
+//! What becomes of accepted events when the gateway dies: each state of the journal, one life after
+//! the other.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,8 @@ use aetheel::workspace::Journal;
 use tokio::sync::watch;
 
 use crate::support::scripted::{
-    Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts, plain,
+    Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message,
+    parts, plain,
 };
 
 const ANN: u64 = 4;
@@ -29,7 +31,12 @@ pub(super) struct Life {
 
 impl Life {
     /// Begins one in a runtime of its own, so that it can die.
-    pub(super) fn begin(folder: &Path, understanding: &Understanding, launcher: Arc<ScriptedLauncher>, slots: usize) -> Self {
+    pub(super) fn begin(
+        folder: &Path,
+        understanding: &Understanding,
+        launcher: Arc<ScriptedLauncher>,
+        slots: usize,
+    ) -> Self {
         Self::begin_with(folder, understanding, launcher, slots, None)
     }
 
@@ -41,13 +48,22 @@ impl Life {
         slots: usize,
         thread: Option<Result<Opened, String>>,
     ) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let collected = Arc::new(Collected::default());
         *collected.thread.lock().unwrap() = thread;
-        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(understanding.clone(), Some("steer")))));
-        let limits = Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(
+            understanding.clone(),
+            Some("steer"),
+        ))));
+        let limits =
+            Limits { max_concurrent: slots, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let (dispatcher, journal) = runtime.block_on(async {
-            let mut parts = parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
+            let mut parts =
+                parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
             let dispatcher = Dispatcher::new(parts);
@@ -61,7 +77,9 @@ impl Life {
     pub(super) fn ask(&self, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
-        self.runtime.block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await }).unwrap()
+        self.runtime
+            .block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await })
+            .unwrap()
     }
 
     pub(super) fn prompts(&self) -> Vec<String> {
@@ -70,7 +88,10 @@ impl Life {
 
     pub(super) fn answers(&self, count: usize) -> Vec<(u64, String, Option<String>)> {
         let answers = self.runtime.block_on(self.collected.answers(count));
-        answers.into_iter().map(|(event, answer)| (event.sequence, answer.text, answer.failure)).collect()
+        answers
+            .into_iter()
+            .map(|(event, answer)| (event.sequence, answer.text, answer.failure))
+            .collect()
     }
 
     /// Waits until a turn shows something.
@@ -80,7 +101,9 @@ impl Life {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let shown = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
+        let shown = self
+            .runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
         assert!(shown.is_ok(), "the turn shows nothing");
     }
 
@@ -91,11 +114,14 @@ impl Life {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let noted = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
+        let noted = self
+            .runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
         assert!(noted.is_ok(), "the journal never said so:\n{}", file(folder));
     }
 
-    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any more.
+    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any
+    /// more.
     pub(super) fn die(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
@@ -187,7 +213,10 @@ fn what_ran_without_a_tool_runs_again_and_finds_its_messages() {
     }
     first.noted(folder.path(), |text| text.contains("posted `71 72`"));
     let stem = first.collected.traces.lock().unwrap()[0].stem.clone();
-    assert!(stem.len() <= 17 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'), "{stem}");
+    assert!(
+        stem.len() <= 17 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'),
+        "{stem}"
+    );
     first.die();
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(1, "one".to_owned(), None)]);
@@ -215,7 +244,9 @@ fn what_had_used_a_tool_is_offered_and_done_again_once() {
     second.die();
 
     let third = Life::begin(folder.path(), &plain(), quick(), 1);
-    let press = |id: &str, person: &Person| third.runtime.block_on(third.dispatcher.again(id, person, true));
+    let press = |id: &str, person: &Person| {
+        third.runtime.block_on(third.dispatcher.again(id, person, true))
+    };
     assert_eq!(press(&offer.id, &person(5)), Err(AgainRefusal::NotYours));
     assert_eq!(press(&offer.id, &Person::Terminal), Err(AgainRefusal::NotYours));
     assert_eq!(press("99-0", &ann()), Err(AgainRefusal::Gone));
@@ -261,11 +292,21 @@ fn what_ran_at_three_deaths_is_set_aside_and_reported() {
     }
     let fourth = Life::begin(folder.path(), &plain(), quick(), 1);
     let notices = fourth.runtime.block_on(fourth.collected.notices(2));
-    assert_eq!((notices[0].channel, notices[1].channel), (Some(7), None), "its channel and the operator's");
-    assert!(notices.iter().all(|notice| notice.text.contains("(set aside)") && notice.offer.is_some()), "{notices:?}");
+    assert_eq!(
+        (notices[0].channel, notices[1].channel),
+        (Some(7), None),
+        "its channel and the operator's"
+    );
+    assert!(
+        notices.iter().all(|notice| notice.text.contains("(set aside)") && notice.offer.is_some()),
+        "{notices:?}"
+    );
     fourth.noted(folder.path(), |text| text.contains("`1` aside"));
     assert_eq!(fourth.prompts(), Vec::<String>::new());
-    fourth.runtime.block_on(fourth.dispatcher.again(&notices[0].offer.clone().unwrap().id, &ann(), true)).unwrap();
+    fourth
+        .runtime
+        .block_on(fourth.dispatcher.again(&notices[0].offer.clone().unwrap().id, &ann(), true))
+        .unwrap();
     assert_eq!(fourth.answers(1), [(1, "deadly".to_owned(), None)]);
 }
 
@@ -308,8 +349,12 @@ fn of_the_gateways_own_life_only_what_has_a_key_is_promised_and_taken_up_again()
         });
         let first = Life::begin(folder.path(), &plain(), launcher, 1);
         let (lane, origin) = (Lane::Hook("startup".to_owned()), Origin::Internal { channel: None });
-        let hook = NewEvent { key: key.clone(), ..NewEvent::new(Asked::Hook, lane, origin, "hello") };
-        first.runtime.block_on(async { first.dispatcher.submit(hook).unwrap().safe().await }).unwrap();
+        let hook =
+            NewEvent { key: key.clone(), ..NewEvent::new(Asked::Hook, lane, origin, "hello") };
+        first
+            .runtime
+            .block_on(async { first.dispatcher.submit(hook).unwrap().safe().await })
+            .unwrap();
         first.noted(folder.path(), |text| text.contains("started"));
         first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
         let failure = first.answers(1).remove(0).2.unwrap();
@@ -365,7 +410,8 @@ fn shut_down(life: &Life) {
 }
 
 #[test]
-fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_goes_on_in_its_messages() {
+fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_goes_on_in_its_messages()
+ {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["text half", "tool"]).await;
@@ -384,13 +430,20 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_g
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     let notice = second.runtime.block_on(second.collected.notices(1)).remove(0);
     assert!(notice.text.ends_with("(interrupted)") && notice.offer.is_some(), "{notice:?}");
-    assert_eq!(*second.collected.unfinished.lock().unwrap(), [71, 72], "the draft is no answer, and says so");
+    assert_eq!(
+        *second.collected.unfinished.lock().unwrap(),
+        [71, 72],
+        "the draft is no answer, and says so"
+    );
     assert_eq!(second.prompts(), Vec::<String>::new());
     second.noted(folder.path(), |text| text.contains("`1` offered"));
     second.die();
 
     let third = Life::begin(folder.path(), &plain(), quick(), 1);
-    third.runtime.block_on(third.dispatcher.again(&notice.offer.unwrap().id, &ann(), true)).unwrap();
+    third
+        .runtime
+        .block_on(third.dispatcher.again(&notice.offer.unwrap().id, &ann(), true))
+        .unwrap();
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     let traces = third.collected.traces.lock().unwrap();
     assert_eq!(traces[0].posted, [71, 72], "the text never stands twice");
@@ -401,8 +454,11 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_g
 fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
-    let refused = |prompt: &str| NewEvent { key: Some(format!("test:{prompt}")), ..message(7, prompt) };
-    let decline = |life: &Life, prompt: &str| life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No.")).unwrap();
+    let refused =
+        |prompt: &str| NewEvent { key: Some(format!("test:{prompt}")), ..message(7, prompt) };
+    let decline = |life: &Life, prompt: &str| {
+        life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No.")).unwrap()
+    };
     // One that was told, and one whose life ended before.
     let told = decline(&first, "told").unwrap();
     first.dispatcher.declined(told);
@@ -412,11 +468,19 @@ fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
 
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(2, String::new(), Some("No.".to_owned()))]);
-    assert_eq!(second.collected.traces.lock().unwrap()[0].stem, untold.stem, "Discord knows a message it has by this");
+    assert_eq!(
+        second.collected.traces.lock().unwrap()[0].stem,
+        untold.stem,
+        "Discord knows a message it has by this"
+    );
     {
         let _inside = second.runtime.enter();
         for prompt in ["told", "untold"] {
-            assert_eq!(second.dispatcher.submit(refused(prompt)).err(), Some(Refusal::Known), "{prompt}");
+            assert_eq!(
+                second.dispatcher.submit(refused(prompt)).err(),
+                Some(Refusal::Known),
+                "{prompt}"
+            );
         }
     }
     second.noted(folder.path(), |text| text.contains("- [x] `2`"));
@@ -457,7 +521,12 @@ fn a_turn_that_panics_asks_its_people_at_once_and_frees_its_lane() {
     assert_eq!(life.answers(1), [(2, "fine".to_owned(), None)], "the lane goes on");
     let notice = life.runtime.block_on(life.collected.notices(1)).remove(0);
     assert_eq!((notice.channel, notice.about), (Some(7), Some(1)));
-    assert!(notice.text.ends_with("(internal)") && notice.offer.is_some_and(|offer| offer.label == "Try again"), "{}", notice.text);
+    assert!(
+        notice.text.ends_with("(internal)")
+            && notice.offer.is_some_and(|offer| offer.label == "Try again"),
+        "{}",
+        notice.text
+    );
     life.noted(folder.path(), |text| text.contains("`1` offered"));
 }
 
@@ -486,7 +555,11 @@ fn nobody_sees_a_tool_before_it_is_on_disk_that_there_was_one() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        assert!(life.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await }).is_ok());
+        assert!(
+            life.runtime
+                .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await })
+                .is_ok()
+        );
         let sequence = prompt + 1;
         assert!(file(folder.path()).contains(&format!("`{sequence}` used a tool")));
         life.runtime.block_on(life.dispatcher.stop_for_good(&Lane::Channel(7)));
@@ -500,19 +573,40 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
     let origin = Origin::Interaction { channel: 7, interaction: 50, pass: None };
-    let asked = NewEvent { asker: Some(ANN), key: Some("test:new".to_owned()), origin, opens_thread: true, ..message(7, "new") };
-    first.runtime.block_on(async { first.dispatcher.submit(asked.clone()).unwrap().safe().await }).unwrap();
+    let asked = NewEvent {
+        asker: Some(ANN),
+        key: Some("test:new".to_owned()),
+        origin,
+        opens_thread: true,
+        ..message(7, "new")
+    };
+    first
+        .runtime
+        .block_on(async { first.dispatcher.submit(asked.clone()).unwrap().safe().await })
+        .unwrap();
     // Discord does not answer: it neither runs nor holds the channel up.
-    first.runtime.block_on(first.collected.threads.subscribe().wait_for(|threads| *threads == [1])).unwrap();
+    first
+        .runtime
+        .block_on(first.collected.threads.subscribe().wait_for(|threads| *threads == [1]))
+        .unwrap();
     first.ask("in the channel");
     assert_eq!(first.answers(1), [(2, "in the channel".to_owned(), None)]);
     first.die();
 
-    let second = Life::begin_with(folder.path(), &plain(), stuck(&[]), 1, Some(Ok(Opened { thread: 900, first: 901 })));
+    let second = Life::begin_with(
+        folder.path(),
+        &plain(),
+        stuck(&[]),
+        1,
+        Some(Ok(Opened { thread: 900, first: 901 })),
+    );
     second.noted(folder.path(), |text| text.contains("`1` started"));
     {
         let _inside = second.runtime.enter();
-        assert!(second.dispatcher.is_busy(&Lane::Channel(900)) && !second.dispatcher.is_busy(&Lane::Channel(7)));
+        assert!(
+            second.dispatcher.is_busy(&Lane::Channel(900))
+                && !second.dispatcher.is_busy(&Lane::Channel(7))
+        );
         assert_eq!(second.dispatcher.submit(asked).err(), Some(Refusal::Known));
     }
     second.die();
@@ -526,8 +620,10 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
 #[test]
 fn a_thread_that_cannot_be_opened_is_told_and_over() {
     let folder = tempfile::tempdir().unwrap();
-    let life = Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));
-    let asked = NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
+    let life =
+        Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));
+    let asked =
+        NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
     life.runtime.block_on(async { life.dispatcher.submit(asked).unwrap().safe().await }).unwrap();
     assert_eq!(life.answers(1), [(1, String::new(), Some("Not here.".to_owned()))]);
     life.noted(folder.path(), |text| text.contains("- [x] `1`"));

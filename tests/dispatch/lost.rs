@@ -1,11 +1,13 @@
-//! Replies that no parser could read: each kind of loss, an agent that is heard to its end, and the delivery, once, whatever
-//! dies when.
+//! Replies that no parser could read: each kind of loss, an agent that is heard to its end, and the
+//! delivery, once, whatever dies when.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{EventKind as Told, Exit, FailureKind, Input, Outcome, ToolStart, Unrecognised};
+use aetheel::agent::{
+    EventKind as Told, Exit, FailureKind, Input, Outcome, ToolStart, Unrecognised,
+};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
@@ -18,17 +20,22 @@ use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
 use tokio::sync::watch;
 
 use crate::support::scripted::{
-    Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, done, event, failure, message, parts, plain, text_event,
+    Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, done, event, failure,
+    message, parts, plain, text_event,
 };
 
 const ANN: u64 = 4;
 const BOB: u64 = 5;
 
 /// Makes of a line `riddle X` what `of` says; everything else is plain.
-fn riddles(of: impl Fn(&str) -> Result<Vec<aetheel::agent::Action>, GuestFailure> + Send + Sync + 'static) -> Understanding {
+fn riddles(
+    of: impl Fn(&str) -> Result<Vec<aetheel::agent::Action>, GuestFailure> + Send + Sync + 'static,
+) -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| match input {
-        Input::Line(line) if line.text.starts_with("riddle ") => of(line.text.trim_start_matches("riddle ")),
+        Input::Line(line) if line.text.starts_with("riddle ") => {
+            of(line.text.trim_start_matches("riddle "))
+        }
         _ => plain(state, input),
     })
 }
@@ -71,7 +78,13 @@ impl Life {
         Self::with(folder, backend, launcher, true, Duration::from_secs(60))
     }
 
-    fn with(folder: &Path, backend: Arc<dyn Backend>, launcher: Arc<ScriptedLauncher>, journal: bool, timeout: Duration) -> Self {
+    fn with(
+        folder: &Path,
+        backend: Arc<dyn Backend>,
+        launcher: Arc<ScriptedLauncher>,
+        journal: bool,
+        timeout: Duration,
+    ) -> Self {
         Self::recorded(folder, backend, launcher, (journal, timeout), Room::ENDLESS)
     }
 
@@ -82,12 +95,18 @@ impl Life {
         (journal, timeout): (bool, Duration),
         room: Room,
     ) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let collected = Arc::new(Collected::default());
         let backends = Arc::new(Replaceable(Mutex::new(backend)));
         let limits = Limits { max_concurrent: 2, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let (dispatcher, workspace, journal) = runtime.block_on(async {
-            let mut parts = parts(folder, "scripted", backends.clone(), launcher.clone(), &collected, limits).await;
+            let mut parts =
+                parts(folder, "scripted", backends.clone(), launcher.clone(), &collected, limits)
+                    .await;
             if journal {
                 parts.journal = Some(parts.workspace.journal().await.unwrap());
             }
@@ -103,8 +122,15 @@ impl Life {
 
     fn ask(&self, prompt: &str) {
         let origin = Origin::Message { channel: 7, message: 100 + prompt.len() as u64 };
-        let submitted = NewEvent { asker: Some(ANN), origin, key: Some(format!("test:{prompt}")), ..message(7, prompt) };
-        self.runtime.block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await }).unwrap();
+        let submitted = NewEvent {
+            asker: Some(ANN),
+            origin,
+            key: Some(format!("test:{prompt}")),
+            ..message(7, prompt)
+        };
+        self.runtime
+            .block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await })
+            .unwrap();
     }
 
     fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
@@ -145,10 +171,13 @@ impl Life {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await }).expect("it is checked off")
+        self.runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await })
+            .expect("it is checked off")
     }
 
-    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any more.
+    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any
+    /// more.
     fn die(self) {
         if let Some(journal) = &self.journal {
             self.runtime.block_on(journal.flush());
@@ -175,7 +204,11 @@ fn recording(folder: &Path, turn: &LostTurn) -> String {
 
 /// A life in which a reply was lost; returns its turn.
 fn one_lost(folder: &Path) -> (Life, LostTurn) {
-    let life = Life::begin(folder, Arc::new(ScriptedBackend::new(trapping())), saying(&["session s-1", "riddle the answer", "done"]));
+    let life = Life::begin(
+        folder,
+        Arc::new(ScriptedBackend::new(trapping())),
+        saying(&["session s-1", "riddle the answer", "done"]),
+    );
     life.ask("one");
     life.answers(1);
     life.over(folder, 1);
@@ -186,8 +219,16 @@ fn one_lost(folder: &Path) -> (Life, LostTurn) {
 #[test]
 fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
     // With something to see, it is not unread.
-    let protocol = || Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))]);
-    let unknown = || event(Told::Unrecognised(Unrecognised { what: "riddle".to_owned(), path: None, sample: String::new() }));
+    let protocol = || {
+        Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))])
+    };
+    let unknown = || {
+        event(Told::Unrecognised(Unrecognised {
+            what: "riddle".to_owned(),
+            path: None,
+            sample: String::new(),
+        }))
+    };
     let tool = || {
         let (id, kind, native_name) = ("t".to_owned(), "bash".to_owned(), "Bash".to_owned());
         event(Told::ToolStart(ToolStart {
@@ -211,22 +252,42 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
     ];
     for (kind, understanding) in kinds {
         let folder = tempfile::tempdir().unwrap();
-        let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(understanding)), saying(&["riddle it works", "done"]));
+        let life = Life::begin(
+            folder.path(),
+            Arc::new(ScriptedBackend::new(understanding)),
+            saying(&["riddle it works", "done"]),
+        );
         life.ask("one");
         let answer = life.answers(1).remove(0).1;
         assert!(answer.failure.as_ref().unwrap().contains(kind), "{answer:?}");
         let lost = life.lost().remove(0);
         let offer = answer.offer.expect("another try");
-        assert_eq!((offer.id, offer.label.as_str()), (format!("lost-{}", lost.turn), "Try again with a newer parser"));
-        assert_eq!((lost.state, lost.lane.clone(), lost.event), (LostState::Lost, Lane::Channel(7), 1));
+        assert_eq!(
+            (offer.id, offer.label.as_str()),
+            (format!("lost-{}", lost.turn), "Try again with a newer parser")
+        );
+        assert_eq!(
+            (lost.state, lost.lane.clone(), lost.event),
+            (LostState::Lost, Lane::Channel(7), 1)
+        );
         assert_eq!((lost.channel, lost.message, lost.asker), (Some(7), Some(103), Some(ANN)));
-        assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet), "nothing newer is there");
+        assert_eq!(
+            life.press(&format!("lost-{}", lost.turn), ANN),
+            Err(AgainRefusal::NotYet),
+            "nothing newer is there"
+        );
         life.replace(solved());
         assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Ok(Again::Delivered), "{kind}");
         let (asked, answer) = life.answers(2).remove(1);
         assert_eq!((answer.text.as_str(), &answer.failure), ("it works", &None), "{kind}");
-        assert_eq!(answer.notices, [format!("The reply that could not be read at first. (recovered, {})", lost.turn)]);
-        assert_eq!((asked.origin, asked.lane), (Origin::Message { channel: 7, message: 103 }, Lane::Channel(7)));
+        assert_eq!(
+            answer.notices,
+            [format!("The reply that could not be read at first. (recovered, {})", lost.turn)]
+        );
+        assert_eq!(
+            (asked.origin, asked.lane),
+            (Origin::Message { channel: 7, message: 103 }, Lane::Channel(7))
+        );
         life.rest();
         assert_eq!(life.lost()[0].state, LostState::Delivered);
         assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Delivered));
@@ -239,12 +300,18 @@ fn what_was_never_said_or_failed_for_another_reason_is_not_lost() {
     let plain_words = plain();
     let at_once: Understanding = Arc::new(|_, _| Err(GuestFailure::Trapped("at once".to_owned())));
     let signed_out: Understanding = Arc::new(move |state, input| match input {
-        Input::Line(line) if line.text == "out" => Ok(vec![done(Outcome::Failed(failure(FailureKind::Authentication)))]),
+        Input::Line(line) if line.text == "out" => {
+            Ok(vec![done(Outcome::Failed(failure(FailureKind::Authentication)))])
+        }
         _ => plain_words(state, input),
     });
     for understanding in [at_once, signed_out] {
         let folder = tempfile::tempdir().unwrap();
-        let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(understanding)), saying(&["out"]));
+        let life = Life::begin(
+            folder.path(),
+            Arc::new(ScriptedBackend::new(understanding)),
+            saying(&["out"]),
+        );
         life.ask("one");
         let answer = life.answers(1).remove(0).1;
         assert!(answer.failure.is_some() && answer.offer.is_none(), "{answer:?}");
@@ -282,7 +349,9 @@ fn an_agent_whose_guest_failed_is_heard_to_its_end() {
 
 #[test]
 fn an_agent_whose_guest_failed_is_held_to_the_turns_clock_and_to_peoples_wish() {
-    for (timeout, kind) in [(Duration::from_millis(300), "(backend crashed, "), (Duration::from_secs(60), "Stopped.")] {
+    for (timeout, kind) in
+        [(Duration::from_millis(300), "(backend crashed, "), (Duration::from_secs(60), "Stopped.")]
+    {
         let folder = tempfile::tempdir().unwrap();
         let (said, mut heard) = watch::channel(false);
         let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
@@ -299,7 +368,13 @@ fn an_agent_whose_guest_failed_is_held_to_the_turns_clock_and_to_peoples_wish() 
                 agent.exit(Exit::Signal(15), "").await;
             }
         });
-        let life = Life::with(folder.path(), Arc::new(ScriptedBackend::new(trapping())), launcher, true, timeout);
+        let life = Life::with(
+            folder.path(),
+            Arc::new(ScriptedBackend::new(trapping())),
+            launcher,
+            true,
+            timeout,
+        );
         life.ask("one");
         life.runtime.block_on(heard.wait_for(|heard| *heard)).unwrap();
         if timeout > Duration::from_secs(1) {
@@ -328,20 +403,30 @@ fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
     life.reread();
     let notices = life.runtime.block_on(life.collected.notices(1));
     let for_owners = life.runtime.block_on(life.dispatcher.view(&Lane::Channel(7))).warnings.1;
-    assert!(for_owners.iter().any(|warning| warning.contains("0 wait for a newer backend, 2 can be delivered")), "{for_owners:?}");
+    assert!(
+        for_owners
+            .iter()
+            .any(|warning| warning.contains("0 wait for a newer backend, 2 can be delivered")),
+        "{for_owners:?}"
+    );
     assert_eq!((notices.len(), notices[0].channel), (1, None));
-    assert_eq!(notices[0].text, "2 lost replies of `scripted` can be read by 2@222222222222. (recoverable)");
+    assert_eq!(
+        notices[0].text,
+        "2 lost replies of `scripted` can be read by 2@222222222222. (recoverable)"
+    );
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Deliver them");
     assert_eq!(life.press(&offer.id, ANN), Err(AgainRefusal::NotOperator));
     let owner = user(BOB, true);
     let press = || life.runtime.block_on(life.dispatcher.again(&offer.id, &owner, true));
     assert_eq!(press(), Ok(Again::Delivered));
-    let texts: Vec<String> = life.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
+    let texts: Vec<String> =
+        life.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
     assert_eq!(texts, ["the answer", "the answer"]);
     life.rest();
     assert_eq!(press(), Err(AgainRefusal::Gone));
-    let stranger = life.runtime.block_on(life.dispatcher.again("lost-ab12", &user(BOB, false), false));
+    let stranger =
+        life.runtime.block_on(life.dispatcher.again("lost-ab12", &user(BOB, false), false));
     assert_eq!(stranger, Err(AgainRefusal::NotAdmitted));
 }
 
@@ -361,7 +446,11 @@ fn a_reply_waits_for_the_turn_of_its_lane_and_no_stop_takes_it_away() {
     });
     let life = Life::begin(folder.path(), solved(), launcher);
     life.ask("two");
-    assert_eq!(life.press(&format!("lost-{}", lost.turn), BOB), Ok(Again::Delivered), "whoever may use the bot there may");
+    assert_eq!(
+        life.press(&format!("lost-{}", lost.turn), BOB),
+        Ok(Again::Delivered),
+        "whoever may use the bot there may"
+    );
     assert_eq!(life.answers(0).len(), 0, "a turn runs");
     {
         let _inside = life.runtime.enter();
@@ -386,7 +475,8 @@ fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
     });
     let room = Room { bytes: 80_000, ..Room::ENDLESS };
     let backend = Arc::new(ScriptedBackend::new(trapping()));
-    let life = Life::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
+    let life =
+        Life::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
     life.ask("one");
     life.answers(1);
     life.over(folder.path(), 1);
@@ -399,7 +489,11 @@ fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
     life.replace(solved());
     let path = folder.path().join("recordings").join(&lost.recording);
     let read = life.runtime.block_on(aetheel::turn::lost::reread(&*solved(), &path, &lost.turn));
-    assert!(read.as_ref().is_err_and(|why| why.starts_with("the recording was cut before the end of the turn")), "{read:?}");
+    assert!(
+        read.as_ref()
+            .is_err_and(|why| why.starts_with("the recording was cut before the end of the turn")),
+        "{read:?}"
+    );
     life.reread();
     assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet));
     assert_eq!((life.lost()[0].state, life.answers(1).len()), (LostState::Lost, 1));
@@ -414,7 +508,11 @@ fn button_and_command_together_deliver_once() {
     let id = format!("lost-{}", lost.turn);
     let (owner, dispatcher) = (user(ANN, true), &life.dispatcher);
     let (pressed, again, asked) = life.runtime.block_on(async {
-        tokio::join!(dispatcher.again(&id, &owner, true), dispatcher.again(&id, &owner, true), dispatcher.deliver_all(&turns))
+        tokio::join!(
+            dispatcher.again(&id, &owner, true),
+            dispatcher.again(&id, &owner, true),
+            dispatcher.deliver_all(&turns)
+        )
     });
     let delivered = usize::from(pressed.is_ok()) + usize::from(again.is_ok()) + asked;
     // A press that takes too long is told so, and goes on.
@@ -439,21 +537,42 @@ fn a_reply_is_delivered_once_whatever_dies_when() {
     life.press(&id, ANN).unwrap();
     life.answers(2);
     let stem = life.collected.traces.lock().unwrap()[1].stem.clone();
-    assert!(!life.collected.traces.lock().unwrap()[1].resumed, "a first delivery has nothing to look for");
+    assert!(
+        !life.collected.traces.lock().unwrap()[1].resumed,
+        "a first delivery has nothing to look for"
+    );
     life.over(folder.path(), 2);
     let (queue_after, lost_after) = (read("queue.md"), read("lost.md"));
     life.die();
-    let accepted = queue_after.lines().find(|line| line.contains("- [ ] `2`")).expect("the event that delivers it").to_owned() + "\n";
+    let accepted = queue_after
+        .lines()
+        .find(|line| line.contains("- [ ] `2`"))
+        .expect("the event that delivers it")
+        .to_owned()
+        + "\n";
     assert!(accepted.contains("answered"), "with its answer, in one line: {accepted}");
     assert!(lost_after.contains("delivered") && lost_before.contains(" lost at "), "{lost_after}");
     let torn = &accepted[..accepted.len() / 2];
-    // The journal, the ledger, whether the reply still comes by itself, whether it comes when the button is pressed.
+    // The journal, the ledger, whether the reply still comes by itself, whether it comes when the
+    // button is pressed.
     let deaths = [
         ("before anything", queue_before.clone(), &lost_before, false, true),
         ("while it was written down", format!("{queue_before}{torn}"), &lost_before, false, true),
         ("before it was posted", format!("{queue_before}{accepted}"), &lost_before, true, false),
-        ("while it was posted", format!("{queue_before}{accepted}- `2` posted `71`\n"), &lost_before, true, false),
-        ("before it was checked off", format!("{queue_before}{accepted}- `2` posted `71`\n"), &lost_after, true, false),
+        (
+            "while it was posted",
+            format!("{queue_before}{accepted}- `2` posted `71`\n"),
+            &lost_before,
+            true,
+            false,
+        ),
+        (
+            "before it was checked off",
+            format!("{queue_before}{accepted}- `2` posted `71`\n"),
+            &lost_after,
+            true,
+            false,
+        ),
         ("before the ledger knew", queue_after.clone(), &lost_before, false, false),
         ("afterwards", queue_after.clone(), &lost_after, false, false),
     ];
@@ -462,16 +581,27 @@ fn a_reply_is_delivered_once_whatever_dies_when() {
         std::fs::write(state.join("lost.md"), ledger).unwrap();
         let life = Life::begin(folder.path(), solved(), saying(&["riddle asked again", "done"]));
         let pressed = life.press(&id, ANN);
-        assert_eq!(pressed, if by_press { Ok(Again::Delivered) } else { Err(AgainRefusal::Delivered) }, "{when}");
+        assert_eq!(
+            pressed,
+            if by_press { Ok(Again::Delivered) } else { Err(AgainRefusal::Delivered) },
+            "{when}"
+        );
         let comes = usize::from(by_itself || by_press);
         let answers = life.answers(comes);
         life.rest();
         life.reread();
         assert_eq!(life.answers(comes).len(), comes, "{when}");
-        assert!(answers.iter().all(|(_, answer)| answer.text == "the answer"), "{when}: {answers:?}");
+        assert!(
+            answers.iter().all(|(_, answer)| answer.text == "the answer"),
+            "{when}: {answers:?}"
+        );
         if by_itself {
             let traces = life.collected.traces.lock().unwrap();
-            assert_eq!((&traces[0].stem, traces[0].resumed), (&stem, true), "{when}: its messages are found again");
+            assert_eq!(
+                (&traces[0].stem, traces[0].resumed),
+                (&stem, true),
+                "{when}: its messages are found again"
+            );
         }
         assert_eq!(life.launcher.prompts(), Vec::<String>::new(), "{when}: no agent was asked");
         if comes > 0 {
@@ -488,7 +618,11 @@ fn the_conversation_goes_on_where_the_recovered_turn_left_it_unless_it_went_else
     for (now, then) in [(None, s("s-9")), (s("s-5"), s("s-5"))] {
         let folder = tempfile::tempdir().unwrap();
         let old = riddles(|_| Err(GuestFailure::Refused("no".to_owned())));
-        let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(old)), saying(&["riddle x", "session s-9", "done"]));
+        let life = Life::begin(
+            folder.path(),
+            Arc::new(ScriptedBackend::new(old)),
+            saying(&["riddle x", "session s-9", "done"]),
+        );
         life.ask("one");
         life.answers(1);
         let bindings = life.workspace.bindings().clone();
@@ -511,7 +645,10 @@ fn an_event_that_runs_again_outdoes_what_its_earlier_attempt_lost() {
     // It died before the failure was told.
     let queue = folder.path().join("config/state/queue.md");
     let text = std::fs::read_to_string(&queue).unwrap();
-    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("- [x]") && !line.contains("answered")).collect();
+    let kept: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("- [x]") && !line.contains("answered"))
+        .collect();
     std::fs::write(&queue, kept.join("\n") + "\n").unwrap();
     let life = Life::begin(folder.path(), solved(), saying(&["riddle this time", "done"]));
     assert_eq!(life.answers(1)[0].1.text, "this time");
@@ -526,7 +663,13 @@ fn an_event_that_runs_again_outdoes_what_its_earlier_attempt_lost() {
 fn the_terminal_recovers_what_was_asked_there_and_a_gateway_leaves_it_alone() {
     let folder = tempfile::tempdir().unwrap();
     let old = Arc::new(ScriptedBackend::new(trapping()));
-    let life = Life::with(folder.path(), old, saying(&["riddle at the terminal", "done"]), false, Duration::from_secs(60));
+    let life = Life::with(
+        folder.path(),
+        old,
+        saying(&["riddle at the terminal", "done"]),
+        false,
+        Duration::from_secs(60),
+    );
     let asked = NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "go");
     {
         let _inside = life.runtime.enter();
@@ -539,7 +682,10 @@ fn the_terminal_recovers_what_was_asked_there_and_a_gateway_leaves_it_alone() {
     let gateway = Life::begin(folder.path(), solved(), saying(&[]));
     gateway.reread();
     assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
-    assert_eq!(gateway.press(&format!("lost-{}", gateway.lost()[0].turn), ANN), Err(AgainRefusal::Gone));
+    assert_eq!(
+        gateway.press(&format!("lost-{}", gateway.lost()[0].turn), ANN),
+        Err(AgainRefusal::Gone)
+    );
     gateway.die();
 
     life.replace(solved());

@@ -1,11 +1,14 @@
-//! Whose memory is whose: what one member has remembered is shown where it was noted, with who brought it, and nowhere else.
+//! Whose memory is whose: what one member has remembered is shown where it was noted, with who
+//! brought it, and nowhere else.
 
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{Command, Exit, Input};
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+};
 
 /// A desk whose agent remembers every prompt, and the system prompts it was given.
 async fn remembering() -> (Desk, Arc<Mutex<Vec<String>>>) {
@@ -19,7 +22,15 @@ async fn remembering() -> (Desk, Arc<Mutex<Vec<String>>>) {
     });
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         let fact = agent.prompt.split(": ").last().unwrap().replace('\n', " ");
-        agent.say(&["text ok\n\n", "text ```memory\n", &format!("text - {fact}\n"), "text ```", "done"]).await;
+        agent
+            .say(&[
+                "text ok\n\n",
+                "text ```memory\n",
+                &format!("text - {fact}\n"),
+                "text ```",
+                "done",
+            ])
+            .await;
         agent.exit(Exit::Code(0), "").await;
     });
     (Desk::new(launcher, Wishes { understanding, ..Wishes::default() }).await, prompts)
@@ -37,28 +48,48 @@ fn of(channel: u64, id: u64, name: &str, words: &str) -> NewEvent {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_member_has_remembered_reaches_no_other_channel_no_webhook_and_no_operator() {
     let (desk, prompts) = remembering().await;
-    std::fs::write(desk.folder.path().join("config/memory.md"), "# Memory\n\n- kept for all\n").unwrap();
+    std::fs::write(desk.folder.path().join("config/memory.md"), "# Memory\n\n- kept for all\n")
+        .unwrap();
     ask(&desk, of(1, 4, "Ann", "secret-of-ann")).await;
     ask(&desk, of(1, 5, "Bob", "bob-in-one")).await;
     ask(&desk, of(2, 5, "Bob", "bob-in-two")).await;
-    let internal = |kind, lane| NewEvent::new(kind, lane, Origin::Internal { channel: None }, "from: elsewhere");
+    let internal = |kind, lane| {
+        NewEvent::new(kind, lane, Origin::Internal { channel: None }, "from: elsewhere")
+    };
     ask(&desk, internal(EventKind::Webhook, Lane::Webhook("deploy".to_owned()))).await;
     ask(&desk, internal(EventKind::Cron, Lane::Cron("daily".to_owned()))).await;
-    ask(&desk, NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "from: console")).await;
+    ask(&desk, NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "from: console"))
+        .await;
     ask(&desk, of(1, 4, "Ann", "again")).await;
     let prompts = prompts.lock().unwrap();
     assert_eq!(prompts.len(), 7);
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    assert!(prompts[1].contains(&format!("## Noted Here\n\n### Memory\n\n- {today} [Ann, 4] secret-of-ann\n")), "{}", prompts[1]);
+    assert!(
+        prompts[1].contains(&format!(
+            "## Noted Here\n\n### Memory\n\n- {today} [Ann, 4] secret-of-ann\n"
+        )),
+        "{}",
+        prompts[1]
+    );
     for other in &prompts[2..6] {
         assert!(!other.contains("secret-of-ann") && !other.contains("bob-in-one"), "{other}");
     }
     assert!(
-        prompts[6].contains("[Ann, 4] secret-of-ann") && prompts[6].contains("[Bob, 5] bob-in-one") && !prompts[6].contains("bob-in-two")
+        prompts[6].contains("[Ann, 4] secret-of-ann")
+            && prompts[6].contains("[Bob, 5] bob-in-one")
+            && !prompts[6].contains("bob-in-two")
     );
-    assert!(prompts.iter().all(|prompt| prompt.contains("- kept for all")), "the operator's is shown everywhere");
-    let file = |name: &str| std::fs::read_to_string(desk.folder.path().join("config").join(name)).unwrap();
-    assert_eq!(file("memory.md"), "# Memory\n\n- kept for all\n- console\n", "only the terminal writes to it");
+    assert!(
+        prompts.iter().all(|prompt| prompt.contains("- kept for all")),
+        "the operator's is shown everywhere"
+    );
+    let file =
+        |name: &str| std::fs::read_to_string(desk.folder.path().join("config").join(name)).unwrap();
+    assert_eq!(
+        file("memory.md"),
+        "# Memory\n\n- kept for all\n- console\n",
+        "only the terminal writes to it"
+    );
     assert!(file("memory/webhook-deploy.md").contains("[webhook:deploy] elsewhere"));
 }
 
@@ -77,8 +108,15 @@ async fn channels_of_a_project_share_a_memory_and_the_operator_says_otherwise() 
     let prompts = prompts.lock().unwrap().clone();
     assert!(prompts[3].contains("[Ann, 4] fact-of-1"), "the same project: {}", prompts[3]);
     assert!(!prompts[4].contains("fact-of-1") && !prompts[5].contains("fact-of-1"));
-    assert!(prompts[3..].iter().all(|prompt| prompt.contains("[Ann, 4] fact-of-4")), "shared with all, and still told whose it is");
+    assert!(
+        prompts[3..].iter().all(|prompt| prompt.contains("[Ann, 4] fact-of-4")),
+        "shared with all, and still told whose it is"
+    );
     assert!(prompts.iter().all(|prompt| !prompt.contains("fact-of-5")), "nothing is noted there");
     let answers = desk.collected.answers(6).await;
-    assert!(answers[2].1.notices.iter().any(|notice| notice.contains("nothing is noted here")), "{:?}", answers[2].1);
+    assert!(
+        answers[2].1.notices.iter().any(|notice| notice.contains("nothing is noted here")),
+        "{:?}",
+        answers[2].1
+    );
 }

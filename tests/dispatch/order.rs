@@ -63,7 +63,10 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
     let desk = Desk::new(launcher, Wishes { slots: 4, depth: 10_000, ..Wishes::default() }).await;
     let (mut accepted, mut busy) = (0, 0);
     for number in 0..1000u64 {
-        match desk.dispatcher.submit(message(number % 10, &format!("{} event {number}", number % 10))) {
+        match desk
+            .dispatcher
+            .submit(message(number % 10, &format!("{} event {number}", number % 10)))
+        {
             Ok(_) => accepted += 1,
             Err(Refusal::Busy { slots: 4 }) => busy += 1,
             Err(other) => panic!("{other}"),
@@ -75,7 +78,11 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
     for (event, answer) in answers {
         assert_eq!(answer.failure, None);
         let before = last.insert(event.lane.to_string(), event.sequence);
-        assert!(before.is_none_or(|before| before < event.sequence), "lane {} was reordered", event.lane);
+        assert!(
+            before.is_none_or(|before| before < event.sequence),
+            "lane {} was reordered",
+            event.lane
+        );
     }
 }
 
@@ -89,7 +96,10 @@ async fn a_new_channel_is_told_that_all_is_busy_while_a_busy_one_may_wait() {
     for _ in 0..3 {
         desk.ask(1, "more");
     }
-    assert_eq!(desk.dispatcher.submit(message(1, "too much")).err(), Some(Refusal::Full { depth: 3 }));
+    assert_eq!(
+        desk.dispatcher.submit(message(1, "too much")).err(),
+        Some(Refusal::Full { depth: 3 })
+    );
     assert_eq!(
         desk.dispatcher.submit(message(1, &"x".repeat((256 << 10) + 1))).err(),
         Some(Refusal::TooLong { bytes: (256 << 10) + 1, limit: 256 << 10 })
@@ -145,16 +155,26 @@ async fn even_a_panic_of_ours_frees_lane_and_slot() {
     desk.ask(1, "fine");
     let answers = desk.collected.answers(2).await;
     assert!(answers.iter().any(|(_, answer)| answer.text == "fine"), "{answers:?}");
-    let broken = answers.iter().find(|(event, _)| event.prompt == "panic").expect("whoever asked is told");
-    assert!(broken.1.failure.as_ref().is_some_and(|told| told.ends_with("Please ask again. (internal)")), "{broken:?}");
+    let broken =
+        answers.iter().find(|(event, _)| event.prompt == "panic").expect("whoever asked is told");
+    assert!(
+        broken
+            .1
+            .failure
+            .as_ref()
+            .is_some_and(|told| told.ends_with("Please ask again. (internal)")),
+        "{broken:?}"
+    );
 }
 
 #[test]
 fn a_runtime_that_goes_away_with_much_waiting_ends_quietly() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (_release, launcher) = gated();
     let desk = runtime.block_on(async {
-        let desk = Desk::new(launcher, Wishes { slots: 1, depth: 10_000, ..Wishes::default() }).await;
+        let desk =
+            Desk::new(launcher, Wishes { slots: 1, depth: 10_000, ..Wishes::default() }).await;
         for lane in 0..5_000 {
             // Whether it waits or is busy: what counts is that very many wait.
             let _ = desk.dispatcher.submit(message(1, &format!("prompt {lane}")));

@@ -1,17 +1,21 @@
-//! While only planning is wanted, what an agent asks leave for is refused unless it only looks: of every backend, whoever
-//! would allow it, until a person agrees to the plan.
+//! While only planning is wanted, what an agent asks leave for is refused unless it only looks: of
+//! every backend, whoever would allow it, until a person agrees to the plan.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{Action, Ask, AskKind, Chunk, Command, Decision, Exit, Input, Mode, ToolStart, Write, only_looks};
+use aetheel::agent::{
+    Action, Ask, AskKind, Chunk, Command, Decision, Exit, Input, Mode, ToolStart, Write, only_looks,
+};
 use aetheel::dispatch::{Person, Settlement};
 use aetheel::event::NewEvent;
 use aetheel::turn::ProcessCommand;
 
 use crate::support::recordings::recordings;
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+};
 
 const ANN: u64 = 4;
 
@@ -37,7 +41,17 @@ fn asking() -> Understanding {
                 None => AskKind::PlanApproval("1. look\n2. leap".to_owned()),
             };
             let (title, always_label) = ("May I?".to_owned(), None);
-            let ask = Ask { ask: 9, session: 1, turn: 1, title, kind, always_label, options: vec![], diffs: vec![], changeable: false };
+            let ask = Ask {
+                ask: 9,
+                session: 1,
+                turn: 1,
+                title,
+                kind,
+                always_label,
+                options: vec![],
+                diffs: vec![],
+                changeable: false,
+            };
             Ok(vec![Action::Ask(ask)])
         }
         Input::Command(Command::Answer(answer)) => {
@@ -54,15 +68,25 @@ fn agent(asks: &'static [&'static str]) -> Arc<ScriptedLauncher> {
         for ask in asks {
             agent.say(&[&format!("ask {ask}")]).await;
             let Some(ProcessCommand::Write(bytes)) = agent.commands.recv().await else { return };
-            agent.say(&[&format!("text {ask}: {}; ", String::from_utf8(bytes).unwrap().trim())]).await;
+            agent
+                .say(&[&format!("text {ask}: {}; ", String::from_utf8(bytes).unwrap().trim())])
+                .await;
         }
         agent.say(&["done"]).await;
         agent.exit(Exit::Code(0), "").await;
     })
 }
 
-async fn planning(asks: &'static [&'static str], mode: Mode, feature: Option<&'static str>) -> Desk {
-    let desk = Desk::new(agent(asks), Wishes { understanding: asking(), mode, feature, ..Wishes::default() }).await;
+async fn planning(
+    asks: &'static [&'static str],
+    mode: Mode,
+    feature: Option<&'static str>,
+) -> Desk {
+    let desk = Desk::new(
+        agent(asks),
+        Wishes { understanding: asking(), mode, feature, ..Wishes::default() },
+    )
+    .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
     desk
 }
@@ -75,10 +99,16 @@ fn ann() -> Person {
 async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_people() {
     // Also by an agent that has no mode for it.
     for feature in [Some("plan"), None] {
-        let asks = &["bash touch x", "file_write a", "file_edit b", "mcp c", "other d", "bash touch x"];
+        let asks =
+            &["bash touch x", "file_write a", "file_edit b", "mcp c", "other d", "bash touch x"];
         let desk = planning(asks, Mode::Plan, feature).await;
         let answer = desk.collected.answers(1).await.remove(0).1;
-        assert_eq!(answer.text.matches("Only planning is wanted here").count(), asks.len(), "{}", answer.text);
+        assert_eq!(
+            answer.text.matches("Only planning is wanted here").count(),
+            asks.len(),
+            "{}",
+            answer.text
+        );
         assert!(desk.collected.settled(0).await.is_empty(), "nobody is asked");
         let told = "Not done while only planning: `touch x`, `a`, `b` and 3 more. `/mode build` ends that, where the operator lets you.";
         assert_eq!(answer.notices, [told], "{feature:?}");
@@ -88,7 +118,9 @@ async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_peopl
 #[tokio::test(flavor = "multi_thread")]
 async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_rest() {
     let desk = planning(&["file_read /etc/x", "plan", "bash make"], Mode::Plan, Some("plan")).await;
-    for (number, decision) in [(1, Decision::Deny(None)), (2, Decision::AllowOnce), (3, Decision::AllowOnce)] {
+    for (number, decision) in
+        [(1, Decision::Deny(None)), (2, Decision::AllowOnce), (3, Decision::AllowOnce)]
+    {
         let question = desk.collected.questions(number).await.remove(number - 1);
         desk.dispatcher.answer(&question.id, &ann(), decision).unwrap();
     }
@@ -98,7 +130,9 @@ async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_re
     // A plan that is refused stays one.
     let desk = planning(&["plan", "bash make"], Mode::Plan, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
-    desk.dispatcher.answer(&question.id, &ann(), Decision::Deny(Some("not yet".to_owned()))).unwrap();
+    desk.dispatcher
+        .answer(&question.id, &ann(), Decision::Deny(Some("not yet".to_owned())))
+        .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.text.contains("Only planning is wanted here"), "{}", answer.text);
     assert!(matches!(desk.collected.settled(1).await[0].1, Settlement::Answered { .. }));
@@ -117,12 +151,21 @@ async fn who_does_not_only_plan_is_asked() {
 fn of_every_backend_what_was_recorded_asking_leave_is_held_back() {
     let mut held: BTreeMap<&str, usize> = BTreeMap::new();
     for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
-        for folder in recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend)) {
+        for folder in
+            recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend))
+        {
             for line in std::fs::read_to_string(folder.join("actions.jsonl")).unwrap().lines() {
-                if let Action::Ask(Ask { kind: AskKind::Permission(tool), .. }) = serde_json::from_str(line).unwrap() {
+                if let Action::Ask(Ask { kind: AskKind::Permission(tool), .. }) =
+                    serde_json::from_str(line).unwrap()
+                {
                     let looks = ["read", "view", "search", "glob", "grep", "list", "fetch"];
                     let name = tool.native_name.to_lowercase();
-                    assert_eq!(only_looks(&tool), looks.iter().any(|word| name.contains(word)), "{}: {tool:?}", folder.display());
+                    assert_eq!(
+                        only_looks(&tool),
+                        looks.iter().any(|word| name.contains(word)),
+                        "{}: {tool:?}",
+                        folder.display()
+                    );
                     *held.entry(backend).or_default() += usize::from(!only_looks(&tool));
                 }
             }

@@ -1,4 +1,5 @@
-//! Signs of life: they take the way of prompts, whatever else is going on, and leave nothing behind.
+//! Signs of life: they take the way of prompts, whatever else is going on, and leave nothing
+//! behind.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
 async fn comes_through(desk: &Desk) {
     let (pulse, through) = Pulse::new();
     desk.dispatcher.pulse(pulse);
-    let through = tokio::time::timeout(Duration::from_secs(30), through).await.expect("it comes through");
+    let through =
+        tokio::time::timeout(Duration::from_secs(30), through).await.expect("it comes through");
     through.expect("it is not lost");
 }
 

@@ -32,15 +32,25 @@ async fn desk(folder: Arc<tempfile::TempDir>) -> Desk {
     with_launcher(folder, launcher, opened).await
 }
 
-async fn with_launcher(folder: Arc<tempfile::TempDir>, launcher: Arc<ScriptedLauncher>, opened: Arc<Mutex<Vec<String>>>) -> Desk {
+async fn with_launcher(
+    folder: Arc<tempfile::TempDir>,
+    launcher: Arc<ScriptedLauncher>,
+    opened: Arc<Mutex<Vec<String>>>,
+) -> Desk {
     sharing("link", folder, launcher, opened).await
 }
 
-async fn sharing(sharing: &str, folder: Arc<tempfile::TempDir>, launcher: Arc<ScriptedLauncher>, opened: Arc<Mutex<Vec<String>>>) -> Desk {
+async fn sharing(
+    sharing: &str,
+    folder: Arc<tempfile::TempDir>,
+    launcher: Arc<ScriptedLauncher>,
+    opened: Arc<Mutex<Vec<String>>>,
+) -> Desk {
     let collected = Arc::new(Collected::default());
     let backends = Replaceable::new(LastingBackend::new(sharing, 1));
     let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
-    let parts: Parts = parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
+    let parts: Parts =
+        parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
     let bindings = parts.workspace.bindings().clone();
     Desk { dispatcher: Dispatcher::new(parts), collected, opened, bindings, folder }
 }
@@ -89,7 +99,13 @@ async fn a_conversation_that_was_put_away_is_taken_up_again_also_after_a_restart
     assert_eq!(titles, ["fix the build", "paint the shed*"]);
     let told = desk.dispatcher.resume(&SEVEN, &id, false, LIMIT).await;
     assert_eq!(told.as_deref(), Ok("\"fix the build\" goes on with the next message"));
-    assert!(desk.dispatcher.resume(&SEVEN, &id, false, LIMIT).await.unwrap().contains("present conversation"));
+    assert!(
+        desk.dispatcher
+            .resume(&SEVEN, &id, false, LIMIT)
+            .await
+            .unwrap()
+            .contains("present conversation")
+    );
     desk.turn(7, "and now?").await;
     assert_eq!(*desk.opened.lock().unwrap(), [format!("{id} 1")], "the agent was told which one");
     desk.dispatcher.shutdown(Duration::ZERO).await;
@@ -108,20 +124,31 @@ async fn a_conversation_that_is_forgotten_lets_go_of_its_agent_at_once() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(LIMIT, left).await.expect("what still ran in it would go on until the next prompt");
+    tokio::time::timeout(LIMIT, left)
+        .await
+        .expect("what still ran in it would go on until the next prompt");
     desk.turn(7, "another").await;
 }
 
 #[tokio::test]
 async fn a_model_that_is_taken_back_is_said_to_stay_where_a_conversation_may_keep_it() {
     let desk = fresh().await;
-    let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Model, Some(value)).await.unwrap();
-    assert_eq!(choose("unset").await, "Model is the agent's default from now on.", "none was chosen, nothing has begun");
+    let choose =
+        async |value| desk.dispatcher.choose(&SEVEN, Setting::Model, Some(value)).await.unwrap();
+    assert_eq!(
+        choose("unset").await,
+        "Model is the agent's default from now on.",
+        "none was chosen, nothing has begun"
+    );
     choose("m-1").await;
     desk.turn(7, "hello").await;
     assert_eq!(choose("m-2").await, "Model is m-2 from now on.");
     let told = choose("unset").await;
-    assert!(told.starts_with("Model is the agent's default from now on. This conversation ") && told.contains("`/reset`"), "{told}");
+    assert!(
+        told.starts_with("Model is the agent's default from now on. This conversation ")
+            && told.contains("`/reset`"),
+        "{told}"
+    );
     desk.dispatcher.reset(&SEVEN).await.unwrap();
     assert_eq!(choose("unset").await, "Model is the agent's default from now on.");
 }
@@ -138,7 +165,10 @@ async fn nobody_sees_or_takes_the_conversation_of_another_channel() {
         assert!(!desk.titles(&SEVEN, owner).await.iter().any(|title| title.contains("theirs")));
     }
     assert!(desk.dispatcher.reset(&EIGHT).await.unwrap());
-    assert!(desk.dispatcher.resume(&SEVEN, &theirs, true, LIMIT).await.is_err(), "put away, it is still theirs");
+    assert!(
+        desk.dispatcher.resume(&SEVEN, &theirs, true, LIMIT).await.is_err(),
+        "put away, it is still theirs"
+    );
     for bad in ["--evil", "", "../x"] {
         assert!(desk.dispatcher.resume(&SEVEN, bad, true, LIMIT).await.is_err(), "{bad}");
     }
@@ -151,7 +181,10 @@ async fn what_was_begun_at_the_agents_own_terminal_in_this_directory_is_for_owne
     assert_eq!(desk.titles(&SEVEN, false).await, ["mine*"]);
     assert_eq!(desk.titles(&SEVEN, true).await, ["mine*", "[At the terminal]"]);
     assert!(desk.dispatcher.resume(&SEVEN, "t-1", false, LIMIT).await.is_err());
-    assert!(desk.dispatcher.resume(&SEVEN, "t-2", true, LIMIT).await.is_err(), "it is of another directory");
+    assert!(
+        desk.dispatcher.resume(&SEVEN, "t-2", true, LIMIT).await.is_err(),
+        "it is of another directory"
+    );
     desk.dispatcher.resume(&SEVEN, "t-1", true, LIMIT).await.unwrap();
     assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("t-1"));
     assert_eq!(desk.titles(&SEVEN, false).await[0], "At the terminal*", "now it is this channel's");
@@ -163,7 +196,10 @@ async fn an_open_conversation_is_shortened_and_goes_on_under_its_new_id() {
     let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
     assert!(why.contains("no conversation here yet"), "{why}");
     desk.turn(7, "a long story").await;
-    assert_eq!(desk.dispatcher.compact(&SEVEN).await.as_deref(), Ok("The conversation is shortened"));
+    assert_eq!(
+        desk.dispatcher.compact(&SEVEN).await.as_deref(),
+        Ok("The conversation is shortened")
+    );
     assert_eq!(desk.session(&SEVEN).await.as_deref(), Some("short-1"));
     assert_eq!(desk.titles(&SEVEN, false).await, ["a long story*"]);
     desk.turn(7, "and then?").await;
@@ -203,7 +239,8 @@ async fn models_the_agent_tells_of_are_listed_and_it_is_not_asked_for_every_key(
     desk.turn(7, "hello").await;
     for _ in 0..3 {
         let models = desk.dispatcher.models(&SEVEN, LIMIT).await;
-        let told: Vec<(&str, &str)> = models.iter().map(|model| (model.id.as_str(), model.label.as_str())).collect();
+        let told: Vec<(&str, &str)> =
+            models.iter().map(|model| (model.id.as_str(), model.label.as_str())).collect();
         assert_eq!(told, [("m-1", "asked 1")]);
     }
 }

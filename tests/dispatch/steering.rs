@@ -1,13 +1,18 @@
-//! Messages for a running turn: they reach it, or become the next prompt, and whoever wrote learns which.
+//! Messages for a running turn: they reach it, or become the next prompt, and whoever wrote learns
+//! which.
 
 use std::sync::Arc;
 
-use aetheel::agent::{Action, Chunk, Command, DeliveryWish, Exit, Input, Part, SteerOutcome, Steered as Report, Write};
+use aetheel::agent::{
+    Action, Chunk, Command, DeliveryWish, Exit, Input, Part, SteerOutcome, Steered as Report, Write,
+};
 use aetheel::dispatch::{Refusal, Steered};
 use aetheel::event::NewEvent;
 use aetheel::turn::ProcessCommand;
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+};
 
 /// `plain`, and reports this outcome of every steered message, which it passes on to the agent.
 fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
@@ -17,7 +22,8 @@ fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
             assert_eq!(steer.delivery, DeliveryWish::Steer);
             let [Part::Text(text)] = &steer.parts[..] else { panic!("{:?}", steer.parts) };
             let write = Action::Write(Write { proc: 1, body: vec![Chunk::Text(text.clone())] });
-            let report = outcome.map(|outcome| Action::Steered(Report { message: steer.message, outcome }));
+            let report =
+                outcome.map(|outcome| Action::Steered(Report { message: steer.message, outcome }));
             Ok(report.into_iter().chain([write]).collect())
         }
         _ => usual(state, input),
@@ -62,9 +68,11 @@ async fn steer(desk: &Desk, text: &str) -> Result<Steered, Refusal> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
-    for (outcome, told) in
-        [(SteerOutcome::Injected, Steered::Injected), (SteerOutcome::Queued, Steered::Queued), (SteerOutcome::Dropped, Steered::Dropped)]
-    {
+    for (outcome, told) in [
+        (SteerOutcome::Injected, Steered::Injected),
+        (SteerOutcome::Queued, Steered::Queued),
+        (SteerOutcome::Dropped, Steered::Dropped),
+    ] {
         let desk = working(steerable(Some(outcome)), Some("steer")).await;
         assert_eq!(steer(&desk, "/not that way").await, Ok(told));
         assert!(told.told().is_some() && !told.is_prompt());
@@ -91,7 +99,10 @@ async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
             continue;
         }
         let answers = desk.collected.answers(2).await;
-        assert_eq!((answers[1].0.prompt.as_str(), answers[1].1.text.as_str()), ("and then", "next"));
+        assert_eq!(
+            (answers[1].0.prompt.as_str(), answers[1].1.text.as_str()),
+            ("and then", "next")
+        );
     }
 }
 
@@ -110,14 +121,21 @@ async fn a_message_that_is_stopped_with_its_turn_is_refused_and_becomes_no_promp
     // Its backend says nothing of it while the turn runs.
     let deaf: Understanding = {
         let usual = plain();
-        Arc::new(move |state, input| if matches!(input, Input::Command(Command::Steer(_))) { Ok(Vec::new()) } else { usual(state, input) })
+        Arc::new(move |state, input| {
+            if matches!(input, Input::Command(Command::Steer(_))) {
+                Ok(Vec::new())
+            } else {
+                usual(state, input)
+            }
+        })
     };
     let desk = working(deaf, Some("steer")).await;
     let underway = desk.dispatcher.steer(note("and then")).await.unwrap();
     assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
     assert_eq!(underway.outcome().await, Steered::Stopped);
     let answers = desk.collected.answers(2).await;
-    let refused = answers.iter().find(|(event, _)| event.prompt == "and then").expect("it is refused");
+    let refused =
+        answers.iter().find(|(event, _)| event.prompt == "and then").expect("it is refused");
     assert!(refused.1.failure.as_ref().unwrap().starts_with("Stopped"), "{:?}", refused.1);
     desk.dispatcher.idle().await;
     assert_eq!(desk.launcher.prompts().len(), 1);

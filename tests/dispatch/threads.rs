@@ -6,7 +6,9 @@ use aetheel::agent::{Command, Exit, Input, Safety, StartTurn};
 use aetheel::dispatch::Setting;
 use aetheel::event::{Lane, NewEvent};
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain};
+use crate::support::scripted::{
+    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+};
 
 const CHANNEL: u64 = 7;
 const THREAD: u64 = 70;
@@ -32,9 +34,16 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
         agent.say(&[&session, "text ok", "done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes { understanding: noting(&starts), feature: Some("model"), ..Wishes::default() }).await;
-    std::fs::write(desk.folder.path().join("config/channels.md"), format!("## channel {CHANNEL}\n- model: `big`\n- safety: default\n"))
-        .unwrap();
+    let desk = Desk::new(
+        launcher,
+        Wishes { understanding: noting(&starts), feature: Some("model"), ..Wishes::default() },
+    )
+    .await;
+    std::fs::write(
+        desk.folder.path().join("config/channels.md"),
+        format!("## channel {CHANNEL}\n- model: `big`\n- safety: default\n"),
+    )
+    .unwrap();
     let mut asked = 0;
     let mut ask = async |event: NewEvent| {
         asked += 1;
@@ -48,16 +57,33 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
     let lane = Lane::Channel(THREAD);
     assert!(!desk.dispatcher.knows(&lane).await);
     assert_eq!(ask(message(CHANNEL, "one")).await, (Some("big".to_owned()), Safety::Default, None));
-    assert_eq!(ask(in_thread("two")).await, (Some("big".to_owned()), Safety::Default, None), "its channel's settings, a new session");
+    assert_eq!(
+        ask(in_thread("two")).await,
+        (Some("big".to_owned()), Safety::Default, None),
+        "its channel's settings, a new session"
+    );
     assert!(desk.dispatcher.knows(&lane).await);
     desk.dispatcher.choose(&Lane::Channel(CHANNEL), Setting::Model, Some("chosen")).await.unwrap();
-    assert_eq!(ask(in_thread("three")).await, (Some("chosen".to_owned()), Safety::Default, Some("s-two".to_owned())));
+    assert_eq!(
+        ask(in_thread("three")).await,
+        (Some("chosen".to_owned()), Safety::Default, Some("s-two".to_owned()))
+    );
     let refused = desk.dispatcher.choose(&lane, Setting::Safety, Some("edit")).await;
     assert!(refused.is_err_and(|why| why.contains("does not allow")), "the channel's ceiling");
     desk.dispatcher.choose(&lane, Setting::Model, Some("own")).await.unwrap();
     assert_eq!(ask(in_thread("four")).await.0.as_deref(), Some("own"));
-    assert_eq!(ask(message(CHANNEL, "five")).await, (Some("chosen".to_owned()), Safety::Default, Some("s-one".to_owned())));
-    assert!(desk.dispatcher.choose(&lane, Setting::Model, Some("unset")).await.unwrap().contains("chosen"), "the channel's again");
+    assert_eq!(
+        ask(message(CHANNEL, "five")).await,
+        (Some("chosen".to_owned()), Safety::Default, Some("s-one".to_owned()))
+    );
+    assert!(
+        desk.dispatcher
+            .choose(&lane, Setting::Model, Some("unset"))
+            .await
+            .unwrap()
+            .contains("chosen"),
+        "the channel's again"
+    );
     assert_eq!(ask(message(8, "six")).await.0, None, "of other channels nothing");
 }
 
@@ -68,14 +94,24 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
         agent.say(&["session s-1", "text ok", "done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes { understanding: noting(&starts), ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, Wishes { understanding: noting(&starts), ..Wishes::default() }).await;
     let config = desk.folder.path().join("config");
-    std::fs::write(config.join("channels.md"), format!("## channel {CHANNEL}\n- safety: default\n")).unwrap();
-    std::fs::write(config.join("agents.md"), "## Hooks\n\n### agent_begin\n- instruction: Begin now.\n").unwrap();
+    std::fs::write(
+        config.join("channels.md"),
+        format!("## channel {CHANNEL}\n- safety: default\n"),
+    )
+    .unwrap();
+    std::fs::write(
+        config.join("agents.md"),
+        "## Hooks\n\n### agent_begin\n- instruction: Begin now.\n",
+    )
+    .unwrap();
     // As after a restart: nobody has said where the thread belongs.
     desk.dispatcher.submit(NewEvent { parent: Some(CHANNEL), ..message(THREAD, "go") }).unwrap();
     desk.dispatcher.idle().await;
-    let safeties: Vec<Safety> = starts.lock().unwrap().iter().map(|start| start.settings.safety).collect();
+    let safeties: Vec<Safety> =
+        starts.lock().unwrap().iter().map(|start| start.settings.safety).collect();
     assert_eq!(safeties, [Safety::Default, Safety::Default]);
 }
 
@@ -83,8 +119,14 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
 async fn a_command_in_a_thread_sees_its_channels_settings_once_the_thread_is_known_as_one() {
     let launcher = ScriptedLauncher::new(|agent: Agent| agent.exit(Exit::Code(0), ""));
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
-    std::fs::write(desk.folder.path().join("config/channels.md"), format!("## channel {CHANNEL}\n- model: `big`\n")).unwrap();
-    let shown = async || desk.dispatcher.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap();
+    std::fs::write(
+        desk.folder.path().join("config/channels.md"),
+        format!("## channel {CHANNEL}\n- model: `big`\n"),
+    )
+    .unwrap();
+    let shown = async || {
+        desk.dispatcher.choose(&Lane::Channel(THREAD), Setting::Model, None).await.unwrap()
+    };
     assert!(shown().await.starts_with("Model is the agent's default;"));
     desk.dispatcher.learn(THREAD, CHANNEL);
     assert!(shown().await.starts_with("Model is big;"));

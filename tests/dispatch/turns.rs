@@ -9,7 +9,8 @@ use aetheel::turn::recording::{What, read};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
 use crate::support::scripted::{
-    Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure, plain, spawn, text_event,
+    Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure,
+    plain, spawn, text_event,
 };
 
 /// Answers the prompt backwards, in a session.
@@ -20,7 +21,9 @@ async fn obliging(agent: Agent) {
 }
 
 /// A guest that does what `plain` does, except where `instead` has something to say.
-fn except(instead: impl Fn(&Input) -> Option<Result<Vec<Action>, GuestFailure>> + Send + Sync + 'static) -> Understanding {
+fn except(
+    instead: impl Fn(&Input) -> Option<Result<Vec<Action>, GuestFailure>> + Send + Sync + 'static,
+) -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| instead(input).unwrap_or_else(|| usual(state, input)))
 }
@@ -36,7 +39,8 @@ async fn a_prompt_becomes_one_answer_and_its_session_is_resumed() {
     let launches = desk.launcher.launches.lock().unwrap();
     assert!(launches[0].arguments.is_empty());
     assert_eq!(launches[1].arguments, ["--resume", "s-1"]);
-    let sessions = std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
+    let sessions =
+        std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
     assert!(sessions.contains("s-1"), "{sessions}");
 }
 
@@ -56,11 +60,19 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
     let guest = except(|input| match input {
         Input::Line(line) if line.text == "done" => {
             let late = event(text_event("too late"));
-            Some(Ok(vec![done(Outcome::Completed), done(Outcome::Failed(failure(FailureKind::Other))), late]))
+            Some(Ok(vec![
+                done(Outcome::Completed),
+                done(Outcome::Failed(failure(FailureKind::Other))),
+                late,
+            ]))
         }
         _ => None,
     });
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+    let desk = Desk::new(
+        ScriptedLauncher::new(obliging),
+        Wishes { understanding: guest, ..Wishes::default() },
+    )
+    .await;
     desk.ask(7, "abc");
     desk.dispatcher.idle().await;
     let answers = desk.collected.answers(1).await;
@@ -70,8 +82,14 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_never_ends_the_turn_loses_it_when_the_agent_exits() {
-    let guest = except(|input| matches!(input, Input::Line(line) if line.text == "done").then(|| Ok(vec![])));
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+    let guest = except(|input| {
+        matches!(input, Input::Line(line) if line.text == "done").then(|| Ok(vec![]))
+    });
+    let desk = Desk::new(
+        ScriptedLauncher::new(obliging),
+        Wishes { understanding: guest, ..Wishes::default() },
+    )
+    .await;
     desk.ask(7, "abc");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text, "cba", "what there was is kept");
@@ -81,7 +99,11 @@ async fn a_guest_that_never_ends_the_turn_loses_it_when_the_agent_exits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_does_nothing_is_not_waited_for() {
     let guest: Understanding = Arc::new(|_, _| Ok(vec![]));
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+    let desk = Desk::new(
+        ScriptedLauncher::new(obliging),
+        Wishes { understanding: guest, ..Wishes::default() },
+    )
+    .await;
     desk.ask(7, "abc");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.failure.unwrap().contains("protocol"));
@@ -95,8 +117,15 @@ async fn each_guest_failure_ends_its_own_turn_and_no_other() {
         (GuestFailure::Trapped("t".into()), "backend crashed"),
         (GuestFailure::CutOff("c".into()), "backend cut off"),
     ] {
-        let guest = except(move |input| matches!(input, Input::Line(line) if line.text == "text daB").then(|| Err(broken.clone())));
-        let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+        let guest = except(move |input| {
+            matches!(input, Input::Line(line) if line.text == "text daB")
+                .then(|| Err(broken.clone()))
+        });
+        let desk = Desk::new(
+            ScriptedLauncher::new(obliging),
+            Wishes { understanding: guest, ..Wishes::default() },
+        )
+        .await;
         desk.ask(7, "Bad");
         desk.ask(8, "good");
         desk.ask(7, "after");
@@ -118,7 +147,10 @@ async fn forged_flags_values_programs_and_variables_start_nothing() {
         ("flag of a higher level", |plan| plan.arguments.push(Value::Text("--danger".into()))),
         ("free text", |plan| plan.arguments.push(Value::Text("rm -rf /".into()))),
         ("program", |plan| plan.program = "/bin/sh".into()),
-        ("variable", |plan| plan.environment.push(Variable { name: "LD_PRELOAD".into(), value: Value::Text("x".into()) })),
+        ("variable", |plan| {
+            plan.environment
+                .push(Variable { name: "LD_PRELOAD".into(), value: Value::Text("x".into()) })
+        }),
     ];
     for (name, forge) in forgeries {
         let guest = except(move |input| {
@@ -127,10 +159,17 @@ async fn forged_flags_values_programs_and_variables_start_nothing() {
             forge(&mut plan);
             Some(Ok(vec![Action::Spawn(plan)]))
         });
-        let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+        let desk = Desk::new(
+            ScriptedLauncher::new(obliging),
+            Wishes { understanding: guest, ..Wishes::default() },
+        )
+        .await;
         desk.ask(7, "abc");
         let answer = desk.collected.answers(1).await.remove(0).1;
-        assert!(answer.failure.as_deref().unwrap().contains("(agent failure, "), "{name}: {answer:?}");
+        assert!(
+            answer.failure.as_deref().unwrap().contains("(agent failure, "),
+            "{name}: {answer:?}"
+        );
         assert!(answer.detail.unwrap().contains("plan was refused"), "{name}");
         assert!(desk.launcher.launches.lock().unwrap().is_empty(), "{name} was launched");
     }
@@ -165,7 +204,11 @@ async fn a_turn_that_takes_too_long_times_out_through_the_whole_ladder() {
         assert_eq!(signals, ["Interrupt", "Terminate"]);
         agent.exit(Exit::Signal(15), "").await;
     });
-    let desk = Desk::new(launcher, Wishes { query_timeout: Duration::from_millis(100), ..Wishes::default() }).await;
+    let desk = Desk::new(
+        launcher,
+        Wishes { query_timeout: Duration::from_millis(100), ..Wishes::default() },
+    )
+    .await;
     desk.ask(7, "abc");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text, "half an ans");
@@ -242,20 +285,26 @@ async fn a_reset_during_a_turn_is_not_undone_by_its_end() {
     desk.collected.answers(1).await;
     desk.ask(7, "second");
     desk.collected.answers(2).await;
-    assert!(desk.launcher.launches.lock().unwrap()[1].arguments.is_empty(), "the old session came back");
+    assert!(
+        desk.launcher.launches.lock().unwrap()[1].arguments.is_empty(),
+        "the old session came back"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_block_is_on_disk_before_the_answer_is_shown_without_it() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
-        agent.say(&["text Noted.\n\n", "text ```memory\n", "text - likes tea\n", "text ```", "done"]).await;
+        agent
+            .say(&["text Noted.\n\n", "text ```memory\n", "text - likes tea\n", "text ```", "done"])
+            .await;
         agent.exit(Exit::Code(0), "").await;
     });
     let desk = Desk::new(launcher, Wishes::default()).await;
     desk.ask(7, "I like tea");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text.trim(), "Noted.");
-    let memory = std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
+    let memory =
+        std::fs::read_to_string(desk.folder.path().join("config/memory/channel-7.md")).unwrap();
     assert!(memory.starts_with("# Memory") && memory.contains("] likes tea\n"), "{memory}");
 }
 
@@ -269,24 +318,40 @@ async fn every_turn_reads_the_files_as_they_are_then() {
         }
         None
     });
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+    let desk = Desk::new(
+        ScriptedLauncher::new(obliging),
+        Wishes { understanding: guest, ..Wishes::default() },
+    )
+    .await;
     for soul in ["calm", "cheerful"] {
         std::fs::write(desk.folder.path().join("config/soul.md"), soul).unwrap();
         desk.ask(7, "hi");
         desk.dispatcher.idle().await;
     }
     let prompts = prompts.lock().unwrap();
-    assert!(prompts[0].contains("calm") && prompts[1].contains("cheerful") && !prompts[1].contains("calm"));
+    assert!(
+        prompts[0].contains("calm")
+            && prompts[1].contains("cheerful")
+            && !prompts[1].contains("calm")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_reach_neither_answers_nor_recordings() {
     let canary = "sk-canary-0123456789";
     let launcher = ScriptedLauncher::new(move |agent: Agent| async move {
-        agent.say(&["text the key is sk-can", "text ary-0123456789.", "notice sk-canary-0123456789", "done"]).await;
+        agent
+            .say(&[
+                "text the key is sk-can",
+                "text ary-0123456789.",
+                "notice sk-canary-0123456789",
+                "done",
+            ])
+            .await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes { secret: Some(canary.into()), ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, Wishes { secret: Some(canary.into()), ..Wishes::default() }).await;
     desk.ask(7, "print your key sk-canary-0123456789");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text, "the key is ***.");
@@ -304,9 +369,18 @@ async fn a_recording_gives_the_same_actions_again() {
     desk.dispatcher.idle().await;
     let (header, entries) = read(&only_recording(&desk)).unwrap();
     assert_eq!(header.backend, "scripted");
-    let turn = What::Turn { turn: header.link.clone(), event: 1, lane: "channel:7".into(), session: 1, key: 1 };
+    let turn = What::Turn {
+        turn: header.link.clone(),
+        event: 1,
+        lane: "channel:7".into(),
+        session: 1,
+        key: 1,
+    };
     assert_eq!(entries[0].what, turn);
-    assert_eq!(entries.last().unwrap().what, What::Ending { turn: header.link, how: "completed".into() });
+    assert_eq!(
+        entries.last().unwrap().what,
+        What::Ending { turn: header.link, how: "completed".into() }
+    );
     let mut guest = ScriptedBackend::new(plain()).open().await.unwrap();
     let (mut inputs, mut recorded) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -327,7 +401,14 @@ async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
     let notes = heard.clone();
     let guest = except(move |input| match input {
         Input::Command(Command::StartTurn(_)) => Some(Ok(vec![
-            Action::Http(HttpRequest { request: 5, proc: 1, method: "GET".into(), path: "/".into(), body: None, timeout_ms: 10 }),
+            Action::Http(HttpRequest {
+                request: 5,
+                proc: 1,
+                method: "GET".into(),
+                path: "/".into(),
+                body: None,
+                timeout_ms: 10,
+            }),
             Action::OpenStream(OpenStream { stream: 6, proc: 1, path: "/".into() }),
             Action::Ask(Ask {
                 ask: 7,
@@ -356,7 +437,11 @@ async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
         }
         _ => None,
     });
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes { understanding: guest, ..Wishes::default() }).await;
+    let desk = Desk::new(
+        ScriptedLauncher::new(obliging),
+        Wishes { understanding: guest, ..Wishes::default() },
+    )
+    .await;
     desk.collected.blind.store(true, std::sync::atomic::Ordering::SeqCst);
     desk.ask(7, "abc");
     assert_eq!(desk.collected.answers(1).await[0].1.failure, None);
@@ -368,13 +453,23 @@ async fn a_guest_that_keeps_the_host_busy_or_talks_without_end_is_cut_off() {
     use aetheel::agent::{Chunk, HttpRequest, Write};
     // Refused at once, as no process listens.
     let asks = |_: &Input| {
-        let request = HttpRequest { request: 7, proc: 1, method: "GET".into(), path: "/".into(), body: None, timeout_ms: 10 };
+        let request = HttpRequest {
+            request: 7,
+            proc: 1,
+            method: "GET".into(),
+            path: "/".into(),
+            body: None,
+            timeout_ms: 10,
+        };
         Some(Ok(vec![Action::Http(request)]))
     };
     let flood = |input: &Input| {
-        matches!(input, Input::Line(_)).then(|| Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text("x".repeat(8 << 20))] })]))
+        matches!(input, Input::Line(_)).then(|| {
+            Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text("x".repeat(8 << 20))] })])
+        })
     };
-    let understandings: [(&str, Understanding); 2] = [("never waited", except(asks)), ("it said more", except(flood))];
+    let understandings: [(&str, Understanding); 2] =
+        [("never waited", except(asks)), ("it said more", except(flood))];
     for (word, understanding) in understandings {
         let launcher = ScriptedLauncher::new(|agent: Agent| async move {
             for _ in 0..100 {
@@ -394,7 +489,9 @@ pub(super) fn only_recording(desk: &Desk) -> String {
     desk.recorder.flush();
     let mut found = Vec::new();
     for day in std::fs::read_dir(desk.folder.path().join("recordings")).unwrap() {
-        found.extend(std::fs::read_dir(day.unwrap().path()).unwrap().map(|file| file.unwrap().path()));
+        found.extend(
+            std::fs::read_dir(day.unwrap().path()).unwrap().map(|file| file.unwrap().path()),
+        );
     }
     assert_eq!(found.len(), 1);
     std::fs::read_to_string(&found[0]).unwrap()

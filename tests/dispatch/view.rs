@@ -28,7 +28,11 @@ fn held() -> (Arc<ScriptedLauncher>, watch::Sender<bool>) {
 #[tokio::test]
 async fn what_runs_and_waits_is_shown_by_its_first_words_without_secrets() {
     let (launcher, release) = held();
-    let desk = Desk::new(launcher, Wishes { secret: Some("hunter2-hunter2".to_owned()), ..Wishes::default() }).await;
+    let desk = Desk::new(
+        launcher,
+        Wishes { secret: Some("hunter2-hunter2".to_owned()), ..Wishes::default() },
+    )
+    .await;
     desk.ask(7, "first\nthing");
     let by = |text: &str| NewEvent { author: Some("ann".to_owned()), ..message(7, text) };
     desk.dispatcher.submit(by("the password is hunter2-hunter2")).unwrap();
@@ -37,9 +41,13 @@ async fn what_runs_and_waits_is_shown_by_its_first_words_without_secrets() {
     let queue = desk.dispatcher.queue_of(&SEVEN);
     let running = queue.running.clone().expect("something runs");
     assert_eq!((running.words.as_str(), running.who.as_str()), ("first thing", "somebody"));
-    let waiting: Vec<(&str, &str)> = queue.waiting.iter().map(|seen| (seen.words.as_str(), seen.who.as_str())).collect();
+    let waiting: Vec<(&str, &str)> =
+        queue.waiting.iter().map(|seen| (seen.words.as_str(), seen.who.as_str())).collect();
     assert_eq!(waiting.len(), 2);
-    assert!(waiting[0].0.starts_with("the password is ") && !waiting[0].0.contains("hunter2"), "{waiting:?}");
+    assert!(
+        waiting[0].0.starts_with("the password is ") && !waiting[0].0.contains("hunter2"),
+        "{waiting:?}"
+    );
     assert!(waiting[1].0.ends_with('…') && waiting[1].1 == "ann", "{waiting:?}");
     assert_eq!((queue.all_running, queue.all_waiting, queue.slots), (2, 2, 5));
     let rows = queue_rows(&queue, jiff::Timestamp::now());
@@ -56,7 +64,11 @@ async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
     let knobs = async || desk.dispatcher.view(&SEVEN).await.knobs;
     let settings: Vec<Setting> = knobs().await.iter().map(|knob| knob.setting).collect();
-    assert_eq!(settings, [Setting::Backend, Setting::Model, Setting::Safety], "neither thinking nor modes");
+    assert_eq!(
+        settings,
+        [Setting::Backend, Setting::Model, Setting::Safety],
+        "neither thinking nor modes"
+    );
     let safety = knobs().await.remove(2);
     let levels: Vec<&str> = safety.choices.iter().map(|choice| choice.id.as_str()).collect();
     assert_eq!((levels, safety.chosen, safety.shown()), (vec!["ask", "edit"], false, "Edit files"));
@@ -70,7 +82,9 @@ async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for
     let view = desk.dispatcher.view(&SEVEN).await;
     assert_eq!(view.session.as_ref().map(|session| session.as_str()), Some("s-1"));
     let rows = |owner: bool| status_rows(&view, owner, jiff::Timestamp::now());
-    let text = |owner: bool| rows(owner).iter().map(|row| format!("{}: {}\n", row.name, row.text)).collect::<String>();
+    let text = |owner: bool| {
+        rows(owner).iter().map(|row| format!("{}: {}\n", row.name, row.text)).collect::<String>()
+    };
     let folder = desk.folder.path().display().to_string();
     assert!(text(true).contains(&folder) && !text(false).contains(&folder), "{}", text(true));
     for part in [
@@ -87,11 +101,23 @@ async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for
 async fn a_directory_that_cannot_be_used_is_a_warning_without_its_path_for_others() {
     let (launcher, _release) = held();
     let desk = Desk::new(launcher, Wishes::default()).await;
-    std::fs::write(desk.folder.path().join("config/channels.md"), "## channel #x 7\n- directory: /nowhere/secret\n").unwrap();
+    std::fs::write(
+        desk.folder.path().join("config/channels.md"),
+        "## channel #x 7\n- directory: /nowhere/secret\n",
+    )
+    .unwrap();
     let view = desk.dispatcher.view(&SEVEN).await;
-    let text =
-        |owner: bool| status_rows(&view, owner, jiff::Timestamp::now()).iter().map(|row| row.text.clone() + "\n").collect::<String>();
-    assert!(text(false).contains("⚠️ The working directory") && !text(false).contains("nowhere"), "{}", text(false));
+    let text = |owner: bool| {
+        status_rows(&view, owner, jiff::Timestamp::now())
+            .iter()
+            .map(|row| row.text.clone() + "\n")
+            .collect::<String>()
+    };
+    assert!(
+        text(false).contains("⚠️ The working directory") && !text(false).contains("nowhere"),
+        "{}",
+        text(false)
+    );
     assert!(text(true).contains("nowhere"), "{}", text(true));
 }
 

@@ -14,18 +14,24 @@ async fn what_waits_can_be_changed_and_taken_back_and_what_runs_runs_on() {
     let (release, launcher) = behind_a_gate(false);
     let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
     let dispatcher = &desk.dispatcher;
-    let ahead: Vec<usize> = ["first", "second", "third", "fourth"].map(|prompt| dispatcher.submit(keyed(1, prompt)).unwrap().ahead).into();
+    let ahead: Vec<usize> = ["first", "second", "third", "fourth"]
+        .map(|prompt| dispatcher.submit(keyed(1, prompt)).unwrap().ahead)
+        .into();
     assert_eq!(ahead, [0, 1, 2, 3]);
     assert_eq!(dispatcher.amend("discord:first", "changed"), Ok(false), "it runs");
     assert!(!dispatcher.withdraw("discord:first"), "it runs");
     assert_eq!(dispatcher.amend("discord:third", "changed"), Ok(true));
-    assert!(matches!(dispatcher.amend("discord:third", &"x".repeat(300 << 10)), Err(Refusal::TooLong { .. })));
+    assert!(matches!(
+        dispatcher.amend("discord:third", &"x".repeat(300 << 10)),
+        Err(Refusal::TooLong { .. })
+    ));
     assert!(dispatcher.withdraw("discord:second"));
     assert!(!dispatcher.withdraw("discord:second"), "only once");
     assert_eq!(dispatcher.amend("discord:nobody", "x"), Ok(false));
     release.send_replace(true);
     dispatcher.idle().await;
-    let prompts: Vec<String> = desk.collected.answers(3).await.into_iter().map(|(event, _)| event.prompt).collect();
+    let prompts: Vec<String> =
+        desk.collected.answers(3).await.into_iter().map(|(event, _)| event.prompt).collect();
     assert_eq!(prompts, ["first", "changed", "fourth"]);
     assert_eq!(desk.launcher.prompts(), prompts);
 }

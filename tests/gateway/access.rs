@@ -10,14 +10,20 @@ async fn who_asks_too_fast_is_told_when_to_try_again() {
     let bot = serving(&installation).await;
     for said in ["one", "two"] {
         local.mention(CHANNEL, ANN, said);
-        local.wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {said}"))).await;
+        local
+            .wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {said}")))
+            .await;
     }
     let hasty = local.mention(CHANNEL, ANN, "three");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
     assert_eq!(told.reply_to, Some(hasty));
     assert!(told.content.contains(" s."), "{}", told.content);
     let line = bot.logs("event refused: You are asking faster").await;
-    assert_eq!((line["asker"].as_u64(), line["lane"].as_str()), (Some(ANN), Some(format!("channel:{CHANNEL}").as_str())), "{line}");
+    assert_eq!(
+        (line["asker"].as_u64(), line["lane"].as_str()),
+        (Some(ANN), Some(format!("channel:{CHANNEL}").as_str())),
+        "{line}"
+    );
     local.mention(CHANNEL, BOB, "me too");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: me too")).await;
 }
@@ -42,9 +48,17 @@ async fn who_is_not_listed_gets_no_answer_and_the_log_says_why() {
     let bot = serving(&installation).await;
     local.mention(CHANNEL, BOB, "let me in");
     let line = bot.logs("refused a discord user").await;
-    assert_eq!((line["user"].as_u64(), line["channel"].as_u64()), (Some(BOB), Some(CHANNEL)), "{line}");
+    assert_eq!(
+        (line["user"].as_u64(), line["channel"].as_u64()),
+        (Some(BOB), Some(CHANNEL)),
+        "{line}"
+    );
     assert_eq!(line["why"].as_str(), Some("you may not use this bot"));
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
-    assert_eq!(local.messages(CHANNEL).iter().filter(|message| message.reply_to.is_some()).count(), 1, "nobody else was answered");
+    assert_eq!(
+        local.messages(CHANNEL).iter().filter(|message| message.reply_to.is_some()).count(),
+        1,
+        "nobody else was answered"
+    );
 }

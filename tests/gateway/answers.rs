@@ -23,7 +23,11 @@ async fn a_mention_is_answered_with_typing_streamed_edits_and_exactly_the_agents
     let answer = local.wait_for_message(CHANNEL, |text| text == whole).await;
     assert_eq!(answer.reply_to, Some(question));
     assert!(!answer.edits.is_empty(), "it was streamed");
-    assert!(answer.edits.iter().all(|(_, text)| whole.starts_with(text.trim_end())), "{:?}", answer.edits);
+    assert!(
+        answer.edits.iter().all(|(_, text)| whole.starts_with(text.trim_end())),
+        "{:?}",
+        answer.edits
+    );
     let typing = local.typing(CHANNEL);
     assert!(typing[0] < answer.created, "typing was shown before the answer");
     assert_eq!(local.texts(CHANNEL), [whole], "one message, nothing else");
@@ -34,7 +38,9 @@ async fn a_long_answer_is_split_with_its_code_fences_kept() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
-    let code: String = (0..70).map(|number| format!("    println!(\"this is line number {number}\");\n")).collect();
+    let code: String = (0..70)
+        .map(|number| format!("    println!(\"this is line number {number}\");\n"))
+        .collect();
     let said = format!("like this:\n```rust\nfn main() {{\n{code}}}\n```");
     local.slash(CHANNEL, ANN, "ask", Some(&said));
 
@@ -53,20 +59,33 @@ async fn ask_continues_a_conversation_and_reset_forgets_it() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
-    let names: Vec<String> =
-        local.commands().as_array().unwrap().iter().map(|command| command["name"].as_str().unwrap().to_owned()).collect();
+    let names: Vec<String> = local
+        .commands()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|command| command["name"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(names[..5], ["ask", "new", "reset", "stop", "steer"]);
     assert!(names.iter().all(|name| !name.contains("claude")), "`/claude` is for claude only");
 
     local.slash(CHANNEL, ANN, "ask", Some("hello"));
-    local.wait_for_message(CHANNEL, |text| text == format!("> 💬 hello\n{}", repeated("hello", 1))).await;
+    local
+        .wait_for_message(CHANNEL, |text| text == format!("> 💬 hello\n{}", repeated("hello", 1)))
+        .await;
     local.mention(CHANNEL, ANN, "hello again");
     local.wait_for_message(CHANNEL, |text| text == repeated("hello again", 2)).await;
     local.slash(CHANNEL, ANN, "reset", None);
     local.wait_for_message(CHANNEL, |text| text.starts_with("Done: ")).await;
-    assert!(!installation.read("state/sessions.md").contains("demo-"), "{}", installation.read("state/sessions.md"));
+    assert!(
+        !installation.read("state/sessions.md").contains("demo-"),
+        "{}",
+        installation.read("state/sessions.md")
+    );
     local.mention(CHANNEL, ANN, "history");
-    local.wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.").await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.")
+        .await;
     assert!(!bot.stderr().contains("\"ERROR\""), "{}", bot.stderr());
 }
 
@@ -81,7 +100,9 @@ async fn a_turn_that_runs_does_not_bring_a_forgotten_conversation_back() {
     local.wait_for_message(CHANNEL, |text| text.contains("your next prompt begins")).await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     local.mention(CHANNEL, ANN, "history");
-    local.wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.").await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.")
+        .await;
 }
 
 #[tokio::test]
@@ -111,7 +132,11 @@ async fn a_conversation_goes_on_after_a_restart_of_the_program() {
     local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
     first.signal(rustix::process::Signal::TERM);
     assert_eq!(first.ended().await.code, 0);
-    assert!(installation.read("state/sessions.md").contains("demo-"), "{}", installation.read("state/sessions.md"));
+    assert!(
+        installation.read("state/sessions.md").contains("demo-"),
+        "{}",
+        installation.read("state/sessions.md")
+    );
     let noted = installation.read(&format!("memory/channel-{CHANNEL}.md"));
     assert!(noted.contains("the number 42"), "{noted}");
 
@@ -120,7 +145,11 @@ async fn a_conversation_goes_on_after_a_restart_of_the_program() {
     let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await;
     assert!(told.content.contains("remember the number 42"), "{}", told.content);
     local.mention(CHANNEL, ANN, "system");
-    local.wait_for_message(CHANNEL, |text| text.contains("the number 42") && !text.starts_with("You said")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("the number 42") && !text.starts_with("You said")
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -132,7 +161,9 @@ async fn two_channels_are_answered_at_the_same_time() {
     local.mention(OTHER, ANN, "slow 3");
     let here = local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     let there = local.wait_for_message(OTHER, |text| text.ends_with("There.")).await;
-    let done = |message: &crate::support::discord::Message| message.edits.last().expect("it was streamed").0;
+    let done = |message: &crate::support::discord::Message| {
+        message.edits.last().expect("it was streamed").0
+    };
     assert!(here.created < done(&there) && there.created < done(&here), "one after the other");
 }
 

@@ -46,17 +46,24 @@ fn three(installation: &Installation) {
     put(installation, "aider", json!({ "programs": program("aider") }));
 }
 
-const THREE: [(&str, &str); 3] = [("droid", "echo droid 0.2.0"), ("opencode", "echo 1.18.33"), ("aider", "echo 1.0.0")];
+const THREE: [(&str, &str); 3] =
+    [("droid", "echo droid 0.2.0"), ("opencode", "echo 1.18.33"), ("aider", "echo 1.0.0")];
 
 async fn answers(installation: &Installation) -> String {
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    ended.stdout.lines().find_map(|line| line.strip_prefix("answers: ")).expect("it says who answers").to_owned()
+    ended
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("answers: "))
+        .expect("it says who answers")
+        .to_owned()
 }
 
 #[tokio::test]
 async fn auto_takes_droid_with_a_key_and_opencode_without_and_otherwise_whatever_works() {
-    let installation = with_programs(&THREE).with("AGENT_BACKEND", "auto").with("FACTORY_API_KEY", "fk-1");
+    let installation =
+        with_programs(&THREE).with("AGENT_BACKEND", "auto").with("FACTORY_API_KEY", "fk-1");
     three(&installation);
     assert_eq!(answers(&installation).await, "droid (auto: the first of all)");
     let keyless = installation.with("FACTORY_API_KEY", "");
@@ -64,12 +71,18 @@ async fn auto_takes_droid_with_a_key_and_opencode_without_and_otherwise_whatever
     assert_eq!(answers(&keyless).await, wanted);
     fs::remove_file(keyless.path("bin").join("opencode")).unwrap();
     let said = answers(&keyless).await;
-    assert!(said.starts_with("aider (auto: ") && said.contains("not opencode: program not found: opencode"), "{said}");
+    assert!(
+        said.starts_with("aider (auto: ")
+            && said.contains("not opencode: program not found: opencode"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
 async fn auto_without_anything_that_works_is_69_and_says_why_for_each() {
-    let installation = with_programs(&[]).with("AGENT_BACKEND", "auto").with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
+    let installation = with_programs(&[])
+        .with("AGENT_BACKEND", "auto")
+        .with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
     three(&installation);
     for command in ["run", "check", "console"] {
         let ended = installation.run(&[command], "").await;
@@ -92,7 +105,12 @@ async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
     let installation = with_programs(&THREE);
     three(&installation);
     let ended = installation.run(&["console", "--backend", "auto"], "hello\n/backend\n").await;
-    assert_eq!((ended.stdout.as_str(), ended.code), ("opencode-1\nopencode of aider, demo, opencode\n", 0), "{}", ended.stderr);
+    assert_eq!(
+        (ended.stdout.as_str(), ended.code),
+        ("opencode-1\nopencode of aider, demo, opencode\n", 0),
+        "{}",
+        ended.stderr
+    );
 
     let local = LocalDiscord::start().await;
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
@@ -102,26 +120,41 @@ async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
     let line = bot.logs("backend found by itself").await;
     assert_eq!(line["backend"], "opencode", "{line}");
     assert!(line["why"].as_str().unwrap().contains("not droid: no credentials"), "{line}");
-    let other = bot.logs_where("droid", |line| line["message"] == "backend is not available" && line["backend"] == "droid").await;
+    let other = bot
+        .logs_where("droid", |line| {
+            line["message"] == "backend is not available" && line["backend"] == "droid"
+        })
+        .await;
     assert!(other["reason"].as_str().unwrap().contains("FACTORY_API_KEY"), "{other}");
 }
 
 #[tokio::test]
 async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
-    let installation = with_programs(&[("able", "echo able 2.1.0 && exit 0")]).with("AGENT_BACKEND", "able").with("ALLOWED_TOOLS", "Read");
+    let installation = with_programs(&[("able", "echo able 2.1.0 && exit 0")])
+        .with("AGENT_BACKEND", "able")
+        .with("ALLOWED_TOOLS", "Read");
     let able = json!({
         "label": "Able", "programs": [{ "name": "able", "version-arguments": versions() }], "understands": ["^1"],
         "sharing": "session", "one-shot": "offered", "features": ["resume", "effort", "model"],
         "efforts": [{ "id": "high", "label": "High" }], "models": [{ "id": "m-1", "label": "M" }]
     });
     put(&installation, "able", able);
-    put(&installation, "locked", json!({ "credentials": [{ "variable": "LOCKED_KEY" }, { "file": "~/.locked/login" }] }));
+    put(
+        &installation,
+        "locked",
+        json!({ "credentials": [{ "variable": "LOCKED_KEY" }, { "file": "~/.locked/login" }] }),
+    );
     fs::write(installation.backend("broken"), "not a component").unwrap();
     let ended = installation.run(&["backend", "list", "--json"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(listing["default"], "able");
-    let names: Vec<_> = listing["backends"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = listing["backends"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["able", "demo", "locked"]);
     let row = &listing["backends"][0];
     for (field, value) in [
@@ -138,28 +171,63 @@ async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
     ] {
         assert_eq!(row[field], value, "{field}");
     }
-    let warnings: Vec<_> = row["warnings"].as_array().unwrap().iter().map(|warning| warning.as_str().unwrap()).collect();
-    assert!(warnings.iter().any(|warning| warning.contains("made for agent versions ^1, installed is 2.1.0")), "{row}");
-    assert!(warnings.iter().any(|warning| warning.contains("does not support ALLOWED_TOOLS")), "{row}");
+    let warnings: Vec<_> = row["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|warning| warning.as_str().unwrap())
+        .collect();
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning.contains("made for agent versions ^1, installed is 2.1.0")),
+        "{row}"
+    );
+    assert!(
+        warnings.iter().any(|warning| warning.contains("does not support ALLOWED_TOOLS")),
+        "{row}"
+    );
     let locked = &listing["backends"][2];
     assert_eq!(locked["available"], false);
-    assert_eq!(locked["reasons"][1], "no credentials found; set LOCKED_KEY, or sign in, which makes ~/.locked/login");
-    assert!(locked["reasons"][0].as_str().unwrap().starts_with("program not found: locked"), "{locked}");
+    assert_eq!(
+        locked["reasons"][1],
+        "no credentials found; set LOCKED_KEY, or sign in, which makes ~/.locked/login"
+    );
+    assert!(
+        locked["reasons"][0].as_str().unwrap().starts_with("program not found: locked"),
+        "{locked}"
+    );
     assert!(listing["refused"][0].as_str().unwrap().contains("broken.wasm"), "{listing}");
 
     let ended = installation.run(&["backend", "list"], "").await;
-    assert!(ended.stdout.contains("\nnot installed: locked (`aetheel backend list --all` says more)\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("\nnot installed: locked (`aetheel backend list --all` says more)\n"),
+        "{}",
+        ended.stdout
+    );
     let ended = installation.run(&["backend", "list", "--all"], "").await;
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert!(lines[0].starts_with("BACKEND") && lines[1].starts_with("able *   ready"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("  why not: no credentials found; set LOCKED_KEY"), "{}", ended.stdout);
+    assert!(
+        lines[0].starts_with("BACKEND") && lines[1].starts_with("able *   ready"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("  why not: no credentials found; set LOCKED_KEY"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains("\n  efforts: high\n  models: m-1\n"), "{}", ended.stdout);
     assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal");
 }
 
 /// Programs that are there and do not say their version, each with what is told of it.
 const SILENT: [(&str, &str, &str); 4] = [
-    ("crashes", "echo oops >&2; exit 139", "crashes --version` ended with code 139: oops; run it by hand"),
+    (
+        "crashes",
+        "echo oops >&2; exit 139",
+        "crashes --version` ended with code 139: oops; run it by hand",
+    ),
     ("killed", "kill -SEGV $$", "killed --version` was ended by a signal; run it by hand"),
     ("hangs", "exec sleep 600", "hangs --version` did not answer within 1 s; run it by hand"),
     ("nothing", "exec /no/such/interpreter", "nothing --version` ended with code 127"),
@@ -167,16 +235,27 @@ const SILENT: [(&str, &str, &str); 4] = [
 
 #[tokio::test]
 async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
-    let mut programs: Vec<(&str, &str)> = SILENT.iter().map(|(name, script, _)| (*name, *script)).collect();
+    let mut programs: Vec<(&str, &str)> =
+        SILENT.iter().map(|(name, script, _)| (*name, *script)).collect();
     programs.extend([("well", "echo well 1.0.0")]);
-    let installation = with_programs(&programs).with("AGENT_BACKEND", "auto").with("QUERY_TIMEOUT_MS", "1000");
+    let installation =
+        with_programs(&programs).with("AGENT_BACKEND", "auto").with("QUERY_TIMEOUT_MS", "1000");
     for (name, _) in &programs {
-        put(&installation, name, json!({ "programs": [{ "name": name, "version-arguments": versions() }] }));
+        put(
+            &installation,
+            name,
+            json!({ "programs": [{ "name": name, "version-arguments": versions() }] }),
+        );
     }
     // It is there, and may be run, and cannot be.
     fs::write(installation.path("bin").join("alien"), "\x7fELF no program at all").unwrap();
-    fs::set_permissions(installation.path("bin").join("alien"), fs::Permissions::from_mode(0o755)).unwrap();
-    put(&installation, "alien", json!({ "programs": [{ "name": "alien", "version-arguments": versions() }] }));
+    fs::set_permissions(installation.path("bin").join("alien"), fs::Permissions::from_mode(0o755))
+        .unwrap();
+    put(
+        &installation,
+        "alien",
+        json!({ "programs": [{ "name": "alien", "version-arguments": versions() }] }),
+    );
     let alien = ("alien", "", "alien --version` cannot be started: ");
 
     let ended = installation.run(&["backend", "list", "--json"], "").await;
@@ -186,32 +265,54 @@ async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
     assert_eq!(check.code, 0, "{}", check.stderr);
     let doctor = installation.run(&["doctor", "--offline"], "").await;
     for (name, _, why) in SILENT.iter().chain([&alien]) {
-        let row = listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == **name).unwrap();
+        let row = listing["backends"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == **name)
+            .unwrap();
         assert_eq!(row["available"], false, "{row}");
         assert!(row["reasons"][0].as_str().unwrap().contains(why), "{row}");
         assert!(row["reasons"][0].as_str().unwrap().contains("install the agent anew"), "{row}");
-        let told = |line: &str| line.starts_with(&format!("backend {name}: not available: ")) && line.contains(why);
+        let told = |line: &str| {
+            line.starts_with(&format!("backend {name}: not available: ")) && line.contains(why)
+        };
         assert!(check.stdout.lines().any(told), "{name}: {}", check.stdout);
         assert!(doctor.stdout.contains(why), "{name}: {}", doctor.stdout);
     }
     assert!(
-        check.stdout.contains("answers: well (auto: the first that can work here; ") && check.stdout.contains("; not alien: "),
+        check.stdout.contains("answers: well (auto: the first that can work here; ")
+            && check.stdout.contains("; not alien: "),
         "{}",
         check.stdout
     );
     let named = installation.with("AGENT_BACKEND", "crashes");
     for command in ["check", "run", "console"] {
         let ended = named.run(&[command], "").await;
-        assert!(ended.code != 0 && ended.stderr.contains("crashes --version` ended with code 139"), "{command}: {}", ended.stderr);
+        assert!(
+            ended.code != 0 && ended.stderr.contains("crashes --version` ended with code 139"),
+            "{command}: {}",
+            ended.stderr
+        );
     }
 }
 
 #[tokio::test]
-async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and_the_start_goes_on() {
-    let installation = with_programs(&[("hangs", "exec sleep 600")]).with("AGENT_BACKEND", "hangs").with("QUERY_TIMEOUT_MS", "1000");
-    put(&installation, "hangs", json!({ "programs": [{ "name": "hangs", "version-arguments": versions() }] }));
+async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and_the_start_goes_on()
+{
+    let installation = with_programs(&[("hangs", "exec sleep 600")])
+        .with("AGENT_BACKEND", "hangs")
+        .with("QUERY_TIMEOUT_MS", "1000");
+    put(
+        &installation,
+        "hangs",
+        json!({ "programs": [{ "name": "hangs", "version-arguments": versions() }] }),
+    );
     let check = installation.run(&["check"], "").await;
-    let warning = |line: &str| line.starts_with("warning: backend `hangs`: `") && line.ends_with("; prompts go to it all the same");
+    let warning = |line: &str| {
+        line.starts_with("warning: backend `hangs`: `")
+            && line.ends_with("; prompts go to it all the same")
+    };
     assert!(check.stdout.lines().any(warning), "{}\n{}", check.stdout, check.stderr);
     assert_eq!(check.code, 0, "{}", check.stderr);
     let console = installation.run(&["console"], "hello\n").await;
@@ -220,15 +321,35 @@ async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and
 
 #[tokio::test]
 async fn auto_asks_the_program_that_it_takes_for_its_version_once() {
-    let installation = with_programs(&[]).with("AGENT_BACKEND", "auto").with("AGENT_SANDBOX", "off").with("BACKEND_MODEL", "m-1");
+    let installation = with_programs(&[])
+        .with("AGENT_BACKEND", "auto")
+        .with("AGENT_SANDBOX", "off")
+        .with("BACKEND_MODEL", "m-1");
     let (program, asked) = (installation.path("bin").join("counts"), installation.path("asked"));
-    fs::write(&program, format!("#!/bin/sh\necho once >> '{}'\necho counts 1.0.0\n", asked.display())).unwrap();
+    fs::write(
+        &program,
+        format!("#!/bin/sh\necho once >> '{}'\necho counts 1.0.0\n", asked.display()),
+    )
+    .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    put(&installation, "counts", json!({ "programs": [{ "name": "counts", "version-arguments": versions() }] }));
+    put(
+        &installation,
+        "counts",
+        json!({ "programs": [{ "name": "counts", "version-arguments": versions() }] }),
+    );
     let check = installation.run(&["check"], "").await;
-    assert!(check.stdout.contains("\nagent version: 1.0.0\n"), "{}\n{}", check.stdout, check.stderr);
+    assert!(
+        check.stdout.contains("\nagent version: 1.0.0\n"),
+        "{}\n{}",
+        check.stdout,
+        check.stderr
+    );
     // What is set for the backend that answers is meant for it.
-    assert!(check.stdout.contains("backend `counts` does not support BACKEND_MODEL"), "{}", check.stdout);
+    assert!(
+        check.stdout.contains("backend `counts` does not support BACKEND_MODEL"),
+        "{}",
+        check.stdout
+    );
     assert_eq!(fs::read_to_string(&asked).unwrap(), "once\n");
 }
 
@@ -241,8 +362,18 @@ async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_i
     let listed = async |installation: &Installation| {
         let ended = installation.run(&["backend", "list", "--json"], "").await;
         let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        let row = listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == "both").unwrap().clone();
-        (row["run"].as_str().unwrap().to_owned(), row["available"] == true, row["warnings"].to_string())
+        let row = listing["backends"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == "both")
+            .unwrap()
+            .clone();
+        (
+            row["run"].as_str().unwrap().to_owned(),
+            row["available"] == true,
+            row["warnings"].to_string(),
+        )
     };
     let installation = with_programs(&[("both", "echo 1.0.0")]).with("AGENT_BACKEND", "both");
     put(&installation, "both", both);
@@ -252,42 +383,76 @@ async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_i
     let installation = installation.with("BOTH_API_KEY", "k-1");
     let (run, available, warnings) = listed(&installation).await;
     assert_eq!((run.as_str(), available), ("one-shot", true));
-    assert!(warnings.contains("runs once a turn, because BOTH_API_KEY") && warnings.contains("~/.both/auth.json"), "{warnings}");
-    assert!(installation.run(&["check"], "").await.stdout.contains("warning: backend `both` runs once a turn"));
+    assert!(
+        warnings.contains("runs once a turn, because BOTH_API_KEY")
+            && warnings.contains("~/.both/auth.json"),
+        "{warnings}"
+    );
+    assert!(
+        installation
+            .run(&["check"], "")
+            .await
+            .stdout
+            .contains("warning: backend `both` runs once a turn")
+    );
     assert_eq!(installation.run(&["console"], "hello\n").await.stdout, "both-1\n");
     assert_eq!(told(&installation)["one-shot"], true);
 
     let installation = installation.with("BACKEND_RUN", "both=live");
     let (run, _, warnings) = listed(&installation).await;
-    assert!(run == "live" && warnings.contains("runs live, where BOTH_API_KEY does not sign it in"), "{warnings}");
+    assert!(
+        run == "live" && warnings.contains("runs live, where BOTH_API_KEY does not sign it in"),
+        "{warnings}"
+    );
 
     let installation = installation.with("BACKEND_RUN", "");
     fs::create_dir_all(installation.path("home/.both")).unwrap();
     fs::write(installation.path("home/.both/auth.json"), "{}").unwrap();
-    assert_eq!(listed(&installation).await, ("live".to_owned(), true, "[]".to_owned()), "it is signed in");
+    assert_eq!(
+        listed(&installation).await,
+        ("live".to_owned(), true, "[]".to_owned()),
+        "it is signed in"
+    );
 }
 
 #[tokio::test]
 async fn codex_with_a_key_alone_runs_once_a_turn() {
-    let installation = with_programs(&[("codex", "echo codex-cli 0.169.0")]).with("CODEX_API_KEY", "sk-1");
+    let installation =
+        with_programs(&[("codex", "echo codex-cli 0.169.0")]).with("CODEX_API_KEY", "sk-1");
     fs::write(installation.backend("codex"), crate::support::built("codex.wasm")).unwrap();
     let ended = installation.run(&["backend", "list", "--json"], "").await;
     let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    let row = listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == "codex").unwrap();
-    assert_eq!((row["run"].as_str(), row["available"].as_bool()), (Some("one-shot"), Some(true)), "{row}");
-    assert!(row["warnings"].to_string().contains("runs once a turn, because CODEX_API_KEY"), "{row}");
+    let row =
+        listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == "codex").unwrap();
+    assert_eq!(
+        (row["run"].as_str(), row["available"].as_bool()),
+        (Some("one-shot"), Some(true)),
+        "{row}"
+    );
+    assert!(
+        row["warnings"].to_string().contains("runs once a turn, because CODEX_API_KEY"),
+        "{row}"
+    );
 }
 
 #[tokio::test]
 async fn what_was_meant_for_another_backend_is_said_to_be_left_out() {
-    let installation = with_programs(&[("other", "echo 1.0.0")]).with("AGENT_BACKEND", "other").with("BACKEND_MODEL", "m-1");
+    let installation = with_programs(&[("other", "echo 1.0.0")])
+        .with("AGENT_BACKEND", "other")
+        .with("BACKEND_MODEL", "m-1");
     put(&installation, "other", json!({}));
     let program = installation.path("bin").join("other").display().to_string();
     let installation = installation.with("BACKEND_CLI_PATH", &program);
     let ended = installation.run(&["console", "--backend", "demo"], "hello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for name in ["BACKEND_MODEL", "BACKEND_CLI_PATH"] {
-        assert!(ended.stderr.contains(&format!("{name} is left out: it is meant for `other`, not for `demo`")), "{}", ended.stderr);
+        assert!(
+            ended
+                .stderr
+                .contains(&format!("{name} is left out: it is meant for `other`, not for `demo`")),
+            "{}",
+            ended.stderr
+        );
     }
     let same = installation.run(&["console", "--backend", "other"], "hello\n").await;
     assert!(!same.stderr.contains("left out"), "{}", same.stderr);
@@ -295,9 +460,14 @@ async fn what_was_meant_for_another_backend_is_said_to_be_left_out() {
 
 #[tokio::test]
 async fn the_list_is_there_when_nothing_could_start() {
-    let ended = Installation::new().with("AGENT_BACKEND", "clod").run(&["backend", "list"], "").await;
+    let ended =
+        Installation::new().with("AGENT_BACKEND", "clod").run(&["backend", "list"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("warning: AGENT_BACKEND \"clod\" is not one of the backends"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("warning: AGENT_BACKEND \"clod\" is not one of the backends"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains(": demo; `auto` takes what can work here"), "{}", ended.stdout);
 }
 
@@ -306,15 +476,21 @@ fn told(installation: &Installation) -> serde_json::Value {
     let recordings = installation.recordings();
     let lines = recordings.values().flat_map(|recording| recording.lines());
     let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let starts: Vec<_> = lines.filter_map(|line| line.pointer("/in/command/start-turn").cloned()).collect();
+    let starts: Vec<_> =
+        lines.filter_map(|line| line.pointer("/in/command/start-turn").cloned()).collect();
     assert_eq!(starts.len(), 1, "{recordings:?}");
     starts[0].clone()
 }
 
 #[tokio::test]
 async fn the_operator_decides_between_live_and_one_shot() {
-    for (run, features, one_shot) in [("", json!(["resume", "steer"]), false), ("demo=one-shot,both=one-shot", json!(["resume"]), true)] {
-        let installation = with_programs(&[("both", "echo 1.0.0")]).with("AGENT_BACKEND", "both").with("BACKEND_RUN", run);
+    for (run, features, one_shot) in [
+        ("", json!(["resume", "steer"]), false),
+        ("demo=one-shot,both=one-shot", json!(["resume"]), true),
+    ] {
+        let installation = with_programs(&[("both", "echo 1.0.0")])
+            .with("AGENT_BACKEND", "both")
+            .with("BACKEND_RUN", run);
         let both = json!({ "sharing": "session", "one-shot": "offered", "features": ["resume", "steer"], "live-only": ["steer"] });
         put(&installation, "both", both);
         let ended = installation.run(&["backend", "list", "--json"], "").await;
@@ -329,10 +505,13 @@ async fn the_operator_decides_between_live_and_one_shot() {
 
 #[tokio::test]
 async fn a_way_to_run_that_a_backend_has_not_is_warned_about_and_ignored() {
-    let ended = Installation::new().with("BACKEND_RUN", "demo=live,nobody=live").run(&["check"], "").await;
+    let ended =
+        Installation::new().with("BACKEND_RUN", "demo=live,nobody=live").run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    for warning in ["backend `demo` cannot run live, only one-shot; it is ignored", "BACKEND_RUN names `nobody`, which is no backend here"]
-    {
+    for warning in [
+        "backend `demo` cannot run live, only one-shot; it is ignored",
+        "BACKEND_RUN names `nobody`, which is no backend here",
+    ] {
         assert!(ended.stdout.contains(warning), "{warning} is missing in\n{}", ended.stdout);
     }
     let ended = Installation::new().with("BACKEND_RUN", "demo=twice").run(&["check"], "").await;
@@ -356,9 +535,16 @@ fn acp(installation: &Installation) -> Vec<u8> {
         turn: None,
     };
     wat.on_start = Some(vec![Action::Spawn(spawn)]);
-    let text = EventKind::Text(Text { part: 0, text: "honk".to_owned(), replace: false, parent: None });
+    let text =
+        EventKind::Text(Text { part: 0, text: "honk".to_owned(), replace: false, parent: None });
     let event = Action::Event(AgentEvent { session: 1, turn: 1, kind: text });
-    let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
+    let done = Action::TurnDone(TurnDone {
+        session: 1,
+        turn: 1,
+        outcome: Outcome::Completed,
+        text: None,
+        usage: None,
+    });
     wat.later = Some((EXITED, vec![event, done]));
     wat.accepted_in(&installation.path("config"));
     wat.build()
@@ -376,38 +562,65 @@ const GOOSE: &str = "\
 
 #[tokio::test]
 async fn a_launch_profile_is_a_backend_of_its_own() {
-    let goose = "[ \"$1\" = --version ] && echo goose 1.9.0 && exit\necho \"$GOOSE_KEY $*\" > goose.said";
-    let installation = with_programs(&[("goose", goose)]).with("AGENT_BACKEND", "goose").with("GOOSE_KEY", "gk-1");
+    let goose =
+        "[ \"$1\" = --version ] && echo goose 1.9.0 && exit\necho \"$GOOSE_KEY $*\" > goose.said";
+    let installation =
+        with_programs(&[("goose", goose)]).with("AGENT_BACKEND", "goose").with("GOOSE_KEY", "gk-1");
     fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     fs::write(installation.path("config").join("acp.md"), GOOSE).unwrap();
     let ended = installation.run(&["backend", "list", "--json"], "").await;
     let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    let names: Vec<_> = listing["backends"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = listing["backends"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["demo", "goose"], "the component alone has no agent");
     let row = &listing["backends"][1];
-    assert_eq!((&row["component"], &row["label"], &row["agent-version"]), (&json!("acp"), &json!("Goose"), &json!("1.9.0")));
+    assert_eq!(
+        (&row["component"], &row["label"], &row["agent-version"]),
+        (&json!("acp"), &json!("Goose"), &json!("1.9.0"))
+    );
     assert_eq!(row["features"], json!(["resume"]), "it has modes, but none for plans");
 
     let ended = installation.run(&["console"], "hello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("honk\n", 0), "{}", ended.stderr);
-    let options: serde_json::Value = serde_json::from_str(told(&installation)["settings"]["options"].as_str().unwrap()).unwrap();
+    let options: serde_json::Value =
+        serde_json::from_str(told(&installation)["settings"]["options"].as_str().unwrap()).unwrap();
     let wanted = json!({ "program": "goose", "arguments": ["acp", "--quiet"], "modes": { "default": "approve", "danger": "auto" } });
     assert_eq!(options, wanted);
     let said = fs::read_to_string(installation.path("workspace").join("goose.said")).unwrap();
-    assert_eq!(said, "gk-1 acp --quiet\n", "its credential reaches it, and its arguments are the profile's");
+    assert_eq!(
+        said, "gk-1 acp --quiet\n",
+        "its credential reaches it, and its arguments are the profile's"
+    );
 }
 
 #[tokio::test]
 async fn a_profile_is_taken_up_while_the_program_runs_and_a_bad_one_is_named() {
-    let installation = with_programs(&[("goose", "true")]).with("GOOSE_KEY", "gk-1").with("LOG_LEVEL", "info");
+    let installation =
+        with_programs(&[("goose", "true")]).with("GOOSE_KEY", "gk-1").with("LOG_LEVEL", "info");
     fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
-    fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}## bad\n- label: no command\n")).unwrap();
-    console.logs_where("goose", |line| line["message"] == "backend is ready" && line["backend"] == "goose").await;
+    fs::write(
+        installation.path("config").join("acp.md"),
+        format!("{GOOSE}## bad\n- label: no command\n"),
+    )
+    .unwrap();
+    console
+        .logs_where("goose", |line| {
+            line["message"] == "backend is ready" && line["backend"] == "goose"
+        })
+        .await;
     console.logs("acp.md line 8: profile \"bad\" is left out").await;
     console.type_in("/backend goose\nhello\n").await;
-    console.prints("the answer", |text| text.ends_with("goose answers from now on\nhonk\n").then_some(())).await;
+    console
+        .prints("the answer", |text| {
+            text.ends_with("goose answers from now on\nhonk\n").then_some(())
+        })
+        .await;
     console.end_input();
     assert_eq!(console.ended().await.code, 0);
 }
@@ -430,19 +643,37 @@ async fn a_backend_that_is_loaded_later_is_looked_at_then() {
     let installation = with_programs(&[("late", "echo late 3.2.1")]).with("LOG_LEVEL", "info");
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
-    put(&installation, "late", json!({ "programs": [{ "name": "late", "version-arguments": versions() }] }));
-    let line = console.logs_where("late", |line| line["message"] == "backend is ready" && line["backend"] == "late").await;
+    put(
+        &installation,
+        "late",
+        json!({ "programs": [{ "name": "late", "version-arguments": versions() }] }),
+    );
+    let line = console
+        .logs_where("late", |line| {
+            line["message"] == "backend is ready" && line["backend"] == "late"
+        })
+        .await;
     assert_eq!(line["version"], "3.2.1");
     put(&installation, "missing", json!({}));
-    let line = console.logs_where("missing", |line| line["message"] == "backend is not available").await;
+    let line =
+        console.logs_where("missing", |line| line["message"] == "backend is not available").await;
     assert!(line["reason"].as_str().unwrap().contains("program not found: missing"), "{line}");
     console.type_in("/backend missing\n/backend late\nhello\n").await;
-    console.prints("the answer", |text| text.ends_with("late answers from now on\nlate-1\n").then_some(())).await;
-    assert!(console.stdout().contains("✗ missing cannot be used here: its program is not installed."), "{}", console.stdout());
+    console
+        .prints("the answer", |text| {
+            text.ends_with("late answers from now on\nlate-1\n").then_some(())
+        })
+        .await;
+    assert!(
+        console.stdout().contains("✗ missing cannot be used here: its program is not installed."),
+        "{}",
+        console.stdout()
+    );
     console.end_input();
     assert_eq!(console.ended().await.code, 1, "one command was refused");
     let recording = installation.recordings().into_values().next().unwrap();
-    let header: serde_json::Value = serde_json::from_str(recording.lines().next().unwrap()).unwrap();
+    let header: serde_json::Value =
+        serde_json::from_str(recording.lines().next().unwrap()).unwrap();
     assert_eq!(header["agent-version"], "3.2.1");
 }
 
@@ -451,7 +682,8 @@ async fn a_wrapper_stands_before_the_program() {
     let wrapper = "echo \"$@\" >> wrapped\nexec \"$@\"";
     let installation = with_programs(&[("wrapper", wrapper)]);
     let command = format!("{} --", installation.path("bin").join("wrapper").display());
-    fs::write(installation.path("bin").join("wrapper"), format!("#!/bin/sh\nshift\n{wrapper}\n")).unwrap();
+    fs::write(installation.path("bin").join("wrapper"), format!("#!/bin/sh\nshift\n{wrapper}\n"))
+        .unwrap();
     let installation = installation.with("AGENT_WRAPPER", &command);
     let ended = installation.run(&["console"], "hello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -466,10 +698,19 @@ async fn a_backend_tells_whether_it_can_work_at_any_time() {
     let installation = with_programs(&[]);
     put(&installation, "missing", json!({}));
     let ended = installation.run(&["backend", "ping"], "").await;
-    assert_eq!((ended.stdout.as_str(), ended.code), ("demo is ready; it runs its agent once a turn\n", 0), "{}", ended.stderr);
+    assert_eq!(
+        (ended.stdout.as_str(), ended.code),
+        ("demo is ready; it runs its agent once a turn\n", 0),
+        "{}",
+        ended.stderr
+    );
     let ended = installation.run(&["backend", "ping", "missing"], "").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("", 69), "{}", ended.stderr);
-    assert!(ended.stderr.contains("backend `missing`: program not found: missing"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("backend `missing`: program not found: missing"),
+        "{}",
+        ended.stderr
+    );
     let ended = installation.run(&["console"], "/ping\n/ping missing\n").await;
     let wanted = "demo is ready; it runs its agent once a turn\n✗ missing cannot be used here: its program is not installed.\n";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
@@ -477,13 +718,28 @@ async fn a_backend_tells_whether_it_can_work_at_any_time() {
 
 #[tokio::test]
 async fn profiles_of_agents_nobody_installed_are_passed_over_in_few_words() {
-    let installation = with_programs(&[("goose", "true")]).with("AGENT_BACKEND", "auto").with("GOOSE_KEY", "gk-1");
+    let installation =
+        with_programs(&[("goose", "true")]).with("AGENT_BACKEND", "auto").with("GOOSE_KEY", "gk-1");
     fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let more = "## absent-a\n- command: absent-a\n## absent-b\n- command: absent-b\n";
     fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}{more}")).unwrap();
     let said = answers(&installation).await;
-    assert!(said.starts_with("goose (auto: ") && said.ends_with("; not 2 profiles of acp.md: their programs are not installed)"), "{said}");
+    assert!(
+        said.starts_with("goose (auto: ")
+            && said.ends_with("; not 2 profiles of acp.md: their programs are not installed)"),
+        "{said}"
+    );
     let ended = installation.with("AGENT_BACKEND", "demo").run(&["check"], "").await;
-    assert!(ended.stdout.contains("\nbackend goose: ready, agent version unknown\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("cannot work here (`aetheel backend list` says why): absent-a, absent-b\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("\nbackend goose: ready, agent version unknown\n"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("cannot work here (`aetheel backend list` says why): absent-a, absent-b\n"),
+        "{}",
+        ended.stdout
+    );
 }

@@ -1,4 +1,5 @@
-//! What a component may do is accepted by the operator before anything of it runs: with the real program.
+//! What a component may do is accepted by the operator before anything of it runs: with the real
+//! program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,11 +13,16 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
 use crate::support::guests::Wat;
 use crate::support::program::{Installation, Program};
 
-/// A component named like the shipped one, whose program is a script of the attacker's: it leaves a mark when it runs.
+/// A component named like the shipped one, whose program is a script of the attacker's: it leaves a
+/// mark when it runs.
 fn attacker(installation: &Installation) -> (Wat, PathBuf) {
     let (bin, mark) = (installation.path("bin"), installation.path("mark"));
     fs::create_dir_all(&bin).unwrap();
-    fs::write(bin.join("mini"), format!("#!/bin/sh\necho ran >> {}\necho mini 1.0.0\n", mark.display())).unwrap();
+    fs::write(
+        bin.join("mini"),
+        format!("#!/bin/sh\necho ran >> {}\necho mini 1.0.0\n", mark.display()),
+    )
+    .unwrap();
     fs::set_permissions(bin.join("mini"), fs::Permissions::from_mode(0o755)).unwrap();
     let programs = json!([{ "name": "mini", "version-arguments": ["--version"] }]);
     (Wat { descriptor: json!({ "programs": programs }), ..Wat::new("demo", "9.9.9") }, mark)
@@ -36,7 +42,9 @@ fn put(installation: &Installation, name: &str, bytes: &[u8]) {
 }
 
 async fn refused(bot: &Program, said: &str) -> String {
-    let line = bot.logs_where(said, |line| line["message"].as_str().is_some_and(|text| text.contains(said))).await;
+    let line = bot
+        .logs_where(said, |line| line["message"].as_str().is_some_and(|text| text.contains(said)))
+        .await;
     line["message"].as_str().unwrap().to_owned()
 }
 
@@ -44,12 +52,15 @@ async fn refused(bot: &Program, said: &str) -> String {
 async fn answers(local: &LocalDiscord, begins: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
-    let came = |local: &LocalDiscord| local.texts(CHANNEL).get(before..)?.iter().any(|text| text.contains(begins)).then_some(());
+    let came = |local: &LocalDiscord| {
+        local.texts(CHANNEL).get(before..)?.iter().any(|text| text.contains(begins)).then_some(())
+    };
     local.wait_for(&format!("an answer with {begins}"), came).await;
 }
 
 #[tokio::test]
-async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is_then_swapped_at_once() {
+async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is_then_swapped_at_once()
+ {
     let local = LocalDiscord::start().await;
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
@@ -58,10 +69,16 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
 
     put(&installation, "demo", &evil.build());
     let message = refused(&bot, "wants to do more than is accepted of `demo`").await;
-    assert!(message.contains("start the program `mini`; ask `mini` for its version with `--version`"), "{message}");
+    assert!(
+        message.contains("start the program `mini`; ask `mini` for its version with `--version`"),
+        "{message}"
+    );
     assert!(message.contains("hint: `aetheel backend approve NAME`"), "{message}");
     local
-        .wait_for_message(OTHER, |text| text.contains("start the program `mini`") && text.contains("`aetheel backend approve demo`"))
+        .wait_for_message(OTHER, |text| {
+            text.contains("start the program `mini`")
+                && text.contains("`aetheel backend approve demo`")
+        })
         .await;
     answers(&local, "hello").await;
 
@@ -84,16 +101,30 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
     }
     let listed = installation.run(&["backend", "list"], "").await;
     assert!(
-        listed.stdout.contains("demo.wasm: wants to do more than is accepted of `demo`: start the program `mini`"),
+        listed.stdout.contains(
+            "demo.wasm: wants to do more than is accepted of `demo`: start the program `mini`"
+        ),
         "{}",
         listed.stdout
     );
     let doctor = installation.run(&["doctor", "--offline"], "").await;
-    assert!(doctor.stdout.contains("wants to do more than is accepted of `demo`"), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("wants to do more than is accepted of `demo`"),
+        "{}",
+        doctor.stdout
+    );
     let asked = installation.run(&["backend", "approve", "demo"], "y\n").await;
     assert_eq!(asked.code, 1, "a pipe is no person: {}", asked.stdout);
-    assert!(asked.stdout.contains("demo.wasm wants to\n  start the program `mini`\n"), "{}", asked.stdout);
-    assert!(asked.stderr.contains("`--yes`") && asked.stderr.ends_with("nothing was changed\n"), "{}", asked.stderr);
+    assert!(
+        asked.stdout.contains("demo.wasm wants to\n  start the program `mini`\n"),
+        "{}",
+        asked.stdout
+    );
+    assert!(
+        asked.stderr.contains("`--yes`") && asked.stderr.ends_with("nothing was changed\n"),
+        "{}",
+        asked.stderr
+    );
     assert!(!installation.path("config/backends.md").exists() && !mark.exists());
 
     let approved = installation.run(&["backend", "approve", "demo", "--yes"], "").await;
@@ -104,20 +135,30 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
     let asked = |_: &LocalDiscord| mark.exists().then_some(());
     local.wait_for("the version to be asked for, now that it may be", asked).await;
     let again = installation.run(&["backend", "approve", "demo"], "").await;
-    assert_eq!((again.code, again.stderr.contains("nothing was changed")), (0, true), "{}", again.stderr);
+    assert_eq!(
+        (again.code, again.stderr.contains("nothing was changed")),
+        (0, true),
+        "{}",
+        again.stderr
+    );
 }
 
 #[tokio::test]
-async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_before_serves_until_then() {
+async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_before_serves_until_then()
+ {
     let local = LocalDiscord::start().await;
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
     let mut bot = serving(&installation).await;
     answers(&local, "hello").await;
-    let kept = || fs::read_dir(installation.path("config/state/components/demo")).is_ok_and(|mut found| found.next().is_some());
+    let kept = || {
+        fs::read_dir(installation.path("config/state/components/demo"))
+            .is_ok_and(|mut found| found.next().is_some())
+    };
     local.wait_for("the kept component", |_| kept().then_some(())).await;
     put(&installation, "demo", &evil.build());
-    let notice = local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
+    let notice =
+        local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
     assert!(notice.content.contains("the button of my owner's"), "{}", notice.content);
     bot.signal(Signal::KILL);
     bot.ended().await;
@@ -157,19 +198,29 @@ async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
     let (evil, mark) = attacker(&installation);
     let _bot = serving(&installation).await;
     put(&installation, "demo", &evil.build());
-    let first = local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
+    let first =
+        local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
     let mut worse = evil.clone();
     worse.descriptor["environment"] = json!({ "pass": ["OTHER_TOKEN"] });
     put(&installation, "demo", &worse.build());
-    local.wait_for_message(OTHER, |text| text.contains("pass the gateway's variable `OTHER_TOKEN`")).await;
+    local
+        .wait_for_message(OTHER, |text| text.contains("pass the gateway's variable `OTHER_TOKEN`"))
+        .await;
     local.press(first.id, OWNER, "Accept");
     local.wait_for_message(OTHER, |text| text == "This is no longer on offer.").await;
-    assert!(local.buttons(first.id).is_empty() && !installation.path("config/backends.md").exists());
+    assert!(
+        local.buttons(first.id).is_empty() && !installation.path("config/backends.md").exists()
+    );
     // More than a message can say is accepted at the terminal alone.
-    let flags: Vec<Value> = (0..40).map(|number| json!({ "name": format!("--flag-{number}") })).collect();
+    let flags: Vec<Value> =
+        (0..40).map(|number| json!({ "name": format!("--flag-{number}") })).collect();
     let many = json!({ "programs": [{ "name": "mini", "flags": flags }, { "name": "sh" }, { "name": "bash" }] , "environment": { "pass": (0..12).map(|n| format!("V{n}")).collect::<Vec<_>>() } });
     put(&installation, "demo", &Wat { descriptor: many, ..Wat::new("demo", "10.0.0") }.build());
-    let long = local.wait_for_message(OTHER, |text| text.contains("more.\nUntil `aetheel backend approve demo` nothing")).await;
+    let long = local
+        .wait_for_message(OTHER, |text| {
+            text.contains("more.\nUntil `aetheel backend approve demo` nothing")
+        })
+        .await;
     assert!(local.buttons(long.id).is_empty(), "{}", long.content);
     assert!(!mark.exists());
 }
@@ -185,13 +236,21 @@ async fn a_name_never_seen_starts_nothing_however_many_files_have_it() {
     }
     for backend in ["demo", "mini", "auto"] {
         let installation = Installation::run(&installation, &["backend", "list"], "").await;
-        assert!(installation.stdout.contains("is of a backend that was never accepted, `mini`"), "{backend}: {}", installation.stdout);
+        assert!(
+            installation.stdout.contains("is of a backend that was never accepted, `mini`"),
+            "{backend}: {}",
+            installation.stdout
+        );
     }
     let ended = installation.run(&["console", "--backend", "mini"], "hello\n").await;
     assert!(ended.code != 0 && !mark.exists(), "{} {}", ended.stdout, ended.stderr);
     let approved = installation.run(&["backend", "approve", "mini", "--yes"], "").await;
     assert_eq!(approved.code, 0, "{}", approved.stderr);
-    assert!(approved.stdout.contains("a.wasm wants to") && approved.stdout.contains("b.wasm wants to"), "{}", approved.stdout);
+    assert!(
+        approved.stdout.contains("a.wasm wants to") && approved.stdout.contains("b.wasm wants to"),
+        "{}",
+        approved.stdout
+    );
     assert!(!mark.exists(), "approving starts nothing");
     let ended = installation.run(&["console", "--backend", "mini"], "hello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("2.0.0\n", 0), "{}", ended.stderr);
@@ -206,7 +265,10 @@ async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_on
     let of = |version: &str, descriptor: Value| Wat { descriptor, ..Wat::new("mini", version) };
     let program = |flags: Value| json!([{ "name": "true", "flags": flags }]);
     let safe = json!([{ "name": "--yolo", "safety": "danger" }, { "name": "--mode", "value": "one", "values": ["ask"] }]);
-    let first = of("1.0.0", json!({ "programs": program(safe.clone()), "environment": { "pass": ["MINI_URL"] } }));
+    let first = of(
+        "1.0.0",
+        json!({ "programs": program(safe.clone()), "environment": { "pass": ["MINI_URL"] } }),
+    );
     first.accepted_in(&installation.path("config"));
     put(&installation, "mini", &first.build());
     let bot = serving(&installation).await;
@@ -217,19 +279,34 @@ async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_on
             json!({ "programs": program(json!([{ "name": "--yolo", "safety": "default" }])) }),
             "give `true` the flag `--yolo`, at every safety level",
         ),
-        (json!({ "programs": program(json!([{ "name": "--mode", "value": "one" }])) }), "the flag `--mode` with any value"),
+        (
+            json!({ "programs": program(json!([{ "name": "--mode", "value": "one" }])) }),
+            "the flag `--mode` with any value",
+        ),
         (
             json!({ "programs": program(safe.clone()), "environment": { "pass": ["OTHER_TOKEN"] } }),
             "pass the gateway's variable `OTHER_TOKEN`",
         ),
-        (json!({ "programs": program(safe.clone()), "environment": { "set": ["MINI_URL"] } }), "set the variable `MINI_URL`"),
-        (json!({ "programs": program(safe.clone()), "credentials": [{ "variable": "AWS_SECRET" }] }), "pass the secret `AWS_SECRET`"),
-        (json!({ "programs": [{ "name": "sh" }] }), "start the program `sh` (CAREFUL: it runs whatever it is given)"),
+        (
+            json!({ "programs": program(safe.clone()), "environment": { "set": ["MINI_URL"] } }),
+            "set the variable `MINI_URL`",
+        ),
+        (
+            json!({ "programs": program(safe.clone()), "credentials": [{ "variable": "AWS_SECRET" }] }),
+            "pass the secret `AWS_SECRET`",
+        ),
+        (
+            json!({ "programs": [{ "name": "sh" }] }),
+            "start the program `sh` (CAREFUL: it runs whatever it is given)",
+        ),
         (
             json!({ "programs": [{ "name": "true", "version-arguments": ["-c", "id"] }] }),
             "`version-arguments` \"-c id\" of `true` must be one of",
         ),
-        (json!({ "programs": program(safe.clone()), "environment": { "pass": ["LD_AUDIT"] } }), "`LD_AUDIT` may not be touched"),
+        (
+            json!({ "programs": program(safe.clone()), "environment": { "pass": ["LD_AUDIT"] } }),
+            "`LD_AUDIT` may not be touched",
+        ),
         (
             json!({ "programs": program(safe.clone()), "environment": { "pass": ["GIT_EXTERNAL_DIFF"] } }),
             "`GIT_EXTERNAL_DIFF` chooses what programs run",
@@ -253,8 +330,10 @@ async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_on
 
 /// The next generation answers.
 async fn answers_in_time(local: &LocalDiscord, bot: &Program, version: &str) {
-    bot.logs_where("the second generation", |line| line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@")))
-        .await;
+    bot.logs_where("the second generation", |line| {
+        line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
+    })
+    .await;
     answers(local, version).await;
 }
 
@@ -263,7 +342,8 @@ async fn what_comes_by_rollback_or_install_is_asked_for_too() {
     let installation = with_path(Installation::new());
     let (evil, mark) = attacker(&installation);
     // What served before the operator said anything about it.
-    let (old, new) = (evil.build(), Wat { version: "1.0.0".to_owned(), ..Wat::new("demo", "1.0.0") });
+    let (old, new) =
+        (evil.build(), Wat { version: "1.0.0".to_owned(), ..Wat::new("demo", "1.0.0") });
     let kept = installation.path("config/state/components/demo");
     fs::create_dir_all(&kept).unwrap();
     fs::write(kept.join(format!("1-{}.wasm", crate::backend::digest(&old))), &old).unwrap();
@@ -271,17 +351,30 @@ async fn what_comes_by_rollback_or_install_is_asked_for_too() {
     fs::write(kept.join(format!("2-{}.wasm", crate::backend::digest(&demo))), &demo).unwrap();
     let rolled = installation.run(&["backend", "rollback", "demo"], "").await;
     assert_eq!(rolled.code, 1, "{}", rolled.stdout);
-    assert!(rolled.stderr.contains("may not serve: it wants to do more than is accepted of `demo`"), "{}", rolled.stderr);
+    assert!(
+        rolled.stderr.contains("may not serve: it wants to do more than is accepted of `demo`"),
+        "{}",
+        rolled.stderr
+    );
     let file = installation.path("new.wasm");
     fs::write(&file, new.build()).unwrap();
     let file = file.display().to_string();
     let asked = installation.run(&["backend", "install", &file], "y\n").await;
     assert_eq!(asked.code, 1, "{}", asked.stdout);
-    assert!(asked.stderr.contains("start the program `demo`") && asked.stderr.ends_with("nothing was changed\n"), "{}", asked.stderr);
+    assert!(
+        asked.stderr.contains("start the program `demo`")
+            && asked.stderr.ends_with("nothing was changed\n"),
+        "{}",
+        asked.stderr
+    );
     assert_eq!(fs::read(installation.backend("demo")).unwrap(), demo);
     assert!(!installation.path("config/backends.md").exists());
     let installed = installation.run(&["backend", "install", &file, "--yes"], "").await;
     assert_eq!(installed.code, 0, "{}", installed.stderr);
-    assert!(installed.stdout.contains("accepted in backends.md: what it may do\n"), "{}", installed.stdout);
+    assert!(
+        installed.stdout.contains("accepted in backends.md: what it may do\n"),
+        "{}",
+        installed.stdout
+    );
     assert!(installation.read("backends.md").contains("- program: demo\n") && !mark.exists());
 }

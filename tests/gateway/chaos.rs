@@ -1,7 +1,9 @@
-//! The program killed at random points under load: every message is answered, none twice, each channel in its order.
+//! The program killed at random points under load: every message is answered, none twice, each
+//! channel in its order.
 //!
-//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `LATENCY` how many milliseconds Discord takes for a request, `SEED` repeats a run's choices (when the machine is killed in the middle of what
-//! is not repeatable). `make chaos` is the large one.
+//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `LATENCY` how many milliseconds Discord takes for
+//! a request, `SEED` repeats a run's choices (when the machine is killed in the middle of what is
+//! not repeatable). `make chaos` is the large one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -45,7 +47,13 @@ async fn killed_again_and_again(kills: u64, events: u64, channels: u64, latency:
 
 #[tokio::test]
 async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
-    killed_again_and_again(number("KILLS", 15), number("EVENTS", 300), number("CHANNELS", 30), number("LATENCY", 0)).await;
+    killed_again_and_again(
+        number("KILLS", 15),
+        number("EVENTS", 300),
+        number("CHANNELS", 30),
+        number("LATENCY", 0),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -90,7 +98,8 @@ impl Run {
             .with("MAX_QUEUE_DEPTH", "100000")
             .with("MAX_CONCURRENT_QUERIES", "8")
             .with("DEMO_AGENT_DELAY_MS", "15");
-        // What was learned of rate limits dies with the program, and the next life would run into them once each.
+        // What was learned of rate limits dies with the program, and the next life would run into
+        // them once each.
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
             self.local.faults().limit(route, 1_000, Duration::from_secs(1));
         }
@@ -104,8 +113,13 @@ impl Run {
         let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
         for kill in 1..=self.kills {
             self.allowed = self.events * kill / self.kills;
-            // Every other life is short: it dies while it starts or takes up what the last one left.
-            let life = if kill % 2 == 0 { 20 + self.random.below(600) } else { 300 + self.random.below(3_200) };
+            // Every other life is short: it dies while it starts or takes up what the last one
+            // left.
+            let life = if kill % 2 == 0 {
+                20 + self.random.below(600)
+            } else {
+                300 + self.random.below(3_200)
+            };
             let dies = Instant::now() + Duration::from_millis(life);
             while Instant::now() < dies {
                 self.load(&mut answered);
@@ -134,7 +148,12 @@ impl Run {
         program.signal(Signal::TERM);
         let ended = program.ended().await;
         let journal = installation.read("state/queue.md");
-        let numbers = |task: &str| journal.lines().filter_map(|line| line.strip_prefix(task)?.split('`').nth(1)).collect::<HashSet<_>>();
+        let numbers = |task: &str| {
+            journal
+                .lines()
+                .filter_map(|line| line.strip_prefix(task)?.split('`').nth(1))
+                .collect::<HashSet<_>>()
+        };
         let open = numbers("- [ ]").difference(&numbers("- [x]")).count();
         if ended.code != 0 || open > 0 {
             return Err(format!("it ended with {}, and {open} events are left open", ended.code));
@@ -153,7 +172,11 @@ impl Run {
     fn send(&mut self, channel: u64) {
         let number = self.sent.len();
         // Some use tools: those are not simply repeated.
-        let prompt = if self.random.below(20) == 0 { format!("tool number {number}") } else { format!("number {number}") };
+        let prompt = if self.random.below(20) == 0 {
+            format!("tool number {number}")
+        } else {
+            format!("number {number}")
+        };
         self.sent.push((channel, self.local.mention(channel, ANN, &prompt)));
     }
 
@@ -176,7 +199,9 @@ impl Run {
             }
         }
         for (question, replies) in replies {
-            for offer in replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some()) {
+            for offer in
+                replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some())
+            {
                 self.offered.insert(question);
                 self.local.press(offer.id, ANN, "Try again");
             }
@@ -211,20 +236,37 @@ impl Run {
             let offered = self.offered.contains(question);
             let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply)).collect();
             // A second attempt goes on in the messages of the first: no text stands twice.
-            if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply)) {
-                let _ = writeln!(faults, "{question} in {channel} has something beside its answer: {:?}", other.content);
+            if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply))
+            {
+                let _ = writeln!(
+                    faults,
+                    "{question} in {channel} has something beside its answer: {:?}",
+                    other.content
+                );
             }
             let [answer] = answers[..] else {
-                let _ = writeln!(faults, "{question} in {channel} has {} answers: {:?}", answers.len(), texts(replies));
+                let _ = writeln!(
+                    faults,
+                    "{question} in {channel} has {} answers: {:?}",
+                    answers.len(),
+                    texts(replies)
+                );
                 continue;
             };
             if !offered && replies.len() > 1 {
-                let _ = writeln!(faults, "{question} in {channel} has more than its answer: {:?}", texts(replies));
+                let _ = writeln!(
+                    faults,
+                    "{question} in {channel} has more than its answer: {:?}",
+                    texts(replies)
+                );
             }
             if !offered {
                 let last = channels.entry(*channel).or_default();
                 if *last > answer.id {
-                    let _ = writeln!(faults, "{question} in {channel} was answered before an older prompt");
+                    let _ = writeln!(
+                        faults,
+                        "{question} in {channel} was answered before an older prompt"
+                    );
                 }
                 *last = answer.id;
             }
@@ -238,18 +280,24 @@ fn is_final(message: &Message) -> bool {
 }
 
 fn is_notice(message: &Message) -> bool {
-    ["(interrupted)", "(set aside)", "Started again by"].iter().any(|kind| message.content.contains(kind))
+    ["(interrupted)", "(set aside)", "Started again by"]
+        .iter()
+        .any(|kind| message.content.contains(kind))
 }
 
 fn texts(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.content.as_str()).collect()
 }
 
-/// Two hundred starts in a few minutes are more than Discord's budget of logins would allow: the marks are taken out, as an
-/// operator may do by hand.
+/// Two hundred starts in a few minutes are more than Discord's budget of logins would allow: the
+/// marks are taken out, as an operator may do by hand.
 fn forget_logins(installation: &Installation) {
     let path = installation.path("config").join("state/discord.md");
     let Ok(text) = std::fs::read_to_string(&path) else { return };
-    let kept: String = text.lines().filter(|line| !line.starts_with("- `login:")).map(|line| format!("{line}\n")).collect();
+    let kept: String = text
+        .lines()
+        .filter(|line| !line.starts_with("- `login:"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     std::fs::write(path, kept).expect("written");
 }

@@ -25,7 +25,8 @@ fn told(installation: &Installation) -> Vec<serde_json::Value> {
     let recordings = installation.recordings();
     let lines = recordings.values().flat_map(|recording| recording.lines());
     let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let mut starts: Vec<_> = lines.filter_map(|line| line.pointer("/in/command/start-turn").cloned()).collect();
+    let mut starts: Vec<_> =
+        lines.filter_map(|line| line.pointer("/in/command/start-turn").cloned()).collect();
     starts.sort_by_key(|start| start["parts"].to_string());
     starts
 }
@@ -33,10 +34,14 @@ fn told(installation: &Installation) -> Vec<serde_json::Value> {
 #[tokio::test]
 async fn a_channel_has_its_own_directory_and_settings() {
     let text = "## project site\n- directory: site\n- model: `echo`\n## console\n- project: site\n- safety: danger\n";
-    let installation = with_channels(text).with("PERMISSION_MODE", "acceptEdits").with("BACKEND_MODEL", "parrot");
+    let installation =
+        with_channels(text).with("PERMISSION_MODE", "acceptEdits").with("BACKEND_MODEL", "parrot");
     let ended = installation.run(&["console"], "hello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(installation.path("projects/site/.demo-agent").is_dir(), "the agent worked in the project");
+    assert!(
+        installation.path("projects/site/.demo-agent").is_dir(),
+        "the agent worked in the project"
+    );
     assert!(!installation.path("workspace/.demo-agent").exists());
     let start = &told(&installation)[0];
     assert_eq!(start["cwd"], json!(installation.path("projects/site").canonicalize().unwrap()));
@@ -50,11 +55,16 @@ async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_says_so() {
         let installation = with_channels(&format!("## console\n- directory: `{directory}`\n"));
         let ended = installation.run(&["console"], "hello\n").await;
         let id = id_of(&ended.stdout, "directory").to_owned();
-        let wanted = format!("✗ The working directory of this channel cannot be used. (directory, {id})\n");
+        let wanted =
+            format!("✗ The working directory of this channel cannot be used. (directory, {id})\n");
         assert_eq!((ended.stdout, ended.code), (wanted, 1), "{}", ended.stderr);
         assert_eq!(installation.recordings().len(), 0);
         let ended = installation.run(&["check"], "").await;
-        assert!(ended.stdout.contains("fault: channels.md: nothing runs in console: directory "), "{}", ended.stdout);
+        assert!(
+            ended.stdout.contains("fault: channels.md: nothing runs in console: directory "),
+            "{}",
+            ended.stdout
+        );
     }
 }
 
@@ -80,7 +90,11 @@ async fn a_discord_channel_is_answered_by_the_backend_written_for_it() {
     other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
     other.accepted_in(&installation.path("config"));
     fs::write(installation.backend("other"), other.build()).unwrap();
-    fs::write(installation.path("config").join("channels.md"), format!("## channel #general {CHANNEL}\n- backend: other\n")).unwrap();
+    fs::write(
+        installation.path("config").join("channels.md"),
+        format!("## channel #general {CHANNEL}\n- backend: other\n"),
+    )
+    .unwrap();
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text == "other-1").await;
@@ -103,16 +117,23 @@ Safety is Ask before changes from now on.
 ";
     assert!(ended.stdout.starts_with(wanted), "{}", ended.stdout);
     assert_eq!(ended.code, 1);
-    let ended = installation.run(&["console"], "/model\nhello 2\n/model unset\n/safety unset\nhello 3\n").await;
+    let ended = installation
+        .run(&["console"], "/model\nhello 2\n/model unset\n/safety unset\nhello 3\n")
+        .await;
     assert!(ended.stdout.starts_with("Model is Echo; "), "{}", ended.stdout);
-    let settings: Vec<_> = told(&installation).iter().map(|start| start["settings"].clone()).collect();
-    let chosen: Vec<_> = settings.iter().map(|set| (set["model"].as_str(), set["safety"].as_str().unwrap())).collect();
+    let settings: Vec<_> =
+        told(&installation).iter().map(|start| start["settings"].clone()).collect();
+    let chosen: Vec<_> = settings
+        .iter()
+        .map(|set| (set["model"].as_str(), set["safety"].as_str().unwrap()))
+        .collect();
     assert_eq!(chosen, [(Some("echo"), "default"), (Some("echo"), "default"), (None, "edit")]);
 }
 
 #[tokio::test]
 async fn levels_of_thinking_and_modes_are_those_of_the_backend() {
-    let installation = Installation::new().with("AGENT_BACKEND", "thinker").with("BACKEND_EFFORT", "Very High");
+    let installation =
+        Installation::new().with("AGENT_BACKEND", "thinker").with("BACKEND_EFFORT", "Very High");
     let mut thinker = Wat::new("thinker", "thinker-1");
     let efforts = json!([{ "id": "low", "label": "Low" }, { "id": "max", "label": "Very high" }]);
     thinker.descriptor = json!({ "programs": [{ "name": "aetheel" }], "features": ["effort", "plan"], "efforts": efforts });
@@ -132,8 +153,12 @@ Thinking is Very high from now on.
 thinker-1
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
-    let settings: Vec<_> = told(&installation).iter().map(|start| start["settings"].clone()).collect();
-    let chosen: Vec<_> = settings.iter().map(|set| (set["effort"].as_str().unwrap(), set["mode"].as_str().unwrap())).collect();
+    let settings: Vec<_> =
+        told(&installation).iter().map(|start| start["settings"].clone()).collect();
+    let chosen: Vec<_> = settings
+        .iter()
+        .map(|set| (set["effort"].as_str().unwrap(), set["mode"].as_str().unwrap()))
+        .collect();
     assert_eq!(chosen, [("max", "build"), ("low", "plan"), ("max", "build")]);
 
     let ended = installation.with("BACKEND_EFFORT", "extreme").run(&["check"], "").await;

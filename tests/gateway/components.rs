@@ -1,4 +1,5 @@
-//! Components are installed, rolled back, trusted or not, and chosen for the agent that is installed: with the real program.
+//! Components are installed, rolled back, trusted or not, and chosen for the agent that is
+//! installed: with the real program.
 
 use std::fs;
 use std::io::Cursor;
@@ -57,14 +58,17 @@ async fn install(installation: &Installation, file: &str, further: &[&str]) -> E
 async fn answers(local: &LocalDiscord, version: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
-    let came = |local: &LocalDiscord| local.texts(CHANNEL).get(before..)?.iter().any(|text| text == version).then_some(());
+    let came = |local: &LocalDiscord| {
+        local.texts(CHANNEL).get(before..)?.iter().any(|text| text == version).then_some(())
+    };
     local.wait_for(&format!("the answer {version}"), came).await;
 }
 
 async fn loaded(bot: &Program, number: u32) -> Value {
     let begins = format!("{number}@");
     bot.logs_where(&format!("generation {number}"), |line| {
-        line["backend"] == "mini" && line["generation"].as_str().is_some_and(|generation| generation.starts_with(&begins))
+        line["backend"] == "mini"
+            && line["generation"].as_str().is_some_and(|generation| generation.starts_with(&begins))
     })
     .await
 }
@@ -72,7 +76,8 @@ async fn loaded(bot: &Program, number: u32) -> Value {
 /// The names in the folder of backends.
 fn backends(installation: &Installation) -> Vec<String> {
     let files = fs::read_dir(installation.path("backends")).unwrap();
-    let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        files.map(|file| file.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -84,7 +89,12 @@ async fn listed(installation: &Installation) -> Value {
 }
 
 fn row(listing: &Value) -> &Value {
-    listing["backends"].as_array().unwrap().iter().find(|row| row["name"] == "mini").unwrap_or_else(|| panic!("{listing:#}"))
+    listing["backends"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["name"] == "mini")
+        .unwrap_or_else(|| panic!("{listing:#}"))
 }
 
 #[tokio::test]
@@ -95,10 +105,18 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     let bot = serving(&installation).await;
     answers(&local, "1.0.0").await;
 
-    let second = mini("2.0.0", json!({ "features": ["resume"], "environment": { "pass": ["MINI_KEY"] } }));
-    let ended = install(&installation, &download(&installation, "mini-2.wasm", &second), &["--yes"]).await;
+    let second =
+        mini("2.0.0", json!({ "features": ["resume"], "environment": { "pass": ["MINI_KEY"] } }));
+    let ended =
+        install(&installation, &download(&installation, "mini-2.wasm", &second), &["--yes"]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stderr.contains("backend mini wants to\n  pass the gateway's variable `MINI_KEY` to its agent\n"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(
+            "backend mini wants to\n  pass the gateway's variable `MINI_KEY` to its agent\n"
+        ),
+        "{}",
+        ended.stderr
+    );
     for part in [
         &format!("backend mini: version 2.0.0 ({}), in place of 1.0.0 (", &digest(&second)[..12]),
         "contract: aetheel:backend@0.2.0\n",
@@ -114,7 +132,11 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
 
     let ended = installation.run(&["backend", "rollback", "mini"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("version 1.0.0 (") && ended.stdout.contains("is back in"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("version 1.0.0 (") && ended.stdout.contains("is back in"),
+        "{}",
+        ended.stdout
+    );
     loaded(&bot, 3).await;
     answers(&local, "1.0.0").await;
     let aside = format!("mini.wasm.rolled-back-{}", &digest(&second)[..12]);
@@ -125,12 +147,20 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
     assert!(ended.stderr.contains("no component before this one"), "{}", ended.stderr);
     let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
     assert_eq!(ended.code, 64, "{}", ended.stdout);
-    assert!(ended.stderr.contains("there is no backend `nobody`; there are demo, mini"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("there is no backend `nobody`; there are demo, mini"),
+        "{}",
+        ended.stderr
+    );
     for file in backends(&installation) {
         std::fs::remove_file(installation.path("backends").join(file)).unwrap();
     }
     let ended = installation.run(&["backend", "rollback", "nobody"], "").await;
-    assert!(ended.stderr.contains("there is no backend `nobody`, and no other in "), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("there is no backend `nobody`, and no other in "),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -151,8 +181,19 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
         descriptor: json!({ "programs": [{ "name": "mini", "version-arguments": ["--version"] }] }),
         on_start: Some(vec![
             event(EventKind::Unrecognised(unknown)),
-            event(EventKind::Text(Text { part: 0, text: "2.0.0".to_owned(), replace: false, parent: None })),
-            Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None }),
+            event(EventKind::Text(Text {
+                part: 0,
+                text: "2.0.0".to_owned(),
+                replace: false,
+                parent: None,
+            })),
+            Action::TurnDone(TurnDone {
+                session: 1,
+                turn: 1,
+                outcome: Outcome::Completed,
+                text: None,
+                usage: None,
+            }),
         ]),
         ..Wat::new("mini", "2.0.0")
     };
@@ -167,7 +208,8 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
     assert!(line["serves"].as_str().is_some_and(|serves| serves.starts_with("3@")), "{line}");
     answers(&local, "1.0.0").await;
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
-    let aside = installation.path(&format!("backends/mini.wasm.rolled-back-{}", &digest(&second)[..12]));
+    let aside =
+        installation.path(&format!("backends/mini.wasm.rolled-back-{}", &digest(&second)[..12]));
     assert_eq!(fs::read(aside).unwrap(), second);
     local.wait_for_message(OTHER, |text| text.contains("mini") && text.contains("3@")).await;
 }
@@ -175,9 +217,18 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
 #[tokio::test]
 async fn without_a_gateway_both_work_and_the_next_start_takes_it_up() {
     let installation = prepared(Installation::new());
-    let ended = install(&installation, &download(&installation, "anything.wasm", &mini("1.0.0", json!({}))), &[]).await;
+    let ended = install(
+        &installation,
+        &download(&installation, "anything.wasm", &mini("1.0.0", json!({}))),
+        &[],
+    )
+    .await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("new here") && ended.stdout.contains("no gateway runs here"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("new here") && ended.stdout.contains("no gateway runs here"),
+        "{}",
+        ended.stdout
+    );
     assert_eq!(backends(&installation), ["demo.wasm", "mini.wasm"]);
     let second = download(&installation, "mini-2.wasm", &mini("2.0.0", json!({})));
     assert_eq!(install(&installation, &second, &[]).await.code, 0);
@@ -206,7 +257,11 @@ async fn of_a_profile_the_component_beneath_is_rolled_back() {
     }
     let ended = installation.run(&["backend", "rollback", "goose"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("backend acp (all profiles of acp.md with `goose`): version 1.0.0 ("), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("backend acp (all profiles of acp.md with `goose`): version 1.0.0 ("),
+        "{}",
+        ended.stdout
+    );
     let ended = installation.run(&["console"], "hello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("1.0.0\n", 0), "{}", ended.stderr);
 }
@@ -228,11 +283,16 @@ async fn the_recordings_beside_a_component_are_tried_before_it_is_installed() {
     assert_eq!(golden.code, 0, "{golden:?}");
     let refused = install(&installation, &second, &[]).await;
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.contains("fails a recording of its own") && refused.stderr.contains("hello"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("fails a recording of its own") && refused.stderr.contains("hello"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
 
     // Those beside its place count too: it would be loaded with them.
-    fs::rename(installation.path("mini-2.cases"), installation.path("backends/mini.cases")).unwrap();
+    fs::rename(installation.path("mini-2.cases"), installation.path("backends/mini.cases"))
+        .unwrap();
     let refused = install(&installation, &second, &[]).await;
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("mini.cases, or remove it"), "{}", refused.stderr);
@@ -246,7 +306,9 @@ async fn what_cannot_be_installed_changes_nothing() {
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     let before = installation.everything();
     let untouched = |installation: &Installation| {
-        let same = |(path, bytes): &(std::path::PathBuf, Vec<u8>)| fs::read(path).is_ok_and(|now| now == *bytes);
+        let same = |(path, bytes): &(std::path::PathBuf, Vec<u8>)| {
+            fs::read(path).is_ok_and(|now| now == *bytes)
+        };
         assert!(before.iter().all(same));
         assert_eq!(backends(installation), ["demo.wasm", "mini.wasm"]);
     };
@@ -255,7 +317,11 @@ async fn what_cannot_be_installed_changes_nothing() {
     let nonsense = download(&installation, "nonsense.wasm", b"nonsense");
     let refused = install(&installation, &nonsense, &["--pin"]).await;
     assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("is not a WebAssembly file") && refused.stderr.contains("hint: "), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("is not a WebAssembly file") && refused.stderr.contains("hint: "),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.stderr.ends_with("nothing was changed\n"), "{}", refused.stderr);
     untouched(&installation);
 
@@ -263,7 +329,11 @@ async fn what_cannot_be_installed_changes_nothing() {
     let installation = installation.with("BACKEND_TRUST", "pinned");
     let refused = install(&installation, &second, &[]).await;
     assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("is not pinned in backends.md") && refused.stderr.contains("--pin"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("is not pinned in backends.md") && refused.stderr.contains("--pin"),
+        "{}",
+        refused.stderr
+    );
     untouched(&installation);
     for (settings, fault) in [
         (("BACKEND_SIGNERS", "nokey"), "BACKEND_SIGNERS: \"nokey\" is no public key of minisign"),
@@ -286,9 +356,16 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     fs::write(installation.backend("mini"), &first).unwrap();
     let refused = installation.run(&["check"], "").await;
     assert_eq!(refused.code, 78, "{}", refused.stderr);
-    assert!(refused.stderr.contains(&format!("its SHA-256 is not pinned in backends.md: {}", digest(&first))), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains(&format!("its SHA-256 is not pinned in backends.md: {}", digest(&first))),
+        "{}",
+        refused.stderr
+    );
     let accepted = installation.read("backends.md");
-    let pinned = |bytes: &[u8]| format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(bytes));
+    let pinned =
+        |bytes: &[u8]| format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(bytes));
     fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&first)).unwrap();
     let bot = serving(&installation).await;
     answers(&local, "1.0.0").await;
@@ -296,39 +373,70 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     // Copied there by hand, it is refused until its pin comes; nobody touches the file again.
     let (second, third) = (mini("2.0.0", json!({})), mini("3.0.0", json!({})));
     fs::write(installation.backend("mini"), &second).unwrap();
-    let refused = |line: &Value| line["message"].as_str().is_some_and(|text| text.contains(&digest(&second)));
+    let refused =
+        |line: &Value| line["message"].as_str().is_some_and(|text| text.contains(&digest(&second)));
     let line = bot.logs_where("the refusal", refused).await;
-    assert!(line["message"].as_str().unwrap().starts_with("backend file is not trusted here"), "{line}");
-    assert!(line["message"].as_str().unwrap().contains("hint: ") && line["serving"].as_str().is_some(), "{line}");
+    assert!(
+        line["message"].as_str().unwrap().starts_with("backend file is not trusted here"),
+        "{line}"
+    );
+    assert!(
+        line["message"].as_str().unwrap().contains("hint: ") && line["serving"].as_str().is_some(),
+        "{line}"
+    );
     answers(&local, "1.0.0").await;
-    fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&second)).unwrap();
+    fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&second))
+        .unwrap();
     loaded(&bot, 2).await;
     answers(&local, "2.0.0").await;
 
-    let ended = install(&installation, &download(&installation, "mini-3.wasm", &third), &["--pin"]).await;
+    let ended =
+        install(&installation, &download(&installation, "mini-3.wasm", &third), &["--pin"]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains(&format!("pinned in backends.md: {}", digest(&third))), "{}", ended.stdout);
-    let wanted = format!("My own words.\n\n## mini\n- sha256: {}\n- sha256: {}\n\nMore.\n", digest(&second), digest(&third));
+    assert!(
+        ended.stdout.contains(&format!("pinned in backends.md: {}", digest(&third))),
+        "{}",
+        ended.stdout
+    );
+    let wanted = format!(
+        "My own words.\n\n## mini\n- sha256: {}\n- sha256: {}\n\nMore.\n",
+        digest(&second),
+        digest(&third)
+    );
     assert_eq!(installation.read("backends.md"), accepted + &wanted);
     loaded(&bot, 3).await;
     answers(&local, "3.0.0").await;
     let listing = listed(&installation).await;
-    assert_eq!((&listing["trust"], &row(&listing)["standing"]), (&json!("pinned"), &json!("pinned")));
-    assert!(listing["refused"][0].as_str().unwrap().contains("demo.wasm: is not trusted here"), "{listing}");
+    assert_eq!(
+        (&listing["trust"], &row(&listing)["standing"]),
+        (&json!("pinned"), &json!("pinned"))
+    );
+    assert!(
+        listing["refused"][0].as_str().unwrap().contains("demo.wasm: is not trusted here"),
+        "{listing}"
+    );
 }
 
 #[tokio::test]
 async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_installed_too() {
     let keys = KeyPair::generate_unencrypted_keypair().unwrap();
-    let sign = |bytes: &[u8]| minisign::sign(None, &keys.sk, Cursor::new(bytes), Some("built in CI, run 7"), None).unwrap().into_string();
+    let sign = |bytes: &[u8]| {
+        minisign::sign(None, &keys.sk, Cursor::new(bytes), Some("built in CI, run 7"), None)
+            .unwrap()
+            .into_string()
+    };
     let local = LocalDiscord::start().await;
-    let installation = prepared(installed(&local)).with("BACKEND_TRUST", "signed").with("BACKEND_SIGNERS", &keys.pk.to_base64());
+    let installation = prepared(installed(&local))
+        .with("BACKEND_TRUST", "signed")
+        .with("BACKEND_SIGNERS", &keys.pk.to_base64());
     let (first, second) = (mini("1.0.0", json!({})), mini("2.0.0", json!({})));
     fs::write(installation.backend("mini"), &first).unwrap();
     fs::write(installation.path("backends/mini.wasm.minisig"), sign(&first)).unwrap();
     let bot = serving(&installation).await;
     let line = bot
-        .logs_where("the signer's words", |line| line["standing"].as_str().is_some_and(|text| text.contains("built in CI, run 7")))
+        .logs_where("the signer's words", |line| {
+            line["standing"].as_str().is_some_and(|text| text.contains("built in CI, run 7"))
+        })
         .await;
     assert_eq!(line["message"], "backend loaded");
     answers(&local, "1.0.0").await;
@@ -340,7 +448,11 @@ async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_install
     fs::write(installation.path("mini-2.wasm.minisig"), sign(&second)).unwrap();
     let ended = install(&installation, &file, &[]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("trust: signed by key 1: built in CI, run 7"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("trust: signed by key 1: built in CI, run 7"),
+        "{}",
+        ended.stdout
+    );
     loaded(&bot, 2).await;
     answers(&local, "2.0.0").await;
     assert_eq!(installation.run(&["backend", "rollback", "mini"], "").await.code, 0);
@@ -349,20 +461,37 @@ async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_install
 
     let doctor = installation.run(&["doctor", "--offline"], "").await;
     assert!(doctor.stdout.contains("trust: only signed components serve"), "{}", doctor.stdout);
-    assert!(doctor.stdout.contains("is sound and signed by key 1: built in CI, run 7"), "{}", doctor.stdout);
-    assert!(doctor.stdout.contains("compiled code: nobody else can put any in "), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("is sound and signed by key 1: built in CI, run 7"),
+        "{}",
+        doctor.stdout
+    );
+    assert!(
+        doctor.stdout.contains("compiled code: nobody else can put any in "),
+        "{}",
+        doctor.stdout
+    );
 }
 
 #[tokio::test]
-async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_serves_the_next_turn() {
+async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_serves_the_next_turn()
+{
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
-    fs::write(installation.backend("mini"), mini("0.1.0", json!({ "understands": ["^1"] }))).unwrap();
-    fs::write(installation.backend("mini-2"), mini("0.2.0", json!({ "understands": [">=2, <4"] }))).unwrap();
+    fs::write(installation.backend("mini"), mini("0.1.0", json!({ "understands": ["^1"] })))
+        .unwrap();
+    fs::write(installation.backend("mini-2"), mini("0.2.0", json!({ "understands": [">=2, <4"] })))
+        .unwrap();
     let bot = serving(&installation).await;
     let line = bot.logs("of several files this one serves").await;
     assert_eq!((&line["backend"], &line["version"]), (&json!("mini"), &json!("0.1.0")), "{line}");
-    assert!(line["message"].as_str().unwrap().ends_with("it is made for agent versions ^1, installed is 1.0.0"), "{line}");
+    assert!(
+        line["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("it is made for agent versions ^1, installed is 1.0.0"),
+        "{line}"
+    );
     answers(&local, "0.1.0").await;
 
     agent(&installation, "2.3.0");
@@ -376,18 +505,32 @@ async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_ser
     assert_eq!((&row["version"], &row["agent-version"]), (&json!("0.2.0"), &json!("2.3.0")));
     assert!(row["file"].as_str().unwrap().ends_with("backends/mini-2.wasm"), "{row}");
     assert_eq!(row["chosen"], "it is made for agent versions >=2, <4, installed is 2.3.0");
-    assert_eq!((&row["others"][0]["version"], &row["others"][0]["understands"]), (&json!("0.1.0"), &json!(["^1"])));
+    assert_eq!(
+        (&row["others"][0]["version"], &row["others"][0]["understands"]),
+        (&json!("0.1.0"), &json!(["^1"]))
+    );
     let table = installation.run(&["backend", "list"], "").await;
-    let wanted =
-        "  serves from: mini-2.wasm, because it is made for agent versions >=2, <4, installed is 2.3.0; not mini.wasm (0.1.0, for ^1)\n";
+    let wanted = "  serves from: mini-2.wasm, because it is made for agent versions >=2, <4, installed is 2.3.0; not mini.wasm (0.1.0, for ^1)\n";
     assert!(table.stdout.contains(wanted), "{}", table.stdout);
     let doctor = installation.run(&["doctor", "--offline"], "").await;
-    assert!(doctor.stdout.contains("backend mini: serves from mini-2.wasm, because"), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("backend mini: serves from mini-2.wasm, because"),
+        "{}",
+        doctor.stdout
+    );
 
     // No component is made for this one: the highest goes on, with a warning.
     agent(&installation, "9.0.0");
-    let line = bot.logs_where("the doubt", |line| line["level"] == "WARN" && line["backend"] == "mini").await;
-    assert!(line["message"].as_str().unwrap().contains("none is made for agent 9.0.0: it is the highest; hint: "), "{line}");
+    let line = bot
+        .logs_where("the doubt", |line| line["level"] == "WARN" && line["backend"] == "mini")
+        .await;
+    assert!(
+        line["message"]
+            .as_str()
+            .unwrap()
+            .contains("none is made for agent 9.0.0: it is the highest; hint: "),
+        "{line}"
+    );
     answers(&local, "0.2.0").await;
 }
 
@@ -400,9 +543,19 @@ async fn compiled_code_that_others_could_have_put_there_stops_the_start() {
     let installation = installation.with("CACHE_DIR", &cache.display().to_string());
     let refused = installation.run(&["check"], "").await;
     assert_eq!(refused.code, 78, "{}", refused.stderr);
-    assert!(refused.stderr.contains("can be written to by others (mode 777): remove it, it is made anew"), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("can be written to by others (mode 777): remove it, it is made anew"),
+        "{}",
+        refused.stderr
+    );
     let doctor = installation.run(&["doctor", "--offline"], "").await;
-    assert!(doctor.code == 2 && doctor.stdout.contains("FAULT    compiled code: "), "{}", doctor.stdout);
+    assert!(
+        doctor.code == 2 && doctor.stdout.contains("FAULT    compiled code: "),
+        "{}",
+        doctor.stdout
+    );
     fs::remove_dir(&cache).unwrap();
     assert_eq!(installation.run(&["check"], "").await.code, 0);
     assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);

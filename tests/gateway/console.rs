@@ -68,7 +68,10 @@ async fn a_prompt_is_answered_before_the_input_ends() {
     for number in 1..=2 {
         console.type_in("hello\n").await;
         console
-            .prints("the answer", |text| text.ends_with(&format!("This is message {number} of our conversation.\n")).then_some(()))
+            .prints("the answer", |text| {
+                text.ends_with(&format!("This is message {number} of our conversation.\n"))
+                    .then_some(())
+            })
             .await;
     }
     console.end_input();
@@ -77,7 +80,8 @@ async fn a_prompt_is_answered_before_the_input_ends() {
 
 #[tokio::test]
 async fn a_terminated_console_stops_its_turn_when_the_grace_is_over() {
-    let installation = Installation::new().with("SHUTDOWN_GRACE_MS", "100").with("LOG_LEVEL", "info");
+    let installation =
+        Installation::new().with("SHUTDOWN_GRACE_MS", "100").with("LOG_LEVEL", "info");
     let mut console = installation.start(CONSOLE);
     console.type_in("hang\n").await;
     console.logs("turn begins").await;

@@ -1,4 +1,5 @@
-//! The real program and answers that Discord does not take: delivered when it does, by whichever life of the program.
+//! The real program and answers that Discord does not take: delivered when it does, by whichever
+//! life of the program.
 
 use rustix::process::Signal;
 
@@ -19,9 +20,21 @@ type Obstacle = (&'static str, fn(&LocalDiscord), fn(&LocalDiscord));
 
 const OBSTACLES: [Obstacle; 4] = [
     ("away", |local| local.faults().away(true), |local| local.faults().away(false)),
-    ("a limit", |local| refuse(local, Fault::Limit { retry_after: 130.0, global: false }), |local| local.faults().clear()),
-    ("a limit of all", |local| refuse(local, Fault::Limit { retry_after: 130.0, global: true }), |local| local.faults().clear()),
-    ("no permission", |local| local.faults().close_channel(CHANNEL, true), |local| local.faults().close_channel(CHANNEL, false)),
+    (
+        "a limit",
+        |local| refuse(local, Fault::Limit { retry_after: 130.0, global: false }),
+        |local| local.faults().clear(),
+    ),
+    (
+        "a limit of all",
+        |local| refuse(local, Fault::Limit { retry_after: 130.0, global: true }),
+        |local| local.faults().clear(),
+    ),
+    (
+        "no permission",
+        |local| local.faults().close_channel(CHANNEL, true),
+        |local| local.faults().close_channel(CHANNEL, false),
+    ),
 ];
 
 fn refuse(local: &LocalDiscord, fault: Fault) {
@@ -47,7 +60,11 @@ async fn whatever_held_an_answer_up_when_the_program_was_killed_the_next_life_de
         next.logs("answer delivered").await;
         assert_eq!(local.texts(CHANNEL), [SLOW], "{name}");
         let answer = &local.messages(CHANNEL)[0];
-        assert_eq!((answer.reply_to, local.buttons(answer.id).len()), (Some(question), 0), "{name}");
+        assert_eq!(
+            (answer.reply_to, local.buttons(answer.id).len()),
+            (Some(question), 0),
+            "{name}"
+        );
         assert_eq!(installation.recordings().len(), 1, "{name}: the agent was not asked again");
     }
 }
@@ -101,7 +118,11 @@ async fn a_program_that_is_told_to_end_does_not_wait_for_what_cannot_be_delivere
     first.signal(Signal::TERM);
     let ended = first.ended().await;
     assert_eq!(ended.code, 0);
-    assert!(ended.stderr.contains("shutdown: not every answer could be delivered"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("shutdown: not every answer could be delivered"),
+        "{}",
+        ended.stderr
+    );
     local.faults().close_channel(CHANNEL, false);
     let _next = serving(&installation).await;
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
@@ -115,19 +136,30 @@ async fn an_answer_whose_channel_is_gone_ends_with_a_line_and_a_word_to_the_oper
     local.mention(CHANNEL, ANN, "slow 2");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.faults().delete_channel(CHANNEL);
-    let told = local.wait_for_message(OTHER, |text| text.ends_with("The recording of its turn has it.")).await;
+    let told = local
+        .wait_for_message(OTHER, |text| text.ends_with("The recording of its turn has it."))
+        .await;
     assert!(told.content.contains(&CHANNEL.to_string()), "{}", told.content);
     bot.logs("the answer was not delivered; it is in the recording").await;
-    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("- [x]").then_some(())).await;
+    local
+        .wait_for("the journal", |_| {
+            installation.read("state/queue.md").contains("- [x]").then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
-async fn who_answered_and_how_long_it_took_stands_below_an_answer_unless_the_operator_says_otherwise() {
+async fn who_answered_and_how_long_it_took_stands_below_an_answer_unless_the_operator_says_otherwise()
+ {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("FOOTER", "");
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
-    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello") && text.contains("\n-# Demo agent")).await;
+    let answer = local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("You said: hello") && text.contains("\n-# Demo agent")
+        })
+        .await;
     let footer = answer.content.lines().last().unwrap();
     assert!(footer.starts_with("-# Demo agent · ") && footer.contains(" s"), "{footer}");
 }
@@ -136,16 +168,31 @@ async fn who_answered_and_how_long_it_took_stands_below_an_answer_unless_the_ope
 async fn where_the_operator_wants_it_whoever_asked_is_pinged_when_a_long_answer_is_there() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    std::fs::write(installation.path("config").join("channels.md"), format!("## channel {CHANNEL}\n- ping: 2s\n")).unwrap();
+    std::fs::write(
+        installation.path("config").join("channels.md"),
+        format!("## channel {CHANNEL}\n- ping: 2s\n"),
+    )
+    .unwrap();
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     local.mention(CHANNEL, ANN, "slow 3");
     local.mention(OTHER, ANN, "slow 3");
-    let ping = local.wait_for_message(CHANNEL, |text| text.starts_with(&format!("<@{ANN}>\n-# The answer is there, after "))).await;
-    assert!(ping.reply_to.is_none() && local.texts(CHANNEL).len() == 3, "{:?}", local.texts(CHANNEL));
+    let ping = local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with(&format!("<@{ANN}>\n-# The answer is there, after "))
+        })
+        .await;
+    assert!(
+        ping.reply_to.is_none() && local.texts(CHANNEL).len() == 3,
+        "{:?}",
+        local.texts(CHANNEL)
+    );
     local.wait_for_message(OTHER, |text| text.ends_with("There.")).await;
-    let sent = local.requests().into_iter().filter(|request| request.body.contains(&format!("\"users\":[\"{ANN}\"]")));
+    let sent = local
+        .requests()
+        .into_iter()
+        .filter(|request| request.body.contains(&format!("\"users\":[\"{ANN}\"]")));
     assert_eq!(sent.count(), 1, "one person, once, and in one channel");
 }
 
@@ -154,14 +201,21 @@ async fn a_flood_is_answered_below_discords_limit_of_requests() {
     let local = LocalDiscord::start().await;
     local.faults().most_per_second(50);
     // With much room for a machine that is busy with other tests.
-    let installation = installed(&local).with("BUSY_POLICY", "queue").with("DISCORD_REQUESTS_PER_SECOND", "25");
+    let installation =
+        installed(&local).with("BUSY_POLICY", "queue").with("DISCORD_REQUESTS_PER_SECOND", "25");
     let _bot = serving(&installation).await;
     let count = 60;
     for number in 0..count {
         local.mention(room(number % 20), ANN, "hello");
     }
-    let answered = |local: &LocalDiscord| (0..20).map(|number| local.texts(room(number)).len() as u64).sum::<u64>() == count;
-    local.wait_within(std::time::Duration::from_secs(120), "all answers", |local| answered(local).then_some(())).await;
+    let answered = |local: &LocalDiscord| {
+        (0..20).map(|number| local.texts(room(number)).len() as u64).sum::<u64>() == count
+    };
+    local
+        .wait_within(std::time::Duration::from_secs(120), "all answers", |local| {
+            answered(local).then_some(())
+        })
+        .await;
     assert_eq!(local.crowded(), 0);
 }
 
@@ -172,15 +226,28 @@ async fn stop_with_fifteen_waiting_posts_one_summary_and_takes_their_numbers_bac
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    let waiting: Vec<u64> = (0..14).map(|number| local.mention(CHANNEL, ANN, &format!("waiting {number}"))).collect();
+    let waiting: Vec<u64> =
+        (0..14).map(|number| local.mention(CHANNEL, ANN, &format!("waiting {number}"))).collect();
     local.slash(CHANNEL, ANN, "ask", Some("waiting too"));
     local.wait_for_message(CHANNEL, |text| text.contains("15 before this one")).await;
-    local.wait_for("a number", |local| (!local.reactions(waiting[0]).is_empty()).then_some(())).await;
+    local
+        .wait_for("a number", |local| (!local.reactions(waiting[0]).is_empty()).then_some(()))
+        .await;
     local.slash(CHANNEL, ANN, "stop", None);
-    local.wait_for_message(CHANNEL, |text| text == "Stopped; 15 prompts that waited are not answered.").await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text == "Stopped; 15 prompts that waited are not answered."
+        })
+        .await;
     local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;
-    local.wait_for_message(CHANNEL, |text| text == "> 💬 waiting too\n-# Stopped before it began.").await;
-    local.wait_for("no numbers", |local| waiting.iter().all(|message| local.reactions(*message).is_empty()).then_some(())).await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "> 💬 waiting too\n-# Stopped before it began.")
+        .await;
+    local
+        .wait_for("no numbers", |local| {
+            waiting.iter().all(|message| local.reactions(*message).is_empty()).then_some(())
+        })
+        .await;
     assert_eq!(local.texts(CHANNEL).len(), 3, "{:?}", local.texts(CHANNEL));
 }
 
@@ -221,12 +288,20 @@ async fn after_a_kill_in_mid_tool_a_command_does_not_think_for_ever() {
     let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     let command = local.slash(CHANNEL, ANN, "ask", Some("tool"));
-    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    local
+        .wait_for("the tool", |_| {
+            installation.read("state/queue.md").contains("used a tool").then_some(())
+        })
+        .await;
     killed.signal(Signal::KILL);
     killed.ended().await;
     let _next = serving(&installation).await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
     let said = local.answer_to(command).await;
-    assert!(said.content.starts_with("> 💬 tool\n") && said.content.contains("This is not finished"), "{}", said.content);
+    assert!(
+        said.content.starts_with("> 💬 tool\n") && said.content.contains("This is not finished"),
+        "{}",
+        said.content
+    );
     assert!(local.buttons(said.id).is_empty());
 }

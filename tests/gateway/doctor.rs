@@ -22,16 +22,24 @@ impl Told {
     /// Level, finding and hint of a line about something.
     fn about(&self, about: &str) -> (&str, String) {
         let lines = self.all["lines"].as_array().unwrap();
-        let line = lines.iter().find(|line| line["about"] == about).unwrap_or_else(|| panic!("nothing about {about}: {:#}", self.all));
+        let line = lines
+            .iter()
+            .find(|line| line["about"] == about)
+            .unwrap_or_else(|| panic!("nothing about {about}: {:#}", self.all));
         let hint = line["hint"].as_str().unwrap_or_default();
-        assert_eq!(line["level"] == "ok", hint.is_empty(), "a hint stands by what is wrong: {line}");
+        assert_eq!(
+            line["level"] == "ok",
+            hint.is_empty(),
+            "a hint stands by what is wrong: {line}"
+        );
         (line["level"].as_str().unwrap(), format!("{} / {hint}", line["says"].as_str().unwrap()))
     }
 }
 
 async fn doctor(installation: &Installation, further: &[&str]) -> Told {
     let ended = installation.run(&[&["doctor", "--json"], further].concat(), "").await;
-    let all: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let all: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     let (faults, warnings) = (all["faults"].as_u64().unwrap(), all["warnings"].as_u64().unwrap());
     assert_eq!(ended.code, if faults > 0 { 2 } else { i32::from(warnings > 0) }, "{all:#}");
     Told { ended, all }
@@ -40,24 +48,42 @@ async fn doctor(installation: &Installation, further: &[&str]) -> Told {
 #[tokio::test]
 async fn a_sound_installation_has_no_fault_and_is_not_changed() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string()).with("ANTHROPIC_API_KEY", KEY);
+    let installation = installed(&local)
+        .with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string())
+        .with("ANTHROPIC_API_KEY", KEY);
     let before: Vec<_> = installation.everything().into_iter().map(|(path, _)| path).collect();
     let told = doctor(&installation, &[]).await;
     assert_eq!(told.all["faults"], 0, "{:#}", told.all);
-    for about in ["discord token", "discord", "clock", "message content intent", "discord logins", "backend demo", "default backend"] {
+    for about in [
+        "discord token",
+        "discord",
+        "clock",
+        "message content intent",
+        "discord logins",
+        "backend demo",
+        "default backend",
+    ] {
         assert_eq!(told.about(about).0, "ok", "{about}: {:#}", told.all);
     }
     assert_eq!(told.about(&format!("channel {CHANNEL}")).0, "ok");
     assert!(told.about("message content intent").1.contains("off"), "{:#}", told.all);
     assert!(told.about("backend demo").1.contains("is sound"), "{:#}", told.all);
     // Only questions were asked, and nothing was left behind.
-    assert!(local.requests().iter().all(|request| request.method == "GET"), "{:?}", local.requests());
+    assert!(
+        local.requests().iter().all(|request| request.method == "GET"),
+        "{:?}",
+        local.requests()
+    );
     assert_eq!(local.logins(), (0, 0));
     let after: Vec<_> = installation.everything().into_iter().map(|(path, _)| path).collect();
     assert_eq!(after, before);
 
     let text = installation.run(&["doctor"], "").await;
-    assert!(text.stdout.contains("ok       discord token: has the form of one\n"), "{}", text.stdout);
+    assert!(
+        text.stdout.contains("ok       discord token: has the form of one\n"),
+        "{}",
+        text.stdout
+    );
     for secret in [TOKEN, KEY] {
         for said in [&text.stdout, &text.stderr, &told.ended.stdout, &told.ended.stderr] {
             assert!(!said.contains(secret), "{said}");
@@ -70,17 +96,27 @@ async fn what_the_bot_may_not_do_in_its_channels_is_named() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_CHANNELS", &format!("{CHANNEL},{THREAD},5"));
     std::fs::create_dir(installation.path("config/state")).unwrap();
-    std::fs::write(installation.path("config/state/sessions.md"), format!("# Sessions\n\n- `channel:{OTHER}` `demo`\n")).unwrap();
+    std::fs::write(
+        installation.path("config/state/sessions.md"),
+        format!("# Sessions\n\n- `channel:{OTHER}` `demo`\n"),
+    )
+    .unwrap();
     local.faults().deny(CHANNEL, GUILD, ATTACH | 1 << 38);
     local.faults().deny(OTHER, BOT, SEND);
     let told = doctor(&installation, &[]).await;
     let (level, says) = told.about(&format!("channel {CHANNEL}"));
     assert!(
-        level == "warning" && says.contains("#general (ALLOWED_CHANNELS): the bot lacks Attach Files, Send Messages in Threads"),
+        level == "warning"
+            && says.contains(
+                "#general (ALLOWED_CHANNELS): the bot lacks Attach Files, Send Messages in Threads"
+            ),
         "{says}"
     );
     let (level, says) = told.about(&format!("channel {OTHER}"));
-    assert!(level == "fault" && says.contains("(has a conversation): the bot lacks Send Messages"), "{says}");
+    assert!(
+        level == "fault" && says.contains("(has a conversation): the bot lacks Send Messages"),
+        "{says}"
+    );
     // A thread has the overwrites of its channel.
     let (level, says) = told.about(&format!("channel {THREAD}"));
     assert!(level == "fault" && says.contains("lacks Send Messages in Threads"), "{says}");
@@ -106,14 +142,21 @@ async fn a_clock_that_is_wrong_few_logins_and_intents_are_told() {
 async fn without_discord_everything_else_is_looked_at() {
     // A port that was free a moment ago: nobody answers.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let installation = Installation::new().with("DISCORD_API_BASE", &format!("http://127.0.0.1:{port}")).with("DISCORD_BOT_TOKEN", TOKEN);
+    let installation = Installation::new()
+        .with("DISCORD_API_BASE", &format!("http://127.0.0.1:{port}"))
+        .with("DISCORD_BOT_TOKEN", TOKEN);
     let told = doctor(&installation, &[]).await;
     let (level, says) = told.about("discord");
     assert!(level == "fault" && says.contains("cannot reach discord"), "{says}");
     assert_eq!(told.about("backend demo").0, "ok");
 
     let told = doctor(&installation, &["--offline"]).await;
-    assert_eq!((told.all["faults"].as_u64(), told.about("discord").0), (Some(0), "ok"), "{:#}", told.all);
+    assert_eq!(
+        (told.all["faults"].as_u64(), told.about("discord").0),
+        (Some(0), "ok"),
+        "{:#}",
+        told.all
+    );
 }
 
 #[tokio::test]
@@ -130,13 +173,18 @@ async fn a_refused_token_a_broken_component_and_an_open_env_file_are_told() {
     let (level, says) = told.about("component");
     assert!(level == "warning" && says.contains("broken.wasm"), "{says}");
     let (level, says) = told.about("env file");
-    assert!(level == "warning" && says.contains("mode 644") && says.contains("chmod 600"), "{says}");
+    assert!(
+        level == "warning" && says.contains("mode 644") && says.contains("chmod 600"),
+        "{says}"
+    );
     assert!(!told.ended.stdout.contains(TOKEN));
 }
 
 #[tokio::test]
 async fn a_default_backend_that_cannot_work_and_folders_that_cannot_be_made_are_faults() {
-    let installation = Installation::new().with("AGENT_BACKEND", "absent").with("RECORDINGS_DIR", "/proc/nothing/here");
+    let installation = Installation::new()
+        .with("AGENT_BACKEND", "absent")
+        .with("RECORDINGS_DIR", "/proc/nothing/here");
     let told = doctor(&installation, &["--offline"]).await;
     assert_eq!(told.about("default backend").0, "fault");
     assert_eq!(told.about("RECORDINGS_DIR").0, "fault");

@@ -12,7 +12,8 @@ use crate::support::program::{Installation, built};
 
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
 
-/// Speaks as Claude Code 2.1.197 does, and adds the lines of the file `more`; with a file `mute` its answers look otherwise.
+/// Speaks as Claude Code 2.1.197 does, and adds the lines of the file `more`; with a file `mute`
+/// its answers look otherwise.
 const CLAUDE: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
 for word in "$@"; do
@@ -37,7 +38,8 @@ cat << END
 END
 "#;
 
-/// The real backend for Claude Code, and [`CLAUDE`] in place of the program; notices go to another channel.
+/// The real backend for Claude Code, and [`CLAUDE`] in place of the program; notices go to another
+/// channel.
 fn with_claude(local: &LocalDiscord) -> Installation {
     let installation = installed(local);
     fs::write(installation.backend("claude"), built("claude")).unwrap();
@@ -57,15 +59,24 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     let more = installation.path("home/more").display().to_string();
     fs::create_dir_all(installation.path("home")).unwrap();
     fs::write(installation.path("home/more"), "").unwrap();
-    // What the scripted agent says beside its own words stands outside of what a confined one reads.
-    let installation = installation.with("AGENT_READ", &more).with("PATH", &places).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    // What the scripted agent says beside its own words stands outside of what a confined one
+    // reads.
+    let installation = installation
+        .with("AGENT_READ", &more)
+        .with("PATH", &places)
+        .with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     set.into_iter().fold(installation, |installation, (name, value)| installation.with(name, value))
 }
 
 async fn answered(local: &LocalDiscord, prompt: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, prompt);
-    let came = |local: &LocalDiscord| local.texts(CHANNEL)[before..].iter().any(|text| text.starts_with("Claude was here.")).then_some(());
+    let came = |local: &LocalDiscord| {
+        local.texts(CHANNEL)[before..]
+            .iter()
+            .any(|text| text.starts_with("Claude was here."))
+            .then_some(())
+    };
     local.wait_for("the answer", came).await;
 }
 
@@ -83,47 +94,80 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
     assert!(!installation.path("config/state/drift.md").exists(), "nothing is unknown yet");
 
     // The agent is another one overnight.
-    let more = format!("{{\"type\":\"hologram\",\"depth\":3,\"for\":\"{KEY}\",\"said\":\"{}\"}}\n", "la ".repeat(100));
+    let more = format!(
+        "{{\"type\":\"hologram\",\"depth\":3,\"for\":\"{KEY}\",\"said\":\"{}\"}}\n",
+        "la ".repeat(100)
+    );
     fs::write(installation.path("home/more"), more).unwrap();
     answered(&local, "after").await;
     let notice = local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
     let told = notice.content;
-    for part in ["**claude**, agent version 2.1.197, generation 1@", "hologram", r#""depth":3"#, "docs/drift.md", "…"] {
+    for part in [
+        "**claude**, agent version 2.1.197, generation 1@",
+        "hologram",
+        r#""depth":3"#,
+        "docs/drift.md",
+        "…",
+    ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
     assert!(!told.contains(KEY) && !told.contains(&"la ".repeat(20)), "{told}");
     let recording = told.split("recording `").nth(1).unwrap().split('`').next().unwrap();
     assert!(installation.recordings()[recording].contains("hologram"), "{recording}");
     let line = bot.logs("the agent says something its backend does not know").await;
-    assert_eq!((line["level"].as_str(), line["recording"].as_str()), (Some("WARN"), Some(recording)), "{line}");
+    assert_eq!(
+        (line["level"].as_str(), line["recording"].as_str()),
+        (Some("WARN"), Some(recording)),
+        "{line}"
+    );
     // Two seconds are promised; this machine may be busy.
     let noticed: jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();
-    let told_ms = i64::try_from((notice.id >> 22) + 1_420_070_400_000).unwrap() - noticed.as_millisecond();
+    let told_ms =
+        i64::try_from((notice.id >> 22) + 1_420_070_400_000).unwrap() - noticed.as_millisecond();
     println!("from first sight to the notice: {told_ms} ms");
     assert!((0..20_000).contains(&told_ms), "{told_ms}");
     answered(&local, "again").await;
 
     let address = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
-    let metrics = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
-    let counted = metrics.lines().find(|line| line.starts_with("aetheel_unrecognised_total{")).expect("it is counted").to_owned();
-    assert!(counted.contains(r#"backend="claude",agent_version="2.1.197",generation="1@"#) && counted.ends_with(" 2"), "{counted}");
+    let metrics =
+        reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
+    let counted = metrics
+        .lines()
+        .find(|line| line.starts_with("aetheel_unrecognised_total{"))
+        .expect("it is counted")
+        .to_owned();
+    assert!(
+        counted.contains(r#"backend="claude",agent_version="2.1.197",generation="1@"#)
+            && counted.ends_with(" 2"),
+        "{counted}"
+    );
     assert!(!metrics.contains("hologram"), "{metrics}");
 
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let doctor = installation.run(&["doctor", "--json"], "").await;
     let said: Value = serde_json::from_str(&doctor.stdout).unwrap();
-    let line = said["lines"].as_array().unwrap().iter().find(|line| line["about"] == "drift of claude").expect("the doctor tells").clone();
+    let line = said["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|line| line["about"] == "drift of claude")
+        .expect("the doctor tells")
+        .clone();
     let says = line["says"].as_str().unwrap();
     assert!(
-        line["level"] == "warning" && says.contains("hologram") && says.contains(": 2 times") && says.contains("agent 2.1.197"),
+        line["level"] == "warning"
+            && says.contains("hologram")
+            && says.contains(": 2 times")
+            && says.contains("agent 2.1.197"),
         "{line}"
     );
 
     // Another life knows it, and tells only of what is new.
     let bot = serving(&installation).await;
     answered(&local, "third").await;
-    fs::write(installation.path("home/more"), "{\"type\":\"hologram\"}\n{\"type\":\"perfume\"}\n").unwrap();
+    fs::write(installation.path("home/more"), "{\"type\":\"hologram\"}\n{\"type\":\"perfume\"}\n")
+        .unwrap();
     answered(&local, "fourth").await;
     local.wait_for_message(OTHER, |text| text.contains("perfume")).await;
     let all = notices(&local);
@@ -143,7 +187,9 @@ async fn an_answer_in_an_unknown_form_is_a_failure_of_its_own() {
     let line = bot.logs("turn failed").await;
     assert!(line["detail"].as_str().unwrap().contains("utterance"), "{line}");
     local.wait_for_message(OTHER, |text| text.contains("utterance")).await;
-    let ending = |installation: &Installation| installation.recordings()[id].contains(r#""how":"unread: "#).then_some(());
+    let ending = |installation: &Installation| {
+        installation.recordings()[id].contains(r#""how":"unread: "#).then_some(())
+    };
     local.wait_for("the recording's end", |_| ending(&installation)).await;
 }
 
@@ -153,8 +199,17 @@ async fn the_console_tells_of_drift_when_it_happens_and_answers_stay_alone() {
     let installation = with_claude(&local);
     fs::write(installation.path("home/more"), "{\"type\":\"hologram\",\"depth\":3}\n").unwrap();
     let ended = installation.run(&["console"], "hello\nagain\n").await;
-    assert_eq!((ended.stdout.as_str(), ended.code), ("Claude was here.\nClaude was here.\n", 0), "{}", ended.stderr);
+    assert_eq!(
+        (ended.stdout.as_str(), ended.code),
+        ("Claude was here.\nClaude was here.\n", 0),
+        "{}",
+        ended.stderr
+    );
     let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("(drift)")).collect();
     assert_eq!(told.len(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("hologram") && ended.stderr.contains("docs/drift.md"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("hologram") && ended.stderr.contains("docs/drift.md"),
+        "{}",
+        ended.stderr
+    );
 }

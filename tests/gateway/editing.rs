@@ -13,7 +13,9 @@ const COLUMNS: u16 = 100;
 
 /// A console with a line that can be edited, its prompt drawn.
 async fn editing(installation: &Installation) -> Program {
-    let line = format!("stty rows {ROWS} cols {COLUMNS}; \"$AETHEEL\" console --backend demo; stty -a; echo gone");
+    let line = format!(
+        "stty rows {ROWS} cols {COLUMNS}; \"$AETHEEL\" console --backend demo; stty -a; echo gone"
+    );
     let console = installation.start_at("xterm", &line);
     shows(&console, "/help for commands\n\n> \nDemo agent").await;
     console
@@ -24,7 +26,8 @@ fn screen(printed: &str) -> String {
     let [rows, columns] = [ROWS, COLUMNS].map(|size| NonZeroU16::new(size).unwrap());
     let mut terminal = vt100::Parser::new(rows, columns, 0);
     terminal.process(printed.as_bytes());
-    let rows: Vec<String> = terminal.screen().contents().lines().map(|row| row.trim_end().to_owned() + "\n").collect();
+    let rows: Vec<String> =
+        terminal.screen().contents().lines().map(|row| row.trim_end().to_owned() + "\n").collect();
     // Blanks at the end of a row cannot be seen, except behind the mark.
     rows.concat().replace("\n>\n", "\n> \n")
 }
@@ -42,7 +45,8 @@ async fn shows_that(console: &Program, what: &str, right: impl Fn(&str) -> bool)
 /// Waits for an answer: until then Ctrl-C would stop the turn.
 async fn answers(console: &Program, text: &str) {
     shows_that(console, &format!("the answer {text:?}"), |screen| {
-        screen.rfind(text).is_some_and(|at| screen[at..].contains(" out]\n")) && !screen.contains("> \nDemo agent · ")
+        screen.rfind(text).is_some_and(|at| screen[at..].contains(" out]\n"))
+            && !screen.contains("> \nDemo agent · ")
     })
     .await;
 }
@@ -54,11 +58,19 @@ async fn a_pasted_text_is_one_prompt_and_what_is_higher_than_the_screen_arrives_
     console.type_in("\x1b[200~one\ntwo\r\nthree\x1b[201~ and more").await;
     shows(&console, "> one\ntwo\nthree and more\nDemo agent").await;
     console.type_in("\r").await;
-    answers(&console, "You said: one\ntwo\nthree and more\n\nThis is message 1 of our conversation.\n").await;
+    answers(
+        &console,
+        "You said: one\ntwo\nthree and more\n\nThis is message 1 of our conversation.\n",
+    )
+    .await;
     let long = "x".repeat(9000);
     console.type_in(&format!("\x1b[200~{long}\n{long}\x1b[201~\r")).await;
     // Twice as it was written, twice in the answer.
-    console.prints("the long answer", |printed| (printed.matches(&format!("{long}\r\n")).count() >= 4).then_some(())).await;
+    console
+        .prints("the long answer", |printed| {
+            (printed.matches(&format!("{long}\r\n")).count() >= 4).then_some(())
+        })
+        .await;
     shows(&console, "This is message 2 of our conversation.\n").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
@@ -123,10 +135,16 @@ async fn a_line_of_the_log_stands_above_the_line_that_is_being_written() {
     console.type_in("half a line").await;
     shows(&console, "turn ended").await;
     shows(&console, "out]\n").await;
-    shows_that(&console, "the whole line", |screen| screen.ends_with("\n> half a line\nDemo agent\n")).await;
+    shows_that(&console, "the whole line", |screen| {
+        screen.ends_with("\n> half a line\nDemo agent\n")
+    })
+    .await;
     let stood = screen(&console.stdout());
     let rows: Vec<&str> = stood.lines().filter(|row| row.contains("turn ended")).collect();
-    assert!(!rows.is_empty() && rows.iter().all(|row| row.starts_with('{') && row.ends_with('}')), "{stood}");
+    assert!(
+        !rows.is_empty() && rows.iter().all(|row| row.starts_with('{') && row.ends_with('}')),
+        "{stood}"
+    );
     console.type_in(" goes on\r").await;
     answers(&console, "You said: half a line goes on\n").await;
     console.type_in(END).await;
@@ -147,7 +165,8 @@ async fn the_status_tells_who_answers_what_is_going_on_and_what_was_chosen() {
     console.type_in("ask make\r").await;
     shows(&console, "\n> \nDemo agent · asks you ").await;
     console.type_in("deny\r").await;
-    shows_that(&console, "the question's end", |screen| screen.ends_with("\n> \nDemo agent\n")).await;
+    shows_that(&console, "the question's end", |screen| screen.ends_with("\n> \nDemo agent\n"))
+        .await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -184,15 +203,22 @@ async fn the_terminal_is_given_back_however_the_console_ends() {
         if how == "TERM" {
             // The child of the shell.
             let shell = console.gateway().as_raw_nonzero();
-            let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
-            kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+            let children =
+                std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+            kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), Signal::TERM)
+                .unwrap();
         } else {
             console.type_in(how).await;
         }
         shows(&console, "gone\n").await;
         let modes = console.stdout().rsplit("\x1b[?2004l").next().unwrap().to_owned();
         // Without an echo it was before.
-        assert!(["icanon", "isig", "icrnl"].iter().all(|mode| modes.split_whitespace().any(|now| now == *mode)), "{how}: {modes}");
+        assert!(
+            ["icanon", "isig", "icrnl"]
+                .iter()
+                .all(|mode| modes.split_whitespace().any(|now| now == *mode)),
+            "{how}: {modes}"
+        );
         assert_eq!(console.ended().await.code, 0);
     }
 }

@@ -23,25 +23,43 @@ async fn a_failure_says_what_to_do_and_what_is_broken_has_an_id_that_names_a_rec
     let installation = installed(&local);
     let bot = serving(&installation).await;
     let cases = [
-        ("fail authentication", "The agent is not signed in, or its key was refused.", "authentication"),
+        (
+            "fail authentication",
+            "The agent is not signed in, or its key was refused.",
+            "authentication",
+        ),
         ("crash", "The agent failed.", "agent failure"),
     ];
     for (prompt, sentence, kind) in cases {
         local.mention(CHANNEL, ANN, prompt);
         let told = local.wait_for_message(CHANNEL, |text| text.contains(sentence)).await;
         let id = id_of(&told.content, kind);
-        assert!(told.content.starts_with(&format!("I begin, and then\n⚠️ {sentence} ")), "{}", told.content);
+        assert!(
+            told.content.starts_with(&format!("I begin, and then\n⚠️ {sentence} ")),
+            "{}",
+            told.content
+        );
         assert!(told.content.ends_with(&format!(" ({kind}, {id})")), "{}", told.content);
         let ending = ending(&local, &installation, id).await;
         assert!(ending.starts_with("agent-failure: "), "{ending}");
-        let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["turn"] == id).await;
+        let logged = bot
+            .logs_where("the turn's failure", |line| {
+                line["message"] == "turn failed" && line["turn"] == id
+            })
+            .await;
         let detail = logged["detail"].as_str().unwrap();
-        assert!(detail.contains("as asked") || detail.contains("on request"), "the operator learns more: {logged}");
+        assert!(
+            detail.contains("as asked") || detail.contains("on request"),
+            "the operator learns more: {logged}"
+        );
     }
     // Nothing is broken here: people are told what to do, and nothing else.
     local.mention(CHANNEL, ANN, "fail rate-limited");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("limiting requests")).await;
-    assert_eq!(told.content, "I begin, and then\n⚠️ The agent's service is limiting requests. Please try again later.");
+    assert_eq!(
+        told.content,
+        "I begin, and then\n⚠️ The agent's service is limiting requests. Please try again later."
+    );
 }
 
 #[tokio::test]
@@ -54,7 +72,9 @@ async fn a_hanging_agent_is_stopped_at_the_time_limit_and_leaves_no_process() {
     let id = id_of(&told.content, "timeout");
     assert_eq!(
         told.content,
-        format!("⚠️ Query timed out after 1.5 s. Please ask for less at a time; the operator can allow more. (timeout, {id})")
+        format!(
+            "⚠️ Query timed out after 1.5 s. Please ask for less at a time; the operator can allow more. (timeout, {id})"
+        )
     );
     assert_eq!(ending(&local, &installation, id).await, "timed-out");
     assert_eq!(bot.agents(), []);
@@ -63,11 +83,16 @@ async fn a_hanging_agent_is_stopped_at_the_time_limit_and_leaves_no_process() {
 #[tokio::test]
 async fn an_agent_that_ignores_signals_is_killed() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("QUERY_TIMEOUT_MS", "1000").with("STOP_GRACE_MS", "200");
+    let installation =
+        installed(&local).with("QUERY_TIMEOUT_MS", "1000").with("STOP_GRACE_MS", "200");
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "stubborn");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("timed out")).await;
-    assert!(told.content.starts_with("I will not stop.\n⚠️ Query timed out after 1 s."), "{}", told.content);
+    assert!(
+        told.content.starts_with("I will not stop.\n⚠️ Query timed out after 1 s."),
+        "{}",
+        told.content
+    );
     assert_eq!(bot.agents(), []);
 }
 
@@ -80,9 +105,15 @@ async fn a_session_the_agent_lost_is_said_and_forgotten() {
     local.wait_for_message(CHANNEL, |text| text.contains("message 1")).await;
     std::fs::remove_dir_all(installation.path("workspace").join(".demo-agent")).unwrap();
     local.mention(CHANNEL, ANN, "hello?");
-    local.wait_for_message(CHANNEL, |text| text.contains("no longer knows this conversation")).await;
+    local
+        .wait_for_message(CHANNEL, |text| text.contains("no longer knows this conversation"))
+        .await;
     local.mention(CHANNEL, ANN, "hello!");
-    local.wait_for_message(CHANNEL, |text| text == "You said: hello!\n\nThis is message 1 of our conversation.").await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text == "You said: hello!\n\nThis is message 1 of our conversation."
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -94,7 +125,11 @@ async fn an_answer_that_discord_refuses_is_logged_with_its_channel_and_length() 
     local.mention(CHANNEL, ANN, "hello");
     let logged = bot.logs("discord does not take an answer now").await;
     let length = "You said: hello\n\nThis is message 1 of our conversation.".len();
-    assert_eq!((&logged["level"], &logged["channel"], &logged["length"]), (&"WARN".into(), &CHANNEL.into(), &length.into()), "{logged}");
+    assert_eq!(
+        (&logged["level"], &logged["channel"], &logged["length"]),
+        (&"WARN".into(), &CHANNEL.into(), &length.into()),
+        "{logged}"
+    );
     // The next one comes behind it.
     local.mention(CHANNEL, ANN, "hello again");
     local.faults().clear();
@@ -116,18 +151,29 @@ async fn a_binding_that_was_corrupted_by_hand_is_removed_said_and_replaced_by_a_
     // An id that no agent ever gave.
     std::fs::write(&file, written.replace(&id, "demo-from-nowhere")).unwrap();
     local.mention(CHANNEL, ANN, "two");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("no longer knows this conversation")).await;
+    let told = local
+        .wait_for_message(CHANNEL, |text| text.contains("no longer knows this conversation"))
+        .await;
     assert!(told.content.contains("Please ask again to start a new one."), "{}", told.content);
     assert!(!installation.read("state/sessions.md").contains("demo-from-nowhere"));
     local.mention(CHANNEL, ANN, "three");
-    local.wait_for_message(CHANNEL, |text| text == "You said: three\n\nThis is message 1 of our conversation.").await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text == "You said: three\n\nThis is message 1 of our conversation."
+        })
+        .await;
 
     // A line that means nothing any more.
     let written = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, written.replace("session `", "session `--danger ../")).unwrap();
     local.mention(CHANNEL, ANN, "four");
     let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: four")).await;
-    assert!(told.content.contains("message 1 of our conversation") && told.content.contains("could not be read"), "{}", told.content);
+    assert!(
+        told.content.contains("message 1 of our conversation")
+            && told.content.contains("could not be read"),
+        "{}",
+        told.content
+    );
     local.mention(CHANNEL, ANN, "five");
     let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: five")).await;
     assert_eq!(told.content, "You said: five\n\nThis is message 2 of our conversation.");

@@ -1,5 +1,5 @@
-//! What can break between the program and Discord, plain and over TLS: whatever it is, every message is answered once,
-//! and those of a channel in their order.
+//! What can break between the program and Discord, plain and over TLS: whatever it is, every
+//! message is answered once, and those of a channel in their order.
 
 mod connection;
 mod requests;
@@ -12,7 +12,8 @@ use super::serving;
 use crate::support::discord::{ANN, LIMIT, LocalDiscord};
 use crate::support::program::Installation;
 
-/// What people wrote to the bot, and what they must read in the end: nothing else, nothing twice, nothing before its time.
+/// What people wrote to the bot, and what they must read in the end: nothing else, nothing twice,
+/// nothing before its time.
 #[derive(Default)]
 struct Talk {
     answers: BTreeMap<u64, Vec<String>>,
@@ -45,7 +46,10 @@ impl Talk {
     /// Waits until every channel reads as it must.
     async fn settled(&self, local: &LocalDiscord, what: &str) {
         let wrong = |local: &LocalDiscord| {
-            self.answers.iter().find(|(channel, answers)| local.texts(**channel) != **answers).map(|(channel, _)| *channel)
+            self.answers
+                .iter()
+                .find(|(channel, answers)| local.texts(**channel) != **answers)
+                .map(|(channel, _)| *channel)
         };
         let mut last = None;
         let found = |local: &LocalDiscord| {
@@ -61,9 +65,11 @@ fn installed(local: &LocalDiscord) -> Installation {
     super::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
 }
 
-/// A Discord whose heart beats fast and which takes many messages, so that nothing has to be waited for for long.
+/// A Discord whose heart beats fast and which takes many messages, so that nothing has to be waited
+/// for for long.
 async fn discord(tls: bool) -> LocalDiscord {
-    let local = if tls { LocalDiscord::start_with_tls().await } else { LocalDiscord::start().await };
+    let local =
+        if tls { LocalDiscord::start_with_tls().await } else { LocalDiscord::start().await };
     local.faults().heartbeat(Duration::from_secs(1));
     local.faults().limit("POST messages", 50, Duration::from_secs(1));
     local

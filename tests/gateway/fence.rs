@@ -1,4 +1,5 @@
-//! The sandbox with the real program: what an operator is told of it, and what a confined agent of an ordinary user cannot open.
+//! The sandbox with the real program: what an operator is told of it, and what a confined agent of
+//! an ordinary user cannot open.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -49,13 +50,18 @@ async fn an_operator_is_told_by_what_agents_are_confined() {
 async fn an_operator_is_told_loudly_that_agents_are_not_confined() {
     let [check, doctor, log, status] = told("off").await;
     let loud = "agents are NOT confined (AGENT_SANDBOX=off)";
-    assert!(check.contains("sandbox: off: agents reach everything") && check.contains(&format!("warning: {loud}")), "{check}");
+    assert!(
+        check.contains("sandbox: off: agents reach everything")
+            && check.contains(&format!("warning: {loud}")),
+        "{check}"
+    );
     assert!(doctor.contains(loud), "{doctor}");
     assert!(log.contains(loud), "{log}");
     assert!(status.contains("off: agents reach everything"), "{status}");
 }
 
-/// Stands before the agent, inside its sandbox, and tries to open what is behind each line of `targets`.
+/// Stands before the agent, inside its sandbox, and tries to open what is behind each line of
+/// `targets`.
 const THIEF: &str = r#"#!/bin/sh
 {
   echo "user $(id -u)"
@@ -78,9 +84,14 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
         return;
     }
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("DISCORD_BOT_TOKEN", "").with("AGENT_SANDBOX", "landlock").with("LOG_FORMAT", "json");
+    let installation = installed(&local)
+        .with("DISCORD_BOT_TOKEN", "")
+        .with("AGENT_SANDBOX", "landlock")
+        .with("LOG_FORMAT", "json");
     let at = |name: &str| installation.path(name).display().to_string();
-    for folder in ["thief", "projects/mine", "projects/theirs", "config/state", "recordings", "credentials"] {
+    for folder in
+        ["thief", "projects/mine", "projects/theirs", "config/state", "recordings", "credentials"]
+    {
         fs::create_dir_all(installation.path(folder)).unwrap();
     }
     fs::write(installation.path("thief/sh"), THIEF).unwrap();
@@ -112,7 +123,8 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
     let own = "projects/mine/notes.txt";
     let list: String = targets.iter().chain([&own]).map(|target| at(target) + "\n").collect();
     fs::write(installation.path("thief/targets"), list).unwrap();
-    let (thief, folder, projects, credentials, cache) = (at("thief/sh"), at("thief"), at("projects"), at("credentials"), at("cache"));
+    let (thief, folder, projects, credentials, cache) =
+        (at("thief/sh"), at("thief"), at("projects"), at("credentials"), at("cache"));
     let installation: Installation = installation
         .with("AGENT_WRAPPER", &thief)
         .with("AGENT_READ", &folder)
@@ -138,10 +150,16 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
         let target = installation.path(target);
         assert!(target.exists(), "{} was never there to be opened", target.display());
         for word in ["OPENED", "WROTE"] {
-            assert!(!loot.lines().any(|line| line == format!("{word} {}", target.display())), "{loot}");
+            assert!(
+                !loot.lines().any(|line| line == format!("{word} {}", target.display())),
+                "{loot}"
+            );
         }
     }
     let own = installation.path(own);
-    assert!(loot.contains(&format!("OPENED {}\nWROTE {}", own.display(), own.display())), "what is its own it opens: {loot}");
+    assert!(
+        loot.contains(&format!("OPENED {}\nWROTE {}", own.display(), own.display())),
+        "what is its own it opens: {loot}"
+    );
     assert!(!program.stderr().contains(TOKEN));
 }

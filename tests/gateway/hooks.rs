@@ -1,5 +1,5 @@
-//! The gateway's own life: files made at the start, the first start's instructions, hooks at the start, around turns and at
-//! the end.
+//! The gateway's own life: files made at the start, the first start's instructions, hooks at the
+//! start, around turns and at the end.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -33,11 +33,19 @@ fn phases(bot: &Program) -> Vec<String> {
 async fn the_startup_hook_is_queued_once_discord_and_the_agent_are_ready() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
-    operator_writes(&installation, "agents.md", "# Agents\n\n## Hooks\n\n- startup: Say hello.\n- shut_up: x\n");
+    operator_writes(
+        &installation,
+        "agents.md",
+        "# Agents\n\n## Hooks\n\n- startup: Say hello.\n- shut_up: x\n",
+    );
     let mut bot = serving(&installation).await;
     local.wait_for_message(OTHER, |text| text.starts_with("You said: Say hello.")).await;
     let log = bot.log();
-    let at = |message: &str| log.iter().position(|line| line["message"] == message).unwrap_or_else(|| panic!("{message:?}: {log:#?}"));
+    let at = |message: &str| {
+        log.iter()
+            .position(|line| line["message"] == message)
+            .unwrap_or_else(|| panic!("{message:?}: {log:#?}"))
+    };
     let fired = at("hook fired");
     assert!(at("aetheel is ready") < fired && fired < at("turn begins"), "{log:#?}");
     assert_eq!((&log[fired]["hook"], &log[fired]["instructed"]), (&"startup".into(), &true.into()));
@@ -45,7 +53,11 @@ async fn the_startup_hook_is_queued_once_discord_and_the_agent_are_ready() {
     let warned = bot.logs("agents.md line 6: there is no hook").await;
     assert_eq!(warned["level"], "WARN");
     shut_down(&mut bot).await;
-    let fired = bot.log().into_iter().filter(|line| line["message"] == "hook fired" && line["hook"] == "startup").count();
+    let fired = bot
+        .log()
+        .into_iter()
+        .filter(|line| line["message"] == "hook fired" && line["hook"] == "startup")
+        .count();
     assert_eq!(fired, 1);
 }
 
@@ -58,7 +70,8 @@ async fn hooks_without_instructions_fire_for_the_log_only() {
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     bot.logs_where("the hook after the turn", |line| line["hook"] == "agent_stop").await;
     let shutdown = shut_down(&mut bot).await;
-    let fired: Vec<_> = bot.log().into_iter().filter_map(|line| Some(line["hook"].as_str()?.to_owned())).collect();
+    let fired: Vec<_> =
+        bot.log().into_iter().filter_map(|line| Some(line["hook"].as_str()?.to_owned())).collect();
     assert_eq!(fired, ["startup", "agent_begin", "agent_stop", "shutdown"]);
     assert!(!shutdown.contains(&"the hook has ended".to_owned()), "{shutdown:?}");
     assert_eq!(local.texts(CHANNEL).len(), 1);
@@ -69,14 +82,24 @@ async fn hooks_without_instructions_fire_for_the_log_only() {
 async fn hooks_around_a_turn_are_in_the_log_and_speak_in_their_own_channel() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    let hooks = format!("# Hooks\n## Agent begin\n- instruction: fail\n## agent-stop\n- instruction: tidy up\n- channel: <#{OTHER}>\n");
+    let hooks = format!(
+        "# Hooks\n## Agent begin\n- instruction: fail\n## agent-stop\n- instruction: tidy up\n- channel: <#{OTHER}>\n"
+    );
     operator_writes(&installation, "agents.md", &hooks);
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     let tidied = local.wait_for_message(OTHER, |text| text.starts_with("You said: tidy up")).await;
-    assert!(tidied.content.contains("(message) of channel:") && !tidied.content.contains("hello"), "{}", tidied.content);
-    assert!(tidied.content.contains("This is message 1 of our conversation."), "{}", tidied.content);
+    assert!(
+        tidied.content.contains("(message) of channel:") && !tidied.content.contains("hello"),
+        "{}",
+        tidied.content
+    );
+    assert!(
+        tidied.content.contains("This is message 1 of our conversation."),
+        "{}",
+        tidied.content
+    );
     let failed = bot.logs("hook failed").await;
     assert_eq!((&failed["hook"], &failed["level"]), (&"agent_begin".into(), &"WARN".into()));
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
@@ -87,7 +110,11 @@ async fn hooks_around_a_turn_are_in_the_log_and_speak_in_their_own_channel() {
 async fn the_shutdown_hook_is_queued_behind_what_runs_and_waited_for() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("MAX_CONCURRENT_QUERIES", "1");
-    operator_writes(&installation, "agents.md", &format!("# Hooks\n## shutdown\n- channel: {OTHER}\n- instruction: slow 1\n"));
+    operator_writes(
+        &installation,
+        "agents.md",
+        &format!("# Hooks\n## shutdown\n- channel: {OTHER}\n- instruction: slow 1\n"),
+    );
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 2");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
@@ -106,19 +133,28 @@ async fn the_shutdown_hook_is_queued_behind_what_runs_and_waited_for() {
     assert_eq!(phases, wanted);
     let log = bot.log();
     let at = |message: &str| log.iter().position(|line| line["message"] == message).unwrap();
-    let fired = log.iter().position(|line| line["message"] == "hook fired" && line["hook"] == "shutdown").unwrap();
+    let fired = log
+        .iter()
+        .position(|line| line["message"] == "hook fired" && line["hook"] == "shutdown")
+        .unwrap();
     assert!(at("shutdown: intake closed") < fired && fired < at("shutdown: waiting for turns"));
 }
 
 #[tokio::test]
 async fn a_shutdown_hook_that_takes_too_long_is_said_and_stopped() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "700").with("STOP_GRACE_MS", "200");
+    let installation =
+        installed(&local).with("SHUTDOWN_GRACE_MS", "700").with("STOP_GRACE_MS", "200");
     operator_writes(&installation, "agents.md", "# Hooks\n- shutdown: hang\n");
     let mut bot = serving(&installation).await;
     let phases = shut_down(&mut bot).await;
     let said = |what: &str| phases.iter().any(|phase| phase.starts_with(what));
-    assert!(said("the hook did not end in time") && said("grace is over, stopping turns") && said("done"), "{phases:?}");
+    assert!(
+        said("the hook did not end in time")
+            && said("grace is over, stopping turns")
+            && said("done"),
+        "{phases:?}"
+    );
     assert_eq!(bot.agents(), []);
 }
 
@@ -149,10 +185,20 @@ async fn files_that_are_missing_are_made_at_the_start_and_listed() {
     let mut first = serving(&installation).await;
     let booted = first.logs("boot: configuration files are there").await;
     let listed = (&booted["loaded"], &booted["created"], &booted["built_in"]);
-    assert_eq!(listed, (&"soul.md".into(), &"identity.md, agents.md, user.md, memory.md, tools.md".into(), &true.into()));
+    assert_eq!(
+        listed,
+        (
+            &"soul.md".into(),
+            &"identity.md, agents.md, user.md, memory.md, tools.md".into(),
+            &true.into()
+        )
+    );
     assert_eq!(installation.read("soul.md"), "mine");
     assert!(installation.read("identity.md").contains("Aetheel"));
-    assert_eq!((installation.read("user.md"), installation.read("memory.md")), ("# User\n".to_owned(), "# Memory\n".to_owned()));
+    assert_eq!(
+        (installation.read("user.md"), installation.read("memory.md")),
+        ("# User\n".to_owned(), "# Memory\n".to_owned())
+    );
     shut_down(&mut first).await;
 
     operator_writes(
@@ -172,14 +218,24 @@ async fn a_look_makes_no_files_and_tells_which_are_missing_and_the_console_makes
     let installation = Installation::new();
     let looked = installation.run(&["check"], "").await;
     assert_eq!(looked.code, 0, "{looked:?}");
-    assert!(looked.stdout.contains("files the start will make: soul.md, identity.md, agents.md"), "{}", looked.stdout);
+    assert!(
+        looked.stdout.contains("files the start will make: soul.md, identity.md, agents.md"),
+        "{}",
+        looked.stdout
+    );
     let made = |name: &str| installation.path("config").join(name).exists();
     assert!(!made("soul.md") && !made("memory.md"));
-    operator_writes(&installation, "agents.md", "# Hooks\n- agent_begin: begin\n- agent_stop: end\n");
+    operator_writes(
+        &installation,
+        "agents.md",
+        "# Hooks\n- agent_begin: begin\n- agent_stop: end\n",
+    );
     let talked = installation.run(&["console"], "hello\n").await;
     assert!(talked.code == 0 && made("soul.md") && made("memory.md"), "{talked:?}");
-    let said: Vec<_> = talked.stdout.lines().filter(|line| line.starts_with("You said: ")).collect();
-    // The terminal is left as soon as the prompt is answered; the hook behind it is stopped with the program.
+    let said: Vec<_> =
+        talked.stdout.lines().filter(|line| line.starts_with("You said: ")).collect();
+    // The terminal is left as soon as the prompt is answered; the hook behind it is stopped with
+    // the program.
     assert_eq!(said[..2], ["You said: begin", "You said: hello"], "{talked:?}");
     assert!(!installation.run(&["check"], "").await.stdout.contains("files the start will make"));
 }
@@ -193,13 +249,23 @@ async fn a_file_that_cannot_be_made_keeps_it_from_starting_and_is_named() {
     for command in ["run", "check", "console"] {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{command}: {ended:?}");
-        assert!(ended.stderr.contains("error: CONFIG_DIR: cannot use `") && ended.stderr.contains("soul.md"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("error: CONFIG_DIR: cannot use `")
+                && ended.stderr.contains("soul.md"),
+            "{}",
+            ended.stderr
+        );
     }
     fs::remove_dir(&soul).unwrap();
     std::os::unix::fs::symlink("/nowhere/at/all.md", &soul).unwrap();
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{ended:?}");
-    assert!(ended.stderr.contains("error: CONFIG_DIR: cannot make `") && ended.stderr.contains("soul.md"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("error: CONFIG_DIR: cannot make `")
+            && ended.stderr.contains("soul.md"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -212,10 +278,18 @@ async fn the_instructions_of_the_first_start_are_given_once_and_before_the_start
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: Good morning.")).await;
     let texts = local.texts(CHANNEL);
     assert!(texts.len() == 2 && texts[0].starts_with("You said: Introduce yourself."), "{texts:?}");
-    assert!(installation.read("state/boot.md").contains("- handed over: 20"), "{}", installation.read("state/boot.md"));
+    assert!(
+        installation.read("state/boot.md").contains("- handed over: 20"),
+        "{}",
+        installation.read("state/boot.md")
+    );
     shut_down(&mut first).await;
     let mut second = serving(&installation).await;
-    local.wait_for("the hook of the second start", |local| (local.texts(CHANNEL).len() == 3).then_some(())).await;
+    local
+        .wait_for("the hook of the second start", |local| {
+            (local.texts(CHANNEL).len() == 3).then_some(())
+        })
+        .await;
     shut_down(&mut second).await;
     let texts = local.texts(CHANNEL);
     assert!(texts.len() == 3 && texts[2].starts_with("You said: Good morning."), "{texts:?}");

@@ -1,4 +1,5 @@
-//! One durable intake: whatever is acknowledged, refused or put off is known to the next life, whatever dies when.
+//! One durable intake: whatever is acknowledged, refused or put off is known to the next life,
+//! whatever dies when.
 
 use std::time::Duration;
 
@@ -26,14 +27,22 @@ async fn a_command_killed_once_it_is_acknowledged_is_answered_in_its_own_message
     let _next = serving(&installation).await;
     let answer = local.answer_to(id).await;
     let whole = local.wait_for("the whole answer", |local| {
-        local.messages(CHANNEL).into_iter().find(|message| message.id == answer.id && message.content.contains("of our conversation."))
+        local.messages(CHANNEL).into_iter().find(|message| {
+            message.id == answer.id && message.content.contains("of our conversation.")
+        })
     });
     assert!(whole.await.content.starts_with("> 💬 are you there?\nYou said: are you there?"));
-    assert_eq!(local.texts(CHANNEL).len(), 1, "nothing waits any more, and nothing stands twice: {:?}", local.texts(CHANNEL));
+    assert_eq!(
+        local.texts(CHANNEL).len(),
+        1,
+        "nothing waits any more, and nothing stands twice: {:?}",
+        local.texts(CHANNEL)
+    );
 }
 
 #[tokio::test]
-async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_before_it_is_acknowledged() {
+async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_before_it_is_acknowledged()
+ {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let program = serving(&installation).await;
@@ -41,10 +50,15 @@ async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_befo
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     local.faults().latency(Duration::from_millis(300));
     let id = local.slash(CHANNEL, ANN, "reset", None);
-    let (_, kind) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+    let (_, kind) =
+        local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     killed(program).await;
     assert_eq!(kind, 4, "it is answered at once");
-    assert!(!installation.read("state/sessions.md").contains("demo-"), "{}", installation.read("state/sessions.md"));
+    assert!(
+        !installation.read("state/sessions.md").contains("demo-"),
+        "{}",
+        installation.read("state/sessions.md")
+    );
     assert!(local.answer_to(id).await.content.starts_with("Done: "));
     local.faults().latency(Duration::ZERO);
 
@@ -57,27 +71,39 @@ async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_befo
     killed(program).await;
     local.faults().latency(Duration::ZERO);
     let _next = serving(&installation).await;
-    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\nYou said: and hurry")).await;
+    let answer = local
+        .wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\nYou said: and hurry"))
+        .await;
     assert_eq!(answer.id, local.answer_to(id).await.id, "in its own message");
     let texts = local.texts(CHANNEL);
     assert_eq!(texts.iter().filter(|text| text.ends_with("There.")).count(), 1, "{texts:?}");
 }
 
 #[tokio::test]
-async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_its_place_after_a_kill() {
+async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_its_place_after_a_kill()
+ {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let program = serving(&installation).await;
     local.mention(CHANNEL, ANN, "before");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: before")).await;
-    local.wait_for("the mark", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    local
+        .wait_for("the mark", |_| {
+            installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())
+        })
+        .await;
     killed(program).await;
     local.mention(CHANNEL, ANN, "missed");
     local.faults().next("GET", &format!("/channels/{CHANNEL}/messages"), Fault::Status(503), 1_000);
     let program = serving(&installation).await;
-    let is_try = |request: &Request| request.method == "GET" && request.path.ends_with(&format!("/channels/{CHANNEL}/messages"));
-    local.wait_for("the first try", |local| local.requests().iter().any(is_try).then_some(())).await;
-    // Nothing is acknowledged, so nothing is kept: what is known of the channel still ends before both.
+    let is_try = |request: &Request| {
+        request.method == "GET" && request.path.ends_with(&format!("/channels/{CHANNEL}/messages"))
+    };
+    local
+        .wait_for("the first try", |local| local.requests().iter().any(is_try).then_some(()))
+        .await;
+    // Nothing is acknowledged, so nothing is kept: what is known of the channel still ends before
+    // both.
     local.mention(CHANNEL, ANN, "live");
     local.mention(OTHER, ANN, "elsewhere");
     local.wait_for_message(OTHER, |text| text.starts_with("You said: elsewhere")).await;
@@ -86,7 +112,11 @@ async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_
     local.faults().clear();
     let _next = serving(&installation).await;
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: live")).await;
-    let said: Vec<String> = local.texts(CHANNEL).into_iter().map(|text| text.lines().next().unwrap_or_default().to_owned()).collect();
+    let said: Vec<String> = local
+        .texts(CHANNEL)
+        .into_iter()
+        .map(|text| text.lines().next().unwrap_or_default().to_owned())
+        .collect();
     assert_eq!(said, ["You said: before", "You said: missed", "You said: live"]);
 }
 
@@ -99,14 +129,26 @@ async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_afte
     local.faults().latency(Duration::from_millis(1_500));
     let question = local.mention(CHANNEL, ANN, "tool");
     let draft = local.wait_for("the draft", |local| local.messages(CHANNEL).pop()).await;
-    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    local
+        .wait_for("the tool", |_| {
+            installation.read("state/queue.md").contains("used a tool").then_some(())
+        })
+        .await;
     killed(bot).await;
-    assert!(!installation.read("state/queue.md").contains("posted"), "it was noted in time: this shows nothing");
+    assert!(
+        !installation.read("state/queue.md").contains("posted"),
+        "it was noted in time: this shows nothing"
+    );
     local.faults().latency(Duration::ZERO);
     let _next = serving(&installation).await;
     let notice = local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
     let found = local.messages(CHANNEL).remove(0);
-    assert!(found.id == draft.id && found.content.ends_with("This is not finished: I was interrupted here."), "{}", found.content);
+    assert!(
+        found.id == draft.id
+            && found.content.ends_with("This is not finished: I was interrupted here."),
+        "{}",
+        found.content
+    );
     assert_eq!((local.texts(CHANNEL).len(), notice.reply_to), (2, Some(question)));
 }
 
@@ -117,7 +159,11 @@ async fn what_a_person_wrote_while_the_gateway_was_down_is_refused_by_no_limit_o
     let program = serving(&installation).await;
     local.mention(CHANNEL, ANN, "one");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
-    local.wait_for("the mark", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    local
+        .wait_for("the mark", |_| {
+            installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())
+        })
+        .await;
     killed(program).await;
     for prompt in ["two", "three", "four"] {
         local.mention(CHANNEL, ANN, prompt);
@@ -136,9 +182,13 @@ type Point = (&'static str, fn(&LocalDiscord, u64) -> bool);
 
 const POINTS: [Point; 4] = [
     ("it was acknowledged", |local, id| local.interaction(id).acknowledged.is_some()),
-    ("its message is there", |local, _| local.texts(CHANNEL).iter().any(|text| text.starts_with("🧵"))),
+    ("its message is there", |local, _| {
+        local.texts(CHANNEL).iter().any(|text| text.starts_with("🧵"))
+    }),
     ("its thread is there", |local, _| !local.threads().is_empty()),
-    ("its thread says what was asked", |local, _| local.threads().first().is_some_and(|thread| !local.texts(thread.0).is_empty())),
+    ("its thread says what was asked", |local, _| {
+        local.threads().first().is_some_and(|thread| !local.texts(thread.0).is_empty())
+    }),
 ];
 
 #[tokio::test]
@@ -154,13 +204,22 @@ async fn a_new_conversation_killed_at_any_point_has_one_thread_and_one_answer() 
         killed(program).await;
         local.faults().latency(Duration::ZERO);
         let _next = serving(&installation).await;
-        let thread = local.wait_for("a thread", |local| local.threads().first().map(|thread| thread.0)).await;
+        let thread = local
+            .wait_for("a thread", |local| local.threads().first().map(|thread| thread.0))
+            .await;
         local.wait_for_message(thread, |text| text.contains("of our conversation.")).await;
         assert_eq!(local.threads().len(), 1, "{when}");
         let texts = local.texts(thread);
         assert_eq!(texts.len(), 2, "{when}: {texts:?}");
-        assert!(texts[0].starts_with("**ann**:") && texts[1].starts_with("You said: begin here"), "{when}: {texts:?}");
-        assert_eq!(local.texts(CHANNEL), ["🧵 New conversation: **begin here**"], "{when}: nobody thinks any more");
+        assert!(
+            texts[0].starts_with("**ann**:") && texts[1].starts_with("You said: begin here"),
+            "{when}: {texts:?}"
+        );
+        assert_eq!(
+            local.texts(CHANNEL),
+            ["🧵 New conversation: **begin here**"],
+            "{when}: nobody thinks any more"
+        );
         assert_eq!(installation.recordings().len(), 1, "{when}: it ran once");
     }
 }
@@ -179,7 +238,11 @@ async fn who_was_refused_is_neither_refused_again_nor_answered_after_a_kill() {
     // What comes later in the channel is behind whatever catching up takes.
     local.mention(CHANNEL, BOB, "and then");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: and then")).await;
-    let about: Vec<_> = local.messages(CHANNEL).into_iter().filter(|message| message.reply_to == Some(refused)).collect();
+    let about: Vec<_> = local
+        .messages(CHANNEL)
+        .into_iter()
+        .filter(|message| message.reply_to == Some(refused))
+        .collect();
     assert_eq!(about.len(), 1, "{:?}", local.texts(CHANNEL));
 }
 
@@ -192,7 +255,11 @@ async fn a_refusal_that_was_kept_and_not_told_is_told_by_the_next_life() {
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Status(503), 1_000);
     let refused = local.mention(CHANNEL, ANN, "too fast");
-    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("asking faster").then_some(())).await;
+    local
+        .wait_for("the journal", |_| {
+            installation.read("state/queue.md").contains("asking faster").then_some(())
+        })
+        .await;
     killed(program).await;
     local.faults().clear();
     let _next = serving(&installation).await;
@@ -203,16 +270,22 @@ async fn a_refusal_that_was_kept_and_not_told_is_told_by_the_next_life() {
 
 fn limit(program: &Program, bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
-    prlimit(Some(program.pid), Resource::Fsize, Rlimit { current: bytes, maximum }).expect("limited");
+    prlimit(Some(program.pid), Resource::Fsize, Rlimit { current: bytes, maximum })
+        .expect("limited");
 }
 
-/// A gateway that was spoken to and whose disk is full now: a limit of the file's size stands for that.
+/// A gateway that was spoken to and whose disk is full now: a limit of the file's size stands for
+/// that.
 async fn without_room(local: &LocalDiscord, installation: &Installation) -> Program {
     let program = installation.start_in_shell("trap '' XFSZ; exec \"$0\" run");
     program.logs("aetheel is ready").await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
-    local.wait_for("the mark", |_| installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())).await;
+    local
+        .wait_for("the mark", |_| {
+            installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())
+        })
+        .await;
     limit(&program, Some(16));
     program
 }
@@ -228,7 +301,11 @@ async fn what_waits_for_room_on_the_disk_is_answered_once_there_is_some_also_by_
         local.wait_for_message(CHANNEL, |text| text.ends_with("(storage)")).await;
         // A command is told once: it is turned away for good.
         let id = local.slash(OTHER, ANN, "ask", Some("not this"));
-        local.wait_for("the refusal", |local| (local.interaction(id).acknowledged?.1 == 4).then_some(())).await;
+        local
+            .wait_for("the refusal", |local| {
+                (local.interaction(id).acknowledged?.1 == 4).then_some(())
+            })
+            .await;
         let _program = if kill {
             killed(program).await;
             serving(&installation).await
@@ -239,9 +316,16 @@ async fn what_waits_for_room_on_the_disk_is_answered_once_there_is_some_also_by_
         local.wait_for_message(CHANNEL, |text| text.starts_with("You said: and after that?")).await;
         let texts = local.texts(CHANNEL);
         assert_eq!(texts.len(), 4, "{texts:?}");
-        assert!(texts[1].ends_with("(storage)") && texts[2].starts_with("You said: is there room?"), "{texts:?}");
+        assert!(
+            texts[1].ends_with("(storage)") && texts[2].starts_with("You said: is there room?"),
+            "{texts:?}"
+        );
         assert_eq!(local.messages(CHANNEL)[2].reply_to, Some(waiting));
-        assert_eq!(installation.recordings().len(), 3, "kill={kill}: the command is not carried out");
+        assert_eq!(
+            installation.recordings().len(),
+            3,
+            "kill={kill}: the command is not carried out"
+        );
     }
 }
 
@@ -267,11 +351,20 @@ async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
 async fn a_turn_that_a_shutdown_stops_after_a_tool_gets_its_button_and_its_text_stands_once() {
     for signal in [Signal::TERM, Signal::KILL] {
         let local = LocalDiscord::start().await;
-        let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "150").with("SHUTDOWN_GRACE_MS", "0");
+        let installation =
+            installed(&local).with("DEMO_AGENT_DELAY_MS", "150").with("SHUTDOWN_GRACE_MS", "0");
         let mut bot = serving(&installation).await;
         let question = local.mention(CHANNEL, ANN, "tool");
-        local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
-        local.wait_for("the draft's note", |_| installation.read("state/queue.md").contains("posted").then_some(())).await;
+        local
+            .wait_for("the tool", |_| {
+                installation.read("state/queue.md").contains("used a tool").then_some(())
+            })
+            .await;
+        local
+            .wait_for("the draft's note", |_| {
+                installation.read("state/queue.md").contains("posted").then_some(())
+            })
+            .await;
         bot.signal(signal);
         bot.ended().await;
         let installation = installation.with("DEMO_AGENT_DELAY_MS", "0");
@@ -279,10 +372,17 @@ async fn a_turn_that_a_shutdown_stops_after_a_tool_gets_its_button_and_its_text_
         let notice = local.wait_for_message(CHANNEL, |text| text.ends_with("(interrupted)")).await;
         assert_eq!(notice.reply_to, Some(question), "{signal:?}");
         let draft = local.messages(CHANNEL).remove(0);
-        assert!(draft.content.ends_with("This is not finished: I was interrupted here."), "{signal:?}: {}", draft.content);
+        assert!(
+            draft.content.ends_with("This is not finished: I was interrupted here."),
+            "{signal:?}: {}",
+            draft.content
+        );
         local.press(notice.id, ANN, "Try again");
-        local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
-        let answers: Vec<_> = local.messages(CHANNEL).into_iter().filter(|message| message.id != notice.id).collect();
+        local
+            .wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not."))
+            .await;
+        let answers: Vec<_> =
+            local.messages(CHANNEL).into_iter().filter(|message| message.id != notice.id).collect();
         assert_eq!(answers.len(), 1, "{signal:?}: {:?}", local.texts(CHANNEL));
         assert_eq!(answers[0].id, draft.id);
     }

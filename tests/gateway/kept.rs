@@ -1,4 +1,5 @@
-//! The real program and its journal: one gateway a folder, killed in mid-turn, a full disk, too many logins.
+//! The real program and its journal: one gateway a folder, killed in mid-turn, a full disk, too
+//! many logins.
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
@@ -29,7 +30,11 @@ async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill
     let question = local.mention(CHANNEL, ANN, "slow 2");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.mention(CHANNEL, ANN, "behind it");
-    local.wait_for("the journal", |_| installation.read("state/queue.md").contains("behind it").then_some(())).await;
+    local
+        .wait_for("the journal", |_| {
+            installation.read("state/queue.md").contains("behind it").then_some(())
+        })
+        .await;
     killed.signal(Signal::KILL);
     killed.ended().await;
 
@@ -38,7 +43,10 @@ async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill
     local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
     let texts = local.texts(CHANNEL);
     assert_eq!(texts.len(), 2, "{texts:?}");
-    assert_eq!(texts[0], "Second 1. Second 2. There.", "the draft of the first life became the answer");
+    assert_eq!(
+        texts[0], "Second 1. Second 2. There.",
+        "the draft of the first life became the answer"
+    );
     assert_eq!(local.messages(CHANNEL)[0].reply_to, Some(question));
 }
 
@@ -48,7 +56,11 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
     let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     let question = local.mention(CHANNEL, ANN, "tool");
-    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    local
+        .wait_for("the tool", |_| {
+            installation.read("state/queue.md").contains("used a tool").then_some(())
+        })
+        .await;
     killed.signal(Signal::KILL);
     killed.ended().await;
 
@@ -59,10 +71,14 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
     local.press(notice.id, BOB, "Try again");
     local.wait_for_message(CHANNEL, |text| text.starts_with("This is not yours")).await;
     local.press(notice.id, ANN, "Try again");
-    let answer = local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
+    let answer = local
+        .wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not."))
+        .await;
     assert_eq!(answer.reply_to, Some(question));
     assert!(local.button(notice.id, "Try again").is_none());
-    assert!(local.messages(CHANNEL).iter().any(|message| message.id == notice.id && message.content.ends_with("Started again by ann.")));
+    assert!(local.messages(CHANNEL).iter().any(
+        |message| message.id == notice.id && message.content.ends_with("Started again by ann.")
+    ));
 }
 
 #[tokio::test]
@@ -78,7 +94,8 @@ async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recove
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     let limit = |bytes: Option<u64>| {
         let maximum = getrlimit(Resource::Fsize).maximum;
-        prlimit(Some(bot.pid), Resource::Fsize, Rlimit { current: bytes, maximum }).expect("limited");
+        prlimit(Some(bot.pid), Resource::Fsize, Rlimit { current: bytes, maximum })
+            .expect("limited");
     };
     limit(Some(16));
     let refused = local.mention(OTHER, ANN, "too much");
@@ -99,7 +116,8 @@ async fn many_logins_in_a_row_make_the_next_one_wait() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let now = jiff::Timestamp::now().as_millisecond();
-    let logins: String = (0..20).map(|number| format!("- `login:{}`\n", now - number * 1_000)).collect();
+    let logins: String =
+        (0..20).map(|number| format!("- `login:{}`\n", now - number * 1_000)).collect();
     let state = installation.path("config").join("state");
     std::fs::create_dir_all(&state).unwrap();
     std::fs::write(state.join("discord.md"), format!("# Discord\n\n{logins}")).unwrap();

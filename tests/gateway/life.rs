@@ -11,7 +11,12 @@ use crate::support::program::Installation;
 /// How often each of these prompts was repeated by the demo agent.
 fn answers(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
     let texts = local.texts(CHANNEL);
-    prompts.iter().map(|prompt| texts.iter().filter(|text| text.starts_with(&format!("You said: {prompt}\n"))).count()).collect()
+    prompts
+        .iter()
+        .map(|prompt| {
+            texts.iter().filter(|text| text.starts_with(&format!("You said: {prompt}\n"))).count()
+        })
+        .collect()
 }
 
 #[tokio::test]
@@ -70,9 +75,19 @@ async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
-    let phases: Vec<String> =
-        bot.log().iter().filter_map(|line| Some(line["message"].as_str()?.strip_prefix("shutdown: ")?.to_owned())).collect();
-    let wanted = ["begins", "intake closed", "waiting for turns", "no turn is left, long-lived agents leave", "discord is closed", "done"];
+    let phases: Vec<String> = bot
+        .log()
+        .iter()
+        .filter_map(|line| Some(line["message"].as_str()?.strip_prefix("shutdown: ")?.to_owned()))
+        .collect();
+    let wanted = [
+        "begins",
+        "intake closed",
+        "waiting for turns",
+        "no turn is left, long-lived agents leave",
+        "discord is closed",
+        "done",
+    ];
     assert_eq!(phases, wanted);
     assert_eq!(local.connections(), 0);
     assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
@@ -105,7 +120,10 @@ async fn a_second_signal_stops_the_turns_at_once() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(second.elapsed() < Duration::from_secs(20), "{:?}", second.elapsed());
     let [told] = &local.texts(CHANNEL)[..] else { panic!("{:?}", local.texts(CHANNEL)) };
-    assert!(told.starts_with("⚠️ I am restarting; this is answered as soon as I am back."), "{told}");
+    assert!(
+        told.starts_with("⚠️ I am restarting; this is answered as soon as I am back."),
+        "{told}"
+    );
     id_of(told, "restarting");
     assert_eq!(bot.agents(), []);
 }
@@ -113,7 +131,8 @@ async fn a_second_signal_stops_the_turns_at_once() {
 #[tokio::test]
 async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("STOP_GRACE_MS", "200").with("SHUTDOWN_GRACE_MS", "500");
+    let installation =
+        installed(&local).with("STOP_GRACE_MS", "200").with("SHUTDOWN_GRACE_MS", "500");
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hang");
     local.wait_for("the agent", |_| (!bot.agents().is_empty()).then_some(())).await;
@@ -123,44 +142,76 @@ async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
-    assert!(ended.stderr.contains("shutdown: not every answer could be delivered"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("shutdown: not every answer could be delivered"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(bot.agents(), []);
 }
 
 #[tokio::test]
-async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits_after_the_next_start() {
+async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits_after_the_next_start()
+ {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "500");
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.mention(CHANNEL, ANN, "waiting behind it");
-    local.wait_for("both prompts", |_| installation.read("state/queue.md").contains("waiting behind it").then_some(())).await;
+    local
+        .wait_for("both prompts", |_| {
+            installation.read("state/queue.md").contains("waiting behind it").then_some(())
+        })
+        .await;
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let texts = local.texts(CHANNEL);
-    assert!(texts.len() == 1 && texts[0].contains("(restarting, "), "who waits is told nothing, the answer comes: {texts:?}");
+    assert!(
+        texts.len() == 1 && texts[0].contains("(restarting, "),
+        "who waits is told nothing, the answer comes: {texts:?}"
+    );
     bot.logs_where("how many are kept", |line| line["kept"] == 1).await;
 
     let _next = serving(&installation).await;
-    local.wait_for_message(CHANNEL, |text| text.starts_with("Second 1.") && !text.contains("(restarting")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("Second 1.") && !text.contains("(restarting")
+        })
+        .await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "in the same message");
     local.slash(CHANNEL, ANN, "stop", None);
-    let stopped = |local: &LocalDiscord| (local.texts(CHANNEL).iter().filter(|text| text.contains("Stopped")).count() == 2).then_some(());
+    let stopped = |local: &LocalDiscord| {
+        (local.texts(CHANNEL).iter().filter(|text| text.contains("Stopped")).count() == 2)
+            .then_some(())
+    };
     local.wait_for("both to be stopped", stopped).await;
 }
 
 #[tokio::test]
 async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kept() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "0").with("DEMO_AGENT_DELAY_MS", "1000");
+    let installation =
+        installed(&local).with("SHUTDOWN_GRACE_MS", "0").with("DEMO_AGENT_DELAY_MS", "1000");
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "tool");
-    local.wait_for("the tool", |_| installation.read("state/queue.md").contains("used a tool").then_some(())).await;
+    local
+        .wait_for("the tool", |_| {
+            installation.read("state/queue.md").contains("used a tool").then_some(())
+        })
+        .await;
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
-    local.wait_for_message(CHANNEL, |text| text.contains("I ask whether to try again. (restarting, ")).await;
-    assert!(!installation.read("state/queue.md").contains("- [x] `1`"), "{}", installation.read("state/queue.md"));
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("I ask whether to try again. (restarting, ")
+        })
+        .await;
+    assert!(
+        !installation.read("state/queue.md").contains("- [x] `1`"),
+        "{}",
+        installation.read("state/queue.md")
+    );
 }
 
 #[tokio::test]
@@ -176,20 +227,31 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
     assert_eq!(killed.ended().await.code, 128 + 9);
 
     let _next = serving(&installation).await;
-    // Any gateway of this user sweeps, also one of another test; what counts is that nothing is left.
-    local.wait_for("the end of what was left", |_| left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())).await;
+    // Any gateway of this user sweeps, also one of another test; what counts is that nothing is
+    // left.
+    local
+        .wait_for("the end of what was left", |_| {
+            left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())
+        })
+        .await;
     local.mention(OTHER, ANN, "hello");
     local.wait_for_message(OTHER, |text| text.starts_with("You said: hello")).await;
 }
 
 #[tokio::test]
-async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and_those_that_serve_are_not() {
+async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and_those_that_serve_are_not()
+ {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let place = installation.path("tmp");
     std::fs::create_dir(&place).unwrap();
     let installation = installation.with("TMPDIR", &place.display().to_string());
-    let folders = || std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect::<std::collections::BTreeSet<_>>();
+    let folders = || {
+        std::fs::read_dir(&place)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
     let mut killed = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hang");
     local.wait_for("the agent's folder", |_| (!folders().is_empty()).then_some(())).await;
@@ -200,13 +262,23 @@ async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and
     assert_eq!(folders(), left, "nobody removed them");
 
     let next = serving(&installation).await;
-    local.wait_for("the end of what was left", |_| folders().is_disjoint(&left).then_some(())).await;
+    local
+        .wait_for("the end of what was left", |_| folders().is_disjoint(&left).then_some(()))
+        .await;
     // The prompt runs again, in a folder of the new life's.
-    local.wait_for("the agent's folder", |_| (!folders().is_empty() && !next.agents().is_empty()).then_some(())).await;
+    local
+        .wait_for("the agent's folder", |_| {
+            (!folders().is_empty() && !next.agents().is_empty()).then_some(())
+        })
+        .await;
     let serving = folders();
     let checked = installation.run(&["console"], "hello\n").await;
     assert_eq!(checked.code, 0, "{}", checked.stderr);
-    assert!(serving.is_subset(&folders()), "a second gateway took what the first one uses: {:?}", folders());
+    assert!(
+        serving.is_subset(&folders()),
+        "a second gateway took what the first one uses: {:?}",
+        folders()
+    );
 }
 
 #[tokio::test]
@@ -219,7 +291,11 @@ async fn a_token_that_is_revoked_while_it_serves_ends_it_with_77() {
     local.faults().drop_gateway(true);
     let ended = bot.ended().await;
     assert_eq!(ended.code, 77, "{}", ended.stderr);
-    assert!(ended.stderr.contains("DISCORD_BOT_TOKEN") && ended.stderr.contains("shutdown: done"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("DISCORD_BOT_TOKEN") && ended.stderr.contains("shutdown: done"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -227,7 +303,8 @@ async fn a_program_that_still_looks_for_discord_can_be_ended() {
     // A port that was free a moment ago: nobody answers.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nowhere = format!("http://127.0.0.1:{port}");
-    let installation = Installation::new().with("DISCORD_API_BASE", &nowhere).with("DISCORD_BOT_TOKEN", TOKEN);
+    let installation =
+        Installation::new().with("DISCORD_API_BASE", &nowhere).with("DISCORD_BOT_TOKEN", TOKEN);
     let mut bot = installation.start(&["run"]);
     bot.logs("backend loaded").await;
     let asked = Instant::now();
@@ -243,7 +320,9 @@ async fn a_program_that_waits_for_the_gateway_can_be_ended() {
     local.faults().refuse_gateway(true);
     let installation = installed(&local);
     let mut bot = installation.start(&["run"]);
-    let asked = |local: &LocalDiscord| local.requests().iter().any(|request| request.path == "/gateway/bot").then_some(());
+    let asked = |local: &LocalDiscord| {
+        local.requests().iter().any(|request| request.path == "/gateway/bot").then_some(())
+    };
     local.wait_for("the question for the gateway", asked).await;
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
@@ -272,7 +351,8 @@ async fn a_console_beside_a_serving_program_disturbs_nothing() {
 #[tokio::test]
 async fn an_env_file_and_no_home_are_enough() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("HOME", "").with("DISCORD_BOT_TOKEN", "").with("LOG_FORMAT", "json");
+    let installation =
+        installed(&local).with("HOME", "").with("DISCORD_BOT_TOKEN", "").with("LOG_FORMAT", "json");
     let file = installation.path("env");
     std::fs::write(&file, format!("# the bot\nDISCORD_BOT_TOKEN='{TOKEN}'\n")).unwrap();
     let mut bot = installation.start(&["run", "--env-file", file.to_str().unwrap()]);

@@ -8,7 +8,9 @@ use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};
 
 /// Every line of a log, none left out.
 fn parsed(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }
 
 #[tokio::test]
@@ -19,14 +21,21 @@ async fn every_line_of_a_turn_carries_its_ids() {
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     local.mention(OTHER, ANN, "fail");
-    bot.logs_where("the second answer", |line| line["message"] == "answer delivered" && line["event"] == 2).await;
+    bot.logs_where("the second answer", |line| {
+        line["message"] == "answer delivered" && line["event"] == 2
+    })
+    .await;
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
 
     let lines = parsed(&ended.stderr);
     for event in [1, 2] {
         let story: Vec<&Value> = lines.iter().filter(|line| line["event"] == event).collect();
-        let told: Vec<&str> = story.iter().filter(|line| line["level"] != "DEBUG").filter_map(|line| line["message"].as_str()).collect();
+        let told: Vec<&str> = story
+            .iter()
+            .filter(|line| line["level"] != "DEBUG")
+            .filter_map(|line| line["message"].as_str())
+            .collect();
         let said = |message: &str| told.iter().filter(|told| **told == message).count();
         for message in ["event accepted", "turn begins", "answer delivered"] {
             assert_eq!(said(message), 1, "{message} of event {event}: {told:?}");
@@ -41,23 +50,37 @@ async fn every_line_of_a_turn_carries_its_ids() {
         for line in &story[begins..] {
             assert_eq!(line["turn"], turn, "{line}");
             assert_eq!(line["backend"], "demo", "{line}");
-            assert!(line["generation"].as_str().is_some_and(|generation| !generation.is_empty()), "{line}");
+            assert!(
+                line["generation"].as_str().is_some_and(|generation| !generation.is_empty()),
+                "{line}"
+            );
         }
         // Whatever names the turn names the rest of it too.
         for line in lines.iter().filter(|line| line["turn"] == turn || line["link"] == turn) {
             assert!(line["event"] == event || line["turn"].is_null(), "{line}");
         }
     }
-    let above: Vec<&Value> = lines.iter().filter(|line| line["level"] != "DEBUG" && line["level"] != "TRACE").collect();
-    assert!(above.iter().all(|line| !line.to_string().contains("You said")), "a reply is in the log");
+    let above: Vec<&Value> =
+        lines.iter().filter(|line| line["level"] != "DEBUG" && line["level"] != "TRACE").collect();
+    assert!(
+        above.iter().all(|line| !line.to_string().contains("You said")),
+        "a reply is in the log"
+    );
 }
 
 /// A panic is of one process: this test is its own child.
 #[test]
 fn a_panic_is_one_line_of_json_wherever_it_happens() {
     if std::env::var_os("AETHEEL_TEST_PANICS").is_some() {
-        aetheel::telemetry::start(aetheel::config::LogFormat::Json, "info", aetheel::redact::Redactor::default()).unwrap();
-        let elsewhere = std::thread::Builder::new().name("elsewhere".to_owned()).spawn(|| panic!("on purpose\nin two lines"));
+        aetheel::telemetry::start(
+            aetheel::config::LogFormat::Json,
+            "info",
+            aetheel::redact::Redactor::default(),
+        )
+        .unwrap();
+        let elsewhere = std::thread::Builder::new()
+            .name("elsewhere".to_owned())
+            .spawn(|| panic!("on purpose\nin two lines"));
         assert!(elsewhere.unwrap().join().is_err());
         return;
     }
@@ -74,7 +97,11 @@ fn a_panic_is_one_line_of_json_wherever_it_happens() {
     let [line] = &lines[..] else { panic!("{stderr}") };
     assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"elsewhere".into()));
     assert_eq!(line["message"], "panic, which is a bug of ours: on purpose\nin two lines");
-    assert!(line["place"].as_str().is_some_and(|place| place.contains("logs.rs")) && line["trace"].is_string(), "{line}");
+    assert!(
+        line["place"].as_str().is_some_and(|place| place.contains("logs.rs"))
+            && line["trace"].is_string(),
+        "{line}"
+    );
 }
 
 #[tokio::test]
@@ -85,7 +112,11 @@ async fn lines_of_delivery_and_of_the_agent_belong_to_the_turn_too() {
     local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 100);
     local.mention(CHANNEL, ANN, "hello");
     let line = bot.logs("discord does not take an answer now").await;
-    assert_eq!((&line["event"], &line["lane"]), (&1.into(), &format!("channel:{CHANNEL}").into()), "{line}");
+    assert_eq!(
+        (&line["event"], &line["lane"]),
+        (&1.into(), &format!("channel:{CHANNEL}").into()),
+        "{line}"
+    );
     let line = bot.logs("the answer is not delivered yet").await;
     assert!(line["turn"].is_string() && line["backend"] == "demo", "{line}");
 }

@@ -30,13 +30,21 @@ async fn people_choose_only_among_the_backends_that_the_operator_listed() {
     add(&installation, "third");
     channels(&installation, &format!("## channel {THREAD}\n- backends: third\n"));
     let _bot = serving(&installation).await;
-    let said = async |channel, user, name| local.answer_to(local.slash(channel, user, "backend", Some(name))).await.content;
+    let said = async |channel, user, name| {
+        local.answer_to(local.slash(channel, user, "backend", Some(name))).await.content
+    };
     for user in [ANN, OWNER] {
         let refused = said(CHANNEL, user, "third").await;
-        assert_eq!(refused, "The operator does not offer third here (ALLOWED_BACKENDS); there are: demo, second.");
+        assert_eq!(
+            refused,
+            "The operator does not offer third here (ALLOWED_BACKENDS); there are: demo, second."
+        );
     }
     let refused = said(THREAD, ANN, "second").await;
-    assert!(refused.contains("does not offer second here (ALLOWED_BACKENDS); there are: demo, third."), "{refused}");
+    assert!(
+        refused.contains("does not offer second here (ALLOWED_BACKENDS); there are: demo, third."),
+        "{refused}"
+    );
     let unknown = said(CHANNEL, ANN, "fourth").await;
     assert_eq!(unknown, "There is no backend \"fourth\"; there are: demo, second.");
     let chosen = said(CHANNEL, ANN, "second").await;
@@ -52,7 +60,10 @@ async fn nobody_is_offered_another_backend_and_never_the_demo_where_the_operator
     add(&installation, "second");
     let _bot = serving(&installation).await;
     let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("demo"))).await.content;
-    assert!(refused.contains("does not offer demo here (ALLOWED_BACKENDS); there are: second."), "{refused}");
+    assert!(
+        refused.contains("does not offer demo here (ALLOWED_BACKENDS); there are: second."),
+        "{refused}"
+    );
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text == "second-1").await;
 }
@@ -63,19 +74,25 @@ async fn a_choice_that_is_no_longer_allowed_does_not_count_and_the_answer_says_s
     let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
     add(&installation, "second");
     let mut bot = serving(&installation).await;
-    let chosen = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("second"))).await.content;
+    let chosen =
+        local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("second"))).await.content;
     assert!(chosen.contains("second"), "{chosen}");
     bot.signal(Signal::TERM);
     bot.ended().await;
     let installation = installation.with("ALLOWED_BACKENDS", "");
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "one");
-    let fallen_back = "second was chosen here, but the operator does not allow it any more: Demo agent answers.";
+    let fallen_back =
+        "second was chosen here, but the operator does not allow it any more: Demo agent answers.";
     local.wait_for_message(CHANNEL, |text| text.contains("You said: one")).await;
     local.wait_for_message(CHANNEL, |text| text.contains(fallen_back)).await;
     local.mention(CHANNEL, ANN, "two");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: two")).await;
-    let told = local.messages(CHANNEL).iter().filter(|message| message.content.contains(fallen_back)).count();
+    let told = local
+        .messages(CHANNEL)
+        .iter()
+        .filter(|message| message.content.contains(fallen_back))
+        .count();
     assert_eq!(told, 1);
 }
 
@@ -90,12 +107,20 @@ async fn what_was_chosen_for_any_lane_is_held_to_the_list_but_not_at_the_operato
     let text = fs::read_to_string(&state).unwrap().replace("console", "hook:startup");
     assert!(text.contains("hook:startup"), "{text}");
     fs::write(&state, text).unwrap();
-    fs::write(installation.path("config").join("agents.md"), "# Agents\n\n## Hooks\n\n- startup: Say hello.\n").unwrap();
+    fs::write(
+        installation.path("config").join("agents.md"),
+        "# Agents\n\n## Hooks\n\n- startup: Say hello.\n",
+    )
+    .unwrap();
     let local = LocalDiscord::start().await;
-    let installation = installation.with("DISCORD_API_BASE", local.url()).with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
+    let installation = installation
+        .with("DISCORD_API_BASE", local.url())
+        .with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
     let bot = serving(&installation).await;
     bot.logs_where("the choice does not count", |line| {
-        line["message"].as_str().is_some_and(|said| said.contains("chose second, which is not allowed there"))
+        line["message"]
+            .as_str()
+            .is_some_and(|said| said.contains("chose second, which is not allowed there"))
     })
     .await;
 }
@@ -106,5 +131,11 @@ async fn a_name_on_the_list_that_is_no_backend_stops_the_start() {
     add(&installation, "second");
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{} {}", ended.stdout, ended.stderr);
-    assert!(ended.stderr.contains("ALLOWED_BACKENDS: there is no backend \"typo\"; there are: demo, second"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("ALLOWED_BACKENDS: there is no backend \"typo\"; there are: demo, second"),
+        "{}",
+        ended.stderr
+    );
 }

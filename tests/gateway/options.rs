@@ -1,4 +1,5 @@
-//! Options of backends' own, as chosen in `backends.md`, reach their agents: with the real program and the shipped components.
+//! Options of backends' own, as chosen in `backends.md`, reach their agents: with the real program
+//! and the shipped components.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,28 +11,48 @@ fn agent(installation: &Installation, name: &str) {
     let bin = installation.path("bin");
     fs::create_dir_all(&bin).unwrap();
     let told = installation.path(&format!("workspace/{name}.told"));
-    fs::write(bin.join(name), format!("#!/bin/sh\ncase $1 in --version) echo 2.1.0;; *) echo \"$@\" >> {};; esac\n", told.display()))
-        .unwrap();
+    fs::write(
+        bin.join(name),
+        format!(
+            "#!/bin/sh\ncase $1 in --version) echo 2.1.0;; *) echo \"$@\" >> {};; esac\n",
+            told.display()
+        ),
+    )
+    .unwrap();
     fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(installation.backend(name), built(name)).unwrap();
 }
 
 #[tokio::test]
 async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong_one_is_named() {
-    let installation = Installation::new().with("ANTHROPIC_API_KEY", "sk-ant-none").with("CODEX_API_KEY", "sk-none");
+    let installation = Installation::new()
+        .with("ANTHROPIC_API_KEY", "sk-ant-none")
+        .with("CODEX_API_KEY", "sk-none");
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
-    let installation = installation.with("PATH", &path).with("BACKEND_RUN", "one-shot").with("PERMISSION_MODE", "default");
+    let installation = installation
+        .with("PATH", &path)
+        .with("BACKEND_RUN", "one-shot")
+        .with("PERMISSION_MODE", "default");
     for name in ["claude", "codex"] {
         agent(&installation, name);
     }
     let notes = "## claude\n\n- option: setting-sources = user,project\n- option: settings = {}\n\n\
         ## codex\n\n- option: verbosity = low\n- option: reasoning-summary = loud\n\n## nobody\n- option: a = b\n";
     fs::write(installation.path("config/backends.md"), notes).unwrap();
-    for (name, wanted) in [("claude", &["--setting-sources=user,project"][..]), ("codex", &["-c model_verbosity=low "])] {
+    for (name, wanted) in [
+        ("claude", &["--setting-sources=user,project"][..]),
+        ("codex", &["-c model_verbosity=low "]),
+    ] {
         let ended = installation.run(&["console", "--backend", name], "hello\n").await;
-        let told = fs::read_to_string(installation.path(&format!("workspace/{name}.told"))).unwrap_or_default();
+        let told = fs::read_to_string(installation.path(&format!("workspace/{name}.told")))
+            .unwrap_or_default();
         for part in wanted {
-            assert!(told.contains(part), "{name} was told {told:?}: {} {}", ended.stdout, ended.stderr);
+            assert!(
+                told.contains(part),
+                "{name} was told {told:?}: {} {}",
+                ended.stdout,
+                ended.stderr
+            );
         }
         assert!(!told.contains("loud") && !told.contains("--settings"), "{told}");
     }

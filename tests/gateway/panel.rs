@@ -22,26 +22,58 @@ fn with_agent(installation: Installation, name: &str, version: &str) -> Installa
     installation.with("PATH", &path)
 }
 
-async fn said(local: &LocalDiscord, channel: u64, user: u64, name: &str, value: Option<&str>) -> String {
+async fn said(
+    local: &LocalDiscord,
+    channel: u64,
+    user: u64,
+    name: &str,
+    value: Option<&str>,
+) -> String {
     local.answer_to(local.slash(channel, user, name, value)).await.content
 }
 
 #[tokio::test]
 async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
     let local = LocalDiscord::start().await;
-    let installation = with_agent(with_agent(installed(&local), "claude", "2.1.197"), "codex", "codex-cli 0.169.0")
-        .with("ALLOWED_BACKENDS", "claude, codex")
-        .with("PERMISSION_MODE", "acceptEdits")
-        .with("ANTHROPIC_API_KEY", "test-key-of-nobody")
-        .with("CODEX_API_KEY", "test-key-of-nobody-else");
+    let installation = with_agent(
+        with_agent(installed(&local), "claude", "2.1.197"),
+        "codex",
+        "codex-cli 0.169.0",
+    )
+    .with("ALLOWED_BACKENDS", "claude, codex")
+    .with("PERMISSION_MODE", "acceptEdits")
+    .with("ANTHROPIC_API_KEY", "test-key-of-nobody")
+    .with("CODEX_API_KEY", "test-key-of-nobody-else");
     let mut bot = serving(&installation).await;
-    let offered = async || local.suggestions(CHANNEL, ANN, "backend", "").await.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    let offered = async || {
+        local
+            .suggestions(CHANNEL, ANN, "backend", "")
+            .await
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(offered().await, ["claude", "codex", "demo"]);
-    assert_eq!(said(&local, CHANNEL, ANN, "model", Some("echo")).await, "Model is Echo from now on.");
-    assert_eq!(said(&local, CHANNEL, ANN, "backend", Some("claude")).await, "Backend is Claude Code from now on.");
-    assert_eq!(said(&local, CHANNEL, ANN, "model", Some("haiku")).await, "Model is Haiku from now on.");
-    assert_eq!(said(&local, CHANNEL, ANN, "thinking", Some("high")).await, "Thinking is High from now on.");
-    assert_eq!(said(&local, CHANNEL, ANN, "mode", Some("plan")).await, "Mode is Plan only from now on.");
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "model", Some("echo")).await,
+        "Model is Echo from now on."
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "backend", Some("claude")).await,
+        "Backend is Claude Code from now on."
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "model", Some("haiku")).await,
+        "Model is Haiku from now on."
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "thinking", Some("high")).await,
+        "Thinking is High from now on."
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "mode", Some("plan")).await,
+        "Mode is Plan only from now on."
+    );
     bot.signal(rustix::process::Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
 
@@ -58,12 +90,29 @@ async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
     let menus = local.answer_to(local.slash(CHANNEL, ANN, "settings", None)).await;
     let (levels, set) = local.menu(menus.id, "set:thinking").expect("levels");
     let levels: Vec<&str> = levels.iter().map(|(_, value)| value.as_str()).collect();
-    assert!(levels.starts_with(&["unset", "low", "medium", "high"]) && set.as_deref() == Some("high"), "{levels:?}");
-    assert!(said(&local, OTHER, ANN, "model", None).await.starts_with("Model is the agent's default; "));
-    assert_eq!(said(&local, CHANNEL, ANN, "backend", Some("demo")).await, "Backend is Demo agent from now on.");
-    assert!(said(&local, CHANNEL, ANN, "model", None).await.starts_with("Model is Echo; "), "what was chosen for each backend is its own");
-    assert_eq!(said(&local, CHANNEL, ANN, "thinking", None).await, "Demo agent has no levels of thinking.");
-    assert_eq!(said(&local, CHANNEL, ANN, "compact", None).await, "Demo agent cannot shorten a conversation.");
+    assert!(
+        levels.starts_with(&["unset", "low", "medium", "high"]) && set.as_deref() == Some("high"),
+        "{levels:?}"
+    );
+    assert!(
+        said(&local, OTHER, ANN, "model", None).await.starts_with("Model is the agent's default; ")
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "backend", Some("demo")).await,
+        "Backend is Demo agent from now on."
+    );
+    assert!(
+        said(&local, CHANNEL, ANN, "model", None).await.starts_with("Model is Echo; "),
+        "what was chosen for each backend is its own"
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "thinking", None).await,
+        "Demo agent has no levels of thinking."
+    );
+    assert_eq!(
+        said(&local, CHANNEL, ANN, "compact", None).await,
+        "Demo agent cannot shorten a conversation."
+    );
 }
 
 #[tokio::test]
@@ -75,7 +124,9 @@ async fn a_backend_that_cannot_work_is_not_offered_and_refused_with_its_reason()
     locked.accepted_in(&installation.path("config"));
     fs::write(installation.backend("locked"), locked.build()).unwrap();
     let _bot = serving(&installation).await;
-    assert!(!local.suggestions(CHANNEL, ANN, "backend", "").await.iter().any(|(id, _)| id == "locked"));
+    assert!(
+        !local.suggestions(CHANNEL, ANN, "backend", "").await.iter().any(|(id, _)| id == "locked")
+    );
     let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("locked"))).await;
     assert_eq!(refused.content, "locked cannot be used here: it is not signed in.");
 }
@@ -86,19 +137,37 @@ async fn a_conversation_put_away_by_reset_comes_back() {
     let installation = installed(&local);
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "fix the build");
-    local.wait_for_message(CHANNEL, |text| text.contains("fix the build") && text.contains("message 1 of")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("fix the build") && text.contains("message 1 of")
+        })
+        .await;
     said(&local, CHANNEL, ANN, "reset", None).await;
     local.mention(CHANNEL, ANN, "paint the shed");
-    local.wait_for_message(CHANNEL, |text| text.contains("paint the shed") && text.contains("message 1 of")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("paint the shed") && text.contains("message 1 of")
+        })
+        .await;
     let suggested = local.suggestions(CHANNEL, ANN, "sessions", "fix").await;
-    assert!(suggested.len() == 1 && suggested[0].1.starts_with("fix the build · just now · "), "{suggested:?}");
+    assert!(
+        suggested.len() == 1 && suggested[0].1.starts_with("fix the build · just now · "),
+        "{suggested:?}"
+    );
     assert!(local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(), "it is this channel's");
     let told = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
     assert_eq!(told, "\"fix the build\" goes on with the next message");
     local.mention(CHANNEL, ANN, "where were we?");
-    local.wait_for_message(CHANNEL, |text| text.contains("where were we?") && text.contains("message 2 of")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("where were we?") && text.contains("message 2 of")
+        })
+        .await;
     let history = installation.read("state/history.md");
-    assert!(history.contains(&format!("- `channel:{CHANNEL}` with `demo`: session `")), "{history}");
+    assert!(
+        history.contains(&format!("- `channel:{CHANNEL}` with `demo`: session `")),
+        "{history}"
+    );
 }
 
 #[tokio::test]
@@ -117,18 +186,30 @@ async fn the_queue_and_the_directory_are_shown_to_whom_they_concern() {
     assert!(queue.contains("**Overall:** 1 of 5 slots taken, 1 waiting"), "{queue}");
     let workspace = installation.path("workspace").display().to_string();
     assert!(!said(&local, CHANNEL, ANN, "status", None).await.contains(&workspace));
-    assert!(said(&local, CHANNEL, OWNER, "status", None).await.replace('\\', "").contains(&workspace));
+    assert!(
+        said(&local, CHANNEL, OWNER, "status", None).await.replace('\\', "").contains(&workspace)
+    );
     said(&local, CHANNEL, ANN, "stop", None).await;
 }
 
 #[tokio::test]
 async fn the_console_shows_the_same() {
-    let ended = Installation::new().run(&["console"], "fix the build\n/reset\n/sessions\n/status\n/queue\n/compact\n").await;
+    let ended = Installation::new()
+        .run(&["console"], "fix the build\n/reset\n/sessions\n/status\n/queue\n/compact\n")
+        .await;
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    for part in ["Conversations with: Demo agent", "Running here: nothing", "Overall: 0 of 5 slots taken, 0 waiting"] {
+    for part in [
+        "Conversations with: Demo agent",
+        "Running here: nothing",
+        "Overall: 0 of 5 slots taken, 0 waiting",
+    ] {
         assert!(lines.contains(&part), "{part} is missing in\n{}", ended.stdout);
     }
-    assert!(lines.iter().any(|line| line.starts_with("- fix the build · just now · ")), "{}", ended.stdout);
+    assert!(
+        lines.iter().any(|line| line.starts_with("- fix the build · just now · ")),
+        "{}",
+        ended.stdout
+    );
     assert!(lines.iter().any(|line| line.starts_with("Directory: /")), "{}", ended.stdout);
     assert_eq!(lines.last(), Some(&"✗ Demo agent cannot shorten a conversation."));
     assert_eq!(ended.code, 1);

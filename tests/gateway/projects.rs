@@ -23,9 +23,15 @@ async fn a_channel_that_is_bound_to_a_folder_works_there_from_its_next_turn_on()
     let ended = installation.run(&["console"], "/project my site\nhello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stdout.contains("This channel's agent works in `my site`"), "{}", ended.stdout);
-    assert!(installation.path("projects/my site/.demo-agent").is_dir(), "the agent worked in the project");
+    assert!(
+        installation.path("projects/my site/.demo-agent").is_dir(),
+        "the agent worked in the project"
+    );
     let text = installation.read("channels.md");
-    assert_eq!(text, "# Channels\n\nKeep this.\n\n## console\n- safety: edit\n- directory: `my site`\n");
+    assert_eq!(
+        text,
+        "# Channels\n\nKeep this.\n\n## console\n- safety: edit\n- directory: `my site`\n"
+    );
     let ended = installation.run(&["console"], "/project unset\n").await;
     assert!(ended.stdout.contains("works in the gateway's workspace"), "{}", ended.stdout);
     assert!(!installation.read("channels.md").contains("my site"));
@@ -36,8 +42,17 @@ async fn a_folder_outside_the_roots_is_refused_and_nothing_is_written() {
     let installation = with_folders(Installation::new());
     for directory in ["../elsewhere", "/", "missing", "my site`\u{7}"] {
         let ended = installation.run(&["console"], &format!("/project {directory}\n")).await;
-        assert!(ended.stdout.contains("below PROJECT_ROOTS"), "{directory}: {} {}", ended.stdout, ended.stderr);
-        assert!(!ended.stdout.contains(&installation.path("elsewhere").display().to_string()), "no paths are told: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains("below PROJECT_ROOTS"),
+            "{directory}: {} {}",
+            ended.stdout,
+            ended.stderr
+        );
+        assert!(
+            !ended.stdout.contains(&installation.path("elsewhere").display().to_string()),
+            "no paths are told: {}",
+            ended.stdout
+        );
         assert_eq!(installation.read("channels.md"), "");
     }
 }
@@ -47,7 +62,9 @@ async fn the_owner_binds_a_channel_with_all_its_threads_and_nobody_else_may() {
     let local = LocalDiscord::start().await;
     let installation = with_folders(super::installed(&local));
     let _bot = serving(&installation).await;
-    let said = async |channel, user, folder| local.answer_to(local.slash(channel, user, "project", folder)).await.content;
+    let said = async |channel, user, folder| {
+        local.answer_to(local.slash(channel, user, "project", folder)).await.content
+    };
     let refused = said(CHANNEL, ANN, Some("my site")).await;
     assert!(refused.contains("owner"), "{refused}");
     assert_eq!(installation.read("channels.md"), "");
@@ -57,6 +74,12 @@ async fn the_owner_binds_a_channel_with_all_its_threads_and_nobody_else_may() {
     assert!(bound.contains("works in `my site`"), "{bound}");
     local.mention(THREAD, ANN, "hello");
     local.wait_for_message(THREAD, |text| text.starts_with("You said: hello")).await;
-    assert!(installation.path("projects/my site/.demo-agent").is_dir(), "a thread works where its channel does");
-    assert_eq!(said(CHANNEL, OWNER, Some("unset")).await, "This channel's agent works in the gateway's workspace; backend: the default.");
+    assert!(
+        installation.path("projects/my site/.demo-agent").is_dir(),
+        "a thread works where its channel does"
+    );
+    assert_eq!(
+        said(CHANNEL, OWNER, Some("unset")).await,
+        "This channel's agent works in the gateway's workspace; backend: the default."
+    );
 }

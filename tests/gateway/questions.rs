@@ -93,15 +93,27 @@ async fn a_terminal_asks_below_what_was_said_and_stop_and_ctrl_c_still_work() {
     let installation = Installation::new();
     let mut console = console(&installation).await;
     console.type_in("ask make\n").await;
-    shows(&console, "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  | make\r\n  1) Allow\r\n").await;
+    shows(
+        &console,
+        "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  | make\r\n  1) Allow\r\n",
+    )
+    .await;
     shows(&console, "4) Deny and stop\r\n> ").await;
     console.type_in("2\n").await;
     shows(&console, "  Allowed for this session by you\r\n⚙ shell make\r\n  | $ make … 1 more line (/open 1)\r\nDone, and I will not ask again.\r\n[Demo agent").await;
     for (wish, number) in [("/stop\n", 1), ("\x03", 2)] {
         console.type_in("login\n").await;
-        console.prints("the question", |screen| (screen.matches("| https://example.com/device").count() == number).then_some(())).await;
+        console
+            .prints("the question", |screen| {
+                (screen.matches("| https://example.com/device").count() == number).then_some(())
+            })
+            .await;
         console.type_in(wish).await;
-        console.prints("its end", |screen| (screen.matches("✗ Stopped.\r\n").count() == number).then_some(())).await;
+        console
+            .prints("its end", |screen| {
+                (screen.matches("✗ Stopped.\r\n").count() == number).then_some(())
+            })
+            .await;
         assert_eq!(console.stdout().matches("No longer open: the turn is over.").count(), number);
     }
     console.type_in("hello\n").await;
@@ -117,7 +129,11 @@ async fn what_an_agent_cannot_take_in_while_it_works_is_its_next_prompt() {
     console.type_in("slow 2\n").await;
     shows(&console, "Second 1. ").await;
     console.type_in("/steer and hurry\n").await;
-    shows(&console, "This agent takes nothing in while it works: it is queued as your next prompt.").await;
+    shows(
+        &console,
+        "This agent takes nothing in while it works: it is queued as your next prompt.",
+    )
+    .await;
     shows(&console, "You said: and hurry").await;
     console.type_in("/steer\n/steer hello\n").await;
     shows(&console, "✗ write what the agent should know behind /steer").await;
@@ -127,7 +143,11 @@ async fn what_an_agent_cannot_take_in_while_it_works_is_its_next_prompt() {
 }
 
 async fn asked(local: &LocalDiscord) -> Message {
-    local.wait_for("a question", |local| local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))).await
+    local
+        .wait_for("a question", |local| {
+            local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
+        })
+        .await
 }
 
 #[tokio::test]
@@ -147,13 +167,18 @@ async fn whoever_asked_answers_in_discord_and_others_do_not() {
     local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
     assert_eq!(bot.logs("question answered").await["decision"], "allow once");
     assert!(!bot.stderr().contains("serenity does not know"), "{}", bot.stderr());
-    local.wait_for("a clean book", |_| (!installation.read("state/discord.md").contains("`question:")).then_some(())).await;
+    local
+        .wait_for("a clean book", |_| {
+            (!installation.read("state/discord.md").contains("`question:")).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
 async fn an_approver_answers_everything_and_a_question_nobody_answers_expires() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("APPROVERS", &BOB.to_string()).with("ASK_TIMEOUT_MS", "3000");
+    let installation =
+        installed(&local).with("APPROVERS", &BOB.to_string()).with("ASK_TIMEOUT_MS", "3000");
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "edit");
     let question = asked(&local).await;
@@ -174,11 +199,19 @@ async fn a_question_of_a_killed_gateway_is_closed_by_the_next() {
     local.mention(CHANNEL, ANN, "ask make");
     let question = asked(&local).await;
     let old = local.button(question.id, "Allow").unwrap();
-    local.wait_for("the book", |_| installation.read("state/discord.md").contains("`question:").then_some(())).await;
+    local
+        .wait_for("the book", |_| {
+            installation.read("state/discord.md").contains("`question:").then_some(())
+        })
+        .await;
     bot.signal(Signal::KILL);
     drop(bot);
     let _next = serving(&installation).await;
-    let closed = local.wait_for_message(CHANNEL, |text| text.ends_with("⏹️ No longer open: the gateway was restarted.")).await;
+    let closed = local
+        .wait_for_message(CHANNEL, |text| {
+            text.ends_with("⏹️ No longer open: the gateway was restarted.")
+        })
+        .await;
     assert!(closed.id == question.id && local.buttons(question.id).is_empty());
     let press = local.press_id(question.id, ANN, &old);
     local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
@@ -193,6 +226,12 @@ async fn steer_in_discord_says_what_became_of_the_message() {
     local.mention(CHANNEL, ANN, "slow 3");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.slash(CHANNEL, ANN, "steer", Some("and hurry"));
-    local.wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\n") && text.contains("queued as your next prompt")).await;
-    local.wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\nYou said: and hurry")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("> 💬 and hurry\n") && text.contains("queued as your next prompt")
+        })
+        .await;
+    local
+        .wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\nYou said: and hurry"))
+        .await;
 }

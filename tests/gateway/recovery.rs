@@ -1,4 +1,5 @@
-//! An agent whose output changes its form while the gateway runs: nothing it says is lost for good, and nothing comes twice.
+//! An agent whose output changes its form while the gateway runs: nothing it says is lost for good,
+//! and nothing comes twice.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,8 @@ use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER, O
 use crate::support::program::{Ended, Installation, built};
 
 const BUTTON: &str = "Try again with a newer parser";
-/// The names of two keys in the agent's lines: as the first parser knows them, and as the shipped one does.
+/// The names of two keys in the agent's lines: as the first parser knows them, and as the shipped
+/// one does.
 const EARLIER: &str = "kind payload";
 const LATER: &str = "type content";
 
@@ -73,7 +75,11 @@ printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
 /// The messages that answer a prompt.
 fn answering(local: &LocalDiscord, prompt: &str) -> Vec<Message> {
     let says = format!("{prompt}.");
-    local.messages(CHANNEL).into_iter().filter(|message| message.content.contains("Answer to") && message.content.contains(&says)).collect()
+    local
+        .messages(CHANNEL)
+        .into_iter()
+        .filter(|message| message.content.contains("Answer to") && message.content.contains(&says))
+        .collect()
 }
 
 async fn answered(local: &LocalDiscord, prompt: &str) -> Message {
@@ -85,10 +91,9 @@ async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
     let question = local.mention(CHANNEL, ANN, prompt);
     let failure = local
         .wait_for("the failure with its button", |local| {
-            local
-                .messages(CHANNEL)
-                .into_iter()
-                .find(|message| message.reply_to == Some(question) && local.button(message.id, BUTTON).is_some())
+            local.messages(CHANNEL).into_iter().find(|message| {
+                message.reply_to == Some(question) && local.button(message.id, BUTTON).is_some()
+            })
         })
         .await;
     assert!(!failure.content.contains("Answer to"), "{}", failure.content);
@@ -97,12 +102,14 @@ async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
 
 async fn recover(installation: &Installation, arguments: &[&str]) -> (Ended, Vec<Value>) {
     let ended = installation.run(&[&["recover", "--json"][..], arguments].concat(), "").await;
-    let rows = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
+    let rows = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
     (ended, rows)
 }
 
 #[tokio::test]
-async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_command_without_a_restart() {
+async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_command_without_a_restart()
+ {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);
     let mut bot = serving(&installation).await;
@@ -118,28 +125,60 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer one may come");
     let (ended, rows) = recover(&installation, &["--dry-run"]).await;
     assert_eq!((ended.code, rows.len()), (1, 2), "{}", ended.stderr);
-    assert!(rows.iter().all(|row| row["outcome"] == "unreadable" && row["lane"] == format!("channel:{CHANNEL}")), "{rows:?}");
+    assert!(
+        rows.iter().all(
+            |row| row["outcome"] == "unreadable" && row["lane"] == format!("channel:{CHANNEL}")
+        ),
+        "{rows:?}"
+    );
     let doctor = installation.run(&["doctor", "--offline"], "").await.stdout;
-    assert!(doctor.contains("lost replies of gemini: 2 could not be read by any backend so far, 0 can be read"), "{doctor}");
+    assert!(
+        doctor.contains(
+            "lost replies of gemini: 2 could not be read by any backend so far, 0 can be read"
+        ),
+        "{doctor}"
+    );
 
     install(&installation, &built("gemini"));
-    let told = local.wait_for_message(OTHER, |text| text.contains("lost replies of `gemini` can be read by 2@")).await;
-    assert!(told.content.starts_with("2 ") && local.button(told.id, "Deliver them").is_some(), "{}", told.content);
+    let told = local
+        .wait_for_message(OTHER, |text| text.contains("lost replies of `gemini` can be read by 2@"))
+        .await;
+    assert!(
+        told.content.starts_with("2 ") && local.button(told.id, "Deliver them").is_some(),
+        "{}",
+        told.content
+    );
     local.mention(CHANNEL, ANN, "four");
     answered(&local, "four").await;
 
     local.press(second_failure.id, BOB, BUTTON);
     let reply = answered(&local, "two").await;
     assert_eq!(reply.reply_to, Some(second));
-    assert!(reply.content.contains("-# The reply that could not be read at first. (recovered, "), "{}", reply.content);
-    local.wait_for("the button to go", |local| local.button(second_failure.id, BUTTON).is_none().then_some(())).await;
-    local.wait_for("the ledger", |_| installation.read("state/lost.md").contains(" delivered at ").then_some(())).await;
+    assert!(
+        reply.content.contains("-# The reply that could not be read at first. (recovered, "),
+        "{}",
+        reply.content
+    );
+    local
+        .wait_for("the button to go", |local| {
+            local.button(second_failure.id, BUTTON).is_none().then_some(())
+        })
+        .await;
+    local
+        .wait_for("the ledger", |_| {
+            installation.read("state/lost.md").contains(" delivered at ").then_some(())
+        })
+        .await;
     let (ended, rows) = recover(&installation, &[]).await;
     assert_eq!((ended.code, rows.len()), (0, 1), "{rows:?} {}", ended.stderr);
     assert_eq!(rows[0]["outcome"], "delivered", "{rows:?}");
     assert_eq!(answered(&local, "three").await.reply_to, Some(third));
 
-    local.wait_for("the other button to go", |local| local.buttons(third_failure.id).is_empty().then_some(())).await;
+    local
+        .wait_for("the other button to go", |local| {
+            local.buttons(third_failure.id).is_empty().then_some(())
+        })
+        .await;
 
     // Whatever is pressed now, and whatever dies, nothing comes twice.
     local.press_id(third_failure.id, ANN, &stale);
@@ -150,9 +189,11 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "no reply is lost\n"));
     assert_eq!(local.logins().0, 1, "one life all along");
     let address = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
-    let metrics = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
+    let metrics =
+        reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
     for outcome in ["lost", "delivered"] {
-        let counted = format!("aetheel_lost_replies_total{{backend=\"gemini\",outcome=\"{outcome}\"}} 2");
+        let counted =
+            format!("aetheel_lost_replies_total{{backend=\"gemini\",outcome=\"{outcome}\"}} 2");
         assert!(metrics.contains(&counted), "{counted}\n{metrics}");
     }
     bot.signal(Signal::KILL);
@@ -179,12 +220,19 @@ async fn without_a_gateway_the_next_start_delivers_what_was_asked_for() {
     install(&installation, &built("gemini"));
     let (ended, rows) = recover(&installation, &[]).await;
     assert_eq!((ended.code, rows[0]["outcome"].as_str()), (0, Some("readable")), "{rows:?}");
-    assert!(rows[0]["note"].as_str().is_some_and(|note| note.contains("the next start delivers it")), "{rows:?}");
+    assert!(
+        rows[0]["note"].as_str().is_some_and(|note| note.contains("the next start delivers it")),
+        "{rows:?}"
+    );
     assert!(rows[0]["text"].as_str().is_some_and(|text| text.starts_with("Answer to")), "{rows:?}");
     assert_eq!(answering(&local, "two").len(), 0);
     let _next = serving(&installation).await;
     assert_eq!(answered(&local, "two").await.reply_to, Some(question));
-    local.wait_for("the request to be done", |_| installation.read("state/recover-request").is_empty().then_some(())).await;
+    local
+        .wait_for("the request to be done", |_| {
+            installation.read("state/recover-request").is_empty().then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -194,7 +242,11 @@ async fn the_console_reads_a_lost_reply_again_when_a_newer_parser_comes_and_says
     speaks(&installation, LATER);
     let mut console = installation.start(&["console"]);
     console.type_in("one\n").await;
-    console.prints("the failure", |text| text.contains("/recover delivers it once a newer backend can read it").then_some(())).await;
+    console
+        .prints("the failure", |text| {
+            text.contains("/recover delivers it once a newer backend can read it").then_some(())
+        })
+        .await;
     install(&installation, &built("gemini"));
     console.tells("1 lost reply of `gemini` can be read by").await;
     assert!(console.stderr().contains("/recover delivers it"), "{}", console.stderr());
@@ -207,15 +259,20 @@ async fn the_console_reads_a_lost_reply_again_when_a_newer_parser_comes_and_says
 #[tokio::test]
 async fn a_recording_names_the_variables_its_backend_declares_and_no_others_of_this_machine() {
     let local = LocalDiscord::start().await;
-    let installation = with_agent(&local).with("PRIVATE_NAME", "1").with("AGENT_ENV", "PRIVATE_NAME");
+    let installation =
+        with_agent(&local).with("PRIVATE_NAME", "1").with("AGENT_ENV", "PRIVATE_NAME");
     assert_eq!(installation.run(&["console"], "one\n").await.code, 0);
     let recordings: String = installation.recordings().into_values().collect();
     let lines = recordings.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let launched: Vec<Value> = lines.filter_map(|line| line.get("launch").cloned()).collect();
     assert!(!launched.is_empty(), "{recordings}");
     for launch in launched {
-        let names: Vec<&str> = launch["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let names: Vec<&str> =
+            launch["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(names.contains(&"GEMINI_API_KEY"), "{launch}");
-        assert!(!names.iter().any(|name| ["PRIVATE_NAME", "HOME", "PATH", "LANG"].contains(name)), "{launch}");
+        assert!(
+            !names.iter().any(|name| ["PRIVATE_NAME", "HOME", "PATH", "LANG"].contains(name)),
+            "{launch}"
+        );
     }
 }

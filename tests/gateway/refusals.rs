@@ -12,7 +12,11 @@ async fn a_token_that_discord_refuses_is_77_and_says_what_to_do() {
     assert_eq!(ended.code, 77, "{}", ended.stderr);
     let line = ended.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(line.contains("`DISCORD_BOT_TOKEN`"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("hint: ") && ended.stderr.contains("https://discord.com/developers"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("hint: ") && ended.stderr.contains("https://discord.com/developers"),
+        "{}",
+        ended.stderr
+    );
     assert!(!ended.stderr.contains(TOKEN));
 }
 
@@ -30,18 +34,30 @@ async fn a_missing_token_is_78_and_a_strange_one_too() {
     let ended = Installation::new().run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
     assert!(ended.stderr.contains("error: DISCORD_BOT_TOKEN is not set"), "{}", ended.stderr);
-    let ended = Installation::new().with("DISCORD_BOT_TOKEN", "Bot not-a-token").run(&["run"], "").await;
+    let ended =
+        Installation::new().with("DISCORD_BOT_TOKEN", "Bot not-a-token").run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
-    assert!(ended.stderr.contains("does not look like a bot token") && !ended.stderr.contains("not-a-token"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("does not look like a bot token")
+            && !ended.stderr.contains("not-a-token"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
 async fn an_unknown_backend_is_78_and_the_known_ones_are_listed() {
-    let installation = Installation::new().with("AGENT_BACKEND", "clod").with("DISCORD_BOT_TOKEN", TOKEN);
+    let installation =
+        Installation::new().with("AGENT_BACKEND", "clod").with("DISCORD_BOT_TOKEN", TOKEN);
     for command in ["run", "check", "console"] {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{}", ended.stderr);
-        assert!(ended.stderr.contains("AGENT_BACKEND \"clod\" is not one of") && ended.stderr.contains(": demo"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("AGENT_BACKEND \"clod\" is not one of")
+                && ended.stderr.contains(": demo"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -57,18 +73,32 @@ async fn all_bad_settings_are_told_at_once() {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{}", ended.stderr);
         for name in ["PERMISSION_MODE", "QUERY_TIMEOUT_MS", "ALLOWED_USERS", "AGENT_ENV"] {
-            assert!(ended.stderr.contains(&format!("error: {name}")), "{name} is missing in\n{}", ended.stderr);
+            assert!(
+                ended.stderr.contains(&format!("error: {name}")),
+                "{name} is missing in\n{}",
+                ended.stderr
+            );
         }
-        assert!(ended.stderr.ends_with(&format!("nothing was started: {count} faults\n")), "{}", ended.stderr);
+        assert!(
+            ended.stderr.ends_with(&format!("nothing was started: {count} faults\n")),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
 #[tokio::test]
 async fn a_missing_agent_program_is_69() {
-    let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN).with("BACKEND_CLI_PATH", "/nonexistent");
+    let installation = Installation::new()
+        .with("DISCORD_BOT_TOKEN", TOKEN)
+        .with("BACKEND_CLI_PATH", "/nonexistent");
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 69, "{}", ended.stderr);
-    assert!(ended.stderr.contains("/nonexistent") && ended.stderr.contains("BACKEND_CLI_PATH"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("/nonexistent") && ended.stderr.contains("BACKEND_CLI_PATH"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -86,7 +116,11 @@ async fn check_tells_what_it_found_and_starts_nothing() {
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for line in ["backends: demo", "answers: demo", "agent version: 0.1.0", "all is well"] {
-        assert!(ended.stdout.lines().any(|told| told == line), "{line:?} is missing in\n{}", ended.stdout);
+        assert!(
+            ended.stdout.lines().any(|told| told == line),
+            "{line:?} is missing in\n{}",
+            ended.stdout
+        );
     }
     assert!(ended.stdout.contains("note: DISCORD_BOT_TOKEN is not set"), "{}", ended.stdout);
     assert_eq!(ended.stderr, "");
@@ -98,7 +132,10 @@ async fn output_that_nobody_takes_changes_no_exit_code() {
     let installation = Installation::new();
     let ended = installation.start_in_shell("exec \"$0\" check > /dev/full").ended().await;
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-    let ended = installation.start_in_shell("echo hello | \"$0\" console > /dev/full 2> /dev/full").ended().await;
+    let ended = installation
+        .start_in_shell("echo hello | \"$0\" console > /dev/full 2> /dev/full")
+        .ended()
+        .await;
     assert_eq!(ended.code, 0);
     let ended = installation.start_in_shell("exec \"$0\" run 2> /dev/full").ended().await;
     assert_eq!(ended.code, 78, "there is no token");
@@ -111,7 +148,11 @@ async fn an_env_file_counts_and_the_environment_wins() {
     std::fs::write(&file, "QUERY_TIMEOUT_MS=soon\nMAX_QUEUE_DEPTH=many\n").unwrap();
     let ended = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
-    assert!(ended.stderr.contains("MAX_QUEUE_DEPTH") && !ended.stderr.contains("QUERY_TIMEOUT_MS"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("MAX_QUEUE_DEPTH") && !ended.stderr.contains("QUERY_TIMEOUT_MS"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -126,7 +167,8 @@ async fn a_wrong_command_line_is_64_and_help_is_0() {
         assert_eq!(installation.run(&[right], "").await.code, 0);
     }
     let ended = installation.with("LOG_FORMAT", "json").run(&["run", "--fast"], "").await;
-    let line: serde_json::Value = serde_json::from_str(ended.stderr.trim_end()).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    let line: serde_json::Value = serde_json::from_str(ended.stderr.trim_end())
+        .unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
     assert_eq!((ended.code, &line["level"]), (64, &"ERROR".into()));
     assert!(line["message"].as_str().is_some_and(|message| message.contains("'--fast'")), "{line}");
 }
@@ -141,18 +183,31 @@ async fn a_pin_that_is_no_digest_is_named_with_its_line() {
     )
     .unwrap();
     let ended = installation.run(&["check"], "").await;
-    let fault =
-        ended.stdout.lines().find(|line| line.starts_with("fault: backends.md line 5: ")).unwrap_or_else(|| panic!("{}", ended.stdout));
-    assert!(fault.contains(&format!("\"{}\", \"short\" is no SHA-256 (64 hexadecimal digits)", &good[1..])), "{fault}");
+    let fault = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("fault: backends.md line 5: "))
+        .unwrap_or_else(|| panic!("{}", ended.stdout));
+    assert!(
+        fault.contains(&format!(
+            "\"{}\", \"short\" is no SHA-256 (64 hexadecimal digits)",
+            &good[1..]
+        )),
+        "{fault}"
+    );
     assert_eq!(ended.code, 78);
 }
 
 #[tokio::test]
 async fn a_name_that_is_no_tool_is_told_with_what_was_meant() {
-    let ended = Installation::new().with("ALLOWED_TOOLS", "Red,Grep,mcp__docs__search").run(&["check"], "").await;
+    let ended = Installation::new()
+        .with("ALLOWED_TOOLS", "Red,Grep,mcp__docs__search")
+        .run(&["check"], "")
+        .await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("warning: ALLOWED_TOOLS names `Red`") && ended.stdout.contains("did you mean `Read`?"),
+        ended.stdout.contains("warning: ALLOWED_TOOLS names `Red`")
+            && ended.stdout.contains("did you mean `Read`?"),
         "{}",
         ended.stdout
     );
@@ -170,8 +225,15 @@ async fn faults_of_every_kind_are_told_together() {
         .with("BACKEND_CLI_PATH", "/nonexistent/agent")
         .with("WEBHOOKS_ADDRESS", "192.0.2.1:1");
     std::fs::write(installation.backend("broken"), b"no component").unwrap();
-    std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
-    let all = ["QUERY_TIMEOUT_MS", "LOG_LEVEL", "/nonexistent/wrapper", "/nonexistent/agent", "WEBHOOKS_ADDRESS"];
+    std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n")
+        .unwrap();
+    let all = [
+        "QUERY_TIMEOUT_MS",
+        "LOG_LEVEL",
+        "/nonexistent/wrapper",
+        "/nonexistent/agent",
+        "WEBHOOKS_ADDRESS",
+    ];
     let run = installation.run(&["run"], "").await;
     for fault in all.iter().chain(&["DISCORD_BOT_TOKEN is not set"]) {
         assert!(run.stderr.contains(fault), "{fault} is missing in\n{}", run.stderr);
@@ -183,7 +245,14 @@ async fn faults_of_every_kind_are_told_together() {
     }
     assert_eq!(check.code, 78);
     let doctor = installation.run(&["doctor", "--offline"], "").await;
-    for fault in ["QUERY_TIMEOUT_MS", "LOG_LEVEL", "/nonexistent/wrapper", "/nonexistent/agent", "broken.wasm", "agents.md line 2"] {
+    for fault in [
+        "QUERY_TIMEOUT_MS",
+        "LOG_LEVEL",
+        "/nonexistent/wrapper",
+        "/nonexistent/agent",
+        "broken.wasm",
+        "agents.md line 2",
+    ] {
         assert!(doctor.stdout.contains(fault), "{fault} is missing in\n{}", doctor.stdout);
     }
     assert_eq!(doctor.code, 2);
@@ -193,12 +262,21 @@ async fn faults_of_every_kind_are_told_together() {
 async fn all_is_not_well_where_a_start_would_leave_something_out() {
     let installation = Installation::new();
     std::fs::write(installation.backend("broken"), b"no component").unwrap();
-    std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
+    std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n")
+        .unwrap();
     let check = installation.run(&["check"], "").await;
     assert_eq!(check.code, 78, "{check:?}");
-    assert!(check.stdout.contains("2 faults: it would start") && !check.stdout.contains("all is well"), "{}", check.stdout);
+    assert!(
+        check.stdout.contains("2 faults: it would start") && !check.stdout.contains("all is well"),
+        "{}",
+        check.stdout
+    );
     for fault in ["broken.wasm", "agents.md line 2"] {
-        assert!(check.stdout.lines().any(|line| line.starts_with("fault: ") && line.contains(fault)), "{}", check.stdout);
+        assert!(
+            check.stdout.lines().any(|line| line.starts_with("fault: ") && line.contains(fault)),
+            "{}",
+            check.stdout
+        );
     }
     // It does start.
     assert_eq!(installation.run(&["console"], "hello\n").await.code, 0);
@@ -208,13 +286,25 @@ async fn all_is_not_well_where_a_start_would_leave_something_out() {
 async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
     let installation = Installation::new();
     let file = installation.path("env");
-    std::fs::write(&file, "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nCOMMAND_ALIAS=x$HOME\n").unwrap();
+    std::fs::write(
+        &file,
+        "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nCOMMAND_ALIAS=x$HOME\n",
+    )
+    .unwrap();
     let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
     assert!(check.stderr.contains("COMMAND_ALIAS \"x$HOME\""), "nothing was put in: {check:?}");
-    std::fs::write(&file, "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nBACKEND_MODEL=x$HOME\n").unwrap();
+    std::fs::write(
+        &file,
+        "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nBACKEND_MODEL=x$HOME\n",
+    )
+    .unwrap();
     let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
     assert_eq!(check.code, 0, "{check:?}");
-    for part in ["line 1: MAX_CONCURENT_QUERIES is no setting", "did you mean `MAX_CONCURRENT_QUERIES`?", "line 3: `$` in BACKEND_MODEL"] {
+    for part in [
+        "line 1: MAX_CONCURENT_QUERIES is no setting",
+        "did you mean `MAX_CONCURRENT_QUERIES`?",
+        "line 3: `$` in BACKEND_MODEL",
+    ] {
         assert!(check.stdout.contains(part), "{part} is missing in\n{}", check.stdout);
     }
     assert!(!check.stdout.contains("DEMO_AGENT_DELAY_MS is no setting"), "{}", check.stdout);
@@ -225,7 +315,9 @@ async fn what_is_no_file_is_refused_at_once_wherever_a_file_is_wanted() {
     let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
     let pipe = installation.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for (path, what) in [(pipe.to_str().unwrap(), "a named pipe"), ("/", "a folder"), ("/dev/zero", "a device")] {
+    for (path, what) in
+        [(pipe.to_str().unwrap(), "a named pipe"), ("/", "a folder"), ("/dev/zero", "a device")]
+    {
         let ended = installation.run(&["check", "--env-file", path], "").await;
         assert!(ended.code == 78 && ended.stderr.contains(what), "{ended:?}");
     }
@@ -233,20 +325,31 @@ async fn what_is_no_file_is_refused_at_once_wherever_a_file_is_wanted() {
     let queue = installation.path("config/state/queue.md");
     std::fs::rename(&pipe, &queue).unwrap();
     let ended = installation.run(&["run"], "").await;
-    assert!(ended.code == 78 && ended.stderr.contains("queue.md") && ended.stderr.contains("a named pipe"), "{ended:?}");
+    assert!(
+        ended.code == 78
+            && ended.stderr.contains("queue.md")
+            && ended.stderr.contains("a named pipe"),
+        "{ended:?}"
+    );
     std::fs::remove_file(&queue).unwrap();
     std::fs::create_dir(&queue).unwrap();
     let ended = installation.run(&["run"], "").await;
-    assert!(ended.code == 78 && ended.stderr.contains("queue.md") && ended.stderr.contains("a folder"), "{ended:?}");
+    assert!(
+        ended.code == 78 && ended.stderr.contains("queue.md") && ended.stderr.contains("a folder"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
 async fn faults_are_json_where_the_log_is() {
-    let installation = Installation::new().with("LOG_FORMAT", "json").with("QUERY_TIMEOUT_MS", "abc");
+    let installation =
+        Installation::new().with("LOG_FORMAT", "json").with("QUERY_TIMEOUT_MS", "abc");
     let ended = installation.run(&["run"], "").await;
-    let lines: Vec<serde_json::Value> = ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let lines: Vec<serde_json::Value> =
+        ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(
-        lines.iter().any(|line| line["level"] == "ERROR" && line["message"].as_str().unwrap().contains("QUERY_TIMEOUT_MS")),
+        lines.iter().any(|line| line["level"] == "ERROR"
+            && line["message"].as_str().unwrap().contains("QUERY_TIMEOUT_MS")),
         "{lines:?}"
     );
 }
@@ -257,7 +360,10 @@ async fn a_look_makes_folders_for_this_user_only_and_says_what_takes_long() {
     let installation = Installation::new();
     let at = |name: &str| installation.path(name).display().to_string();
     let (config, workspace, cache) = (at("new/config"), at("new/workspace"), at("cache"));
-    let installation = installation.with("CONFIG_DIR", &config).with("WORKSPACE_DIR", &workspace).with("CACHE_DIR", &cache);
+    let installation = installation
+        .with("CONFIG_DIR", &config)
+        .with("WORKSPACE_DIR", &workspace)
+        .with("CACHE_DIR", &cache);
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.stdout.starts_with("looking at the backends; "), "{}", ended.stdout);
@@ -270,5 +376,10 @@ async fn a_look_makes_folders_for_this_user_only_and_says_what_takes_long() {
 #[tokio::test]
 async fn a_backend_named_in_the_command_is_not_blamed_on_a_variable() {
     let ended = Installation::new().run(&["backend", "ping", "nosuch"], "").await;
-    assert!(ended.code != 0 && ended.stderr.contains("\"nosuch\"") && !ended.stderr.contains("AGENT_BACKEND"), "{ended:?}");
+    assert!(
+        ended.code != 0
+            && ended.stderr.contains("\"nosuch\"")
+            && !ended.stderr.contains("AGENT_BACKEND"),
+        "{ended:?}"
+    );
 }

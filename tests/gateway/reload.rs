@@ -18,10 +18,15 @@ fn replace(installation: &Installation, bytes: &[u8]) {
 /// Asks, and returns the generation that the recording names.
 async fn answered_by(local: &LocalDiscord, installation: &Installation, prompt: &str) -> u64 {
     local.mention(CHANNEL, ANN, prompt);
-    local.wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {prompt}\n"))).await;
+    local
+        .wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {prompt}\n")))
+        .await;
     local
         .wait_for("the recording", |_| {
-            let recording = installation.recordings().into_values().find(|recording| recording.contains(prompt))?;
+            let recording = installation
+                .recordings()
+                .into_values()
+                .find(|recording| recording.contains(prompt))?;
             serde_json::from_str::<Value>(recording.lines().next()?).ok()?["generation"].as_u64()
         })
         .await
@@ -43,13 +48,22 @@ async fn a_replaced_component_answers_the_next_turn_while_a_running_one_ends_on_
     replace(&installation, &rebuilt(built("demo"), "second"));
     let line = bot
         .logs_where("the second generation", |line| {
-            line["message"] == "backend loaded" && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
+            line["message"] == "backend loaded"
+                && line["generation"]
+                    .as_str()
+                    .is_some_and(|generation| generation.starts_with("2@"))
         })
         .await;
     assert_eq!(line["backend"], "demo");
-    local.wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. Second 4. There.").await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. Second 4. There.")
+        .await;
     assert_eq!(answered_by(&local, &installation, "second").await, 2);
-    let running = installation.recordings().into_values().find(|recording| recording.contains("slow 4")).unwrap();
+    let running = installation
+        .recordings()
+        .into_values()
+        .find(|recording| recording.contains("slow 4"))
+        .unwrap();
     assert!(running.lines().next().unwrap().contains("\"generation\":1"), "{running}");
 }
 
@@ -62,13 +76,17 @@ async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_answers(
     replace(&installation, &whole[..whole.len() / 2]);
     let line = bot.logs("backend file ").await;
     let message = line["message"].as_str().unwrap();
-    assert!(message.contains("hint: ") && line["path"].as_str().unwrap().ends_with("demo.wasm"), "{line}");
+    assert!(
+        message.contains("hint: ") && line["path"].as_str().unwrap().ends_with("demo.wasm"),
+        "{line}"
+    );
     assert!(line["serving"].as_str().is_some_and(|serving| serving.contains("demo")), "{line}");
     assert_eq!(answered_by(&local, &installation, "still there").await, 1);
 
     replace(&installation, &rebuilt(whole, "mended"));
     bot.logs_where("the mended one", |line| {
-        line["message"] == "backend loaded" && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
+        line["message"] == "backend loaded"
+            && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
     })
     .await;
     assert_eq!(answered_by(&local, &installation, "mended").await, 2);
@@ -82,7 +100,10 @@ async fn the_same_bytes_again_are_no_reload() {
     replace(&installation, &built("demo"));
     // A second backend shows that the loader has looked since.
     fs::write(installation.backend("claude"), built("claude")).unwrap();
-    bot.logs_where("the other backend", |line| line["message"] == "backend loaded" && line["backend"] == "claude").await;
+    bot.logs_where("the other backend", |line| {
+        line["message"] == "backend loaded" && line["backend"] == "claude"
+    })
+    .await;
     assert_eq!(loads(&bot), 2);
     assert_eq!(answered_by(&local, &installation, "unchanged").await, 1);
 }

@@ -1,4 +1,5 @@
-//! What an agent of the same user, without any sandbox, can get of the gateway's secrets: nothing, however they were handed over.
+//! What an agent of the same user, without any sandbox, can get of the gateway's secrets: nothing,
+//! however they were handed over.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -68,7 +69,8 @@ pub(super) fn give(path: &Path) {
 /// The program where the ordinary user finds it: a copy, where it was built in a folder of root's.
 fn program_of(installation: &Installation) -> PathBuf {
     let user = [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".to_owned()];
-    let tried = Command::new("setpriv").args(user).arg("test").arg("-x").arg(aetheel()).status().unwrap();
+    let tried =
+        Command::new("setpriv").args(user).arg("test").arg("-x").arg(aetheel()).status().unwrap();
     if tried.success() {
         return aetheel().to_owned();
     }
@@ -80,7 +82,10 @@ fn program_of(installation: &Installation) -> PathBuf {
 /// Starts it as the ordinary user; `handed` opens what it is handed, as whoever runs the tests.
 pub(super) async fn started(installation: &Installation, arguments: &str, handed: &str) -> Program {
     let line = if is_root() {
-        format!("exec setpriv --reuid={USER} --regid={USER} --clear-groups {} run {arguments} {handed}", program_of(installation).display())
+        format!(
+            "exec setpriv --reuid={USER} --regid={USER} --clear-groups {} run {arguments} {handed}",
+            program_of(installation).display()
+        )
     } else {
         format!("exec \"$0\" run {arguments} {handed}")
     };
@@ -101,12 +106,16 @@ async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, pr
         assert!(loot.contains(&format!("user {USER}, ")), "{loot}");
     }
     assert!(!loot.contains("OPENED"), "{loot}");
-    // Where somebody could look, there is nothing to see: the memory in which the program was given its environment.
+    // Where somebody could look, there is nothing to see: the memory in which the program was given
+    // its environment.
     if is_root() {
         let pid = program.pid.as_raw_nonzero();
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
         let environment = String::from_utf8_lossy(&environment);
-        assert!(environment.contains("CONFIG_DIR=") && !environment.contains("canary"), "{environment}");
+        assert!(
+            environment.contains("CONFIG_DIR=") && !environment.contains("canary"),
+            "{environment}"
+        );
         assert!(!environment.contains(TOKEN), "{environment}");
     }
 }
@@ -114,7 +123,8 @@ async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, pr
 #[tokio::test]
 async fn an_agent_of_the_same_user_gets_no_secret_out_of_the_environment() {
     let local = LocalDiscord::start().await;
-    let installation = with_thief(&local).with("DISCORD_BOT_TOKEN", TOKEN).with("HOOK_PHRASE", SECRET);
+    let installation =
+        with_thief(&local).with("DISCORD_BOT_TOKEN", TOKEN).with("HOOK_PHRASE", SECRET);
     let program = started(&installation, "", "").await;
     nothing_is_stolen(&local, &installation, &program).await;
 }
@@ -126,7 +136,8 @@ async fn secrets_behind_a_descriptor_are_taken_and_nobody_else_gets_them() {
         let installation = with_thief(&local);
         // Not the ordinary user's.
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), format!("DISCORD_BOT_TOKEN='{TOKEN}'\nHOOK_PHRASE={SECRET}\n")).unwrap();
+        fs::write(file.path(), format!("DISCORD_BOT_TOKEN='{TOKEN}'\nHOOK_PHRASE={SECRET}\n"))
+            .unwrap();
         let handed = format!("{number}< {}", file.path().display());
         let program = started(&installation, &format!("--secrets-fd {number}"), &handed).await;
         assert!(!program.stderr().contains("agents can read"), "{}", program.stderr());
@@ -139,13 +150,21 @@ async fn a_file_with_secrets_that_agents_can_open_is_warned_about_and_named() {
     let local = LocalDiscord::start().await;
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("DISCORD_BOT_TOKEN"), format!("{TOKEN}\n")).unwrap();
-    let installation = installed(&local).with("DISCORD_BOT_TOKEN", "").with("AGENT_SANDBOX", "off").with("LOG_FORMAT", "json");
-    let installation = installation.with("CREDENTIALS_DIRECTORY", &folder.path().display().to_string());
+    let installation = installed(&local)
+        .with("DISCORD_BOT_TOKEN", "")
+        .with("AGENT_SANDBOX", "off")
+        .with("LOG_FORMAT", "json");
+    let installation =
+        installation.with("CREDENTIALS_DIRECTORY", &folder.path().display().to_string());
     let program = installation.start(&["run"]);
     program.logs("aetheel is ready").await;
     let warned = program.logs("agents can read the secrets in").await;
-    let (warned, named) = (warned["message"].as_str().unwrap().to_owned(), folder.path().join("DISCORD_BOT_TOKEN"));
-    assert!(warned.contains(&named.display().to_string()) && warned.contains("--secrets-fd"), "{warned}");
+    let (warned, named) =
+        (warned["message"].as_str().unwrap().to_owned(), folder.path().join("DISCORD_BOT_TOKEN"));
+    assert!(
+        warned.contains(&named.display().to_string()) && warned.contains("--secrets-fd"),
+        "{warned}"
+    );
     let looked = installation.run(&["check"], "").await;
     assert!(looked.stdout.contains(&named.display().to_string()), "{}", looked.stdout);
     let doctor = installation.run(&["doctor", "--offline"], "").await;
@@ -155,11 +174,18 @@ async fn a_file_with_secrets_that_agents_can_open_is_warned_about_and_named() {
 #[tokio::test]
 async fn a_descriptor_that_cannot_be_read_is_a_fault_at_once() {
     let installation = Installation::new();
-    for (handed, said) in [("", "it is not open"), ("9< /", "directory"), ("9< /dev/zero", "more than")] {
-        let mut program = installation.start_in_shell(&format!("exec \"$0\" check --secrets-fd 9 {handed}"));
+    for (handed, said) in
+        [("", "it is not open"), ("9< /", "directory"), ("9< /dev/zero", "more than")]
+    {
+        let mut program =
+            installation.start_in_shell(&format!("exec \"$0\" check --secrets-fd 9 {handed}"));
         let ended = program.ended().await;
         assert_eq!(ended.code, 78, "{handed}: {ended:?}");
-        let line = ended.stderr.lines().find(|line| line.starts_with("error: --secrets-fd 9: ")).unwrap_or_else(|| panic!("{ended:?}"));
+        let line = ended
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("error: --secrets-fd 9: "))
+            .unwrap_or_else(|| panic!("{ended:?}"));
         assert!(line.contains(said), "{line}");
     }
 }

@@ -22,20 +22,36 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 async fn nothing_shows_them(log_level: &str) {
     let local = LocalDiscord::start().await;
     // Slow enough for drafts to show a secret half said.
-    let installation = installed(&local).with("ANTHROPIC_API_KEY", KEY).with("LOG_LEVEL", log_level).with("DEMO_AGENT_DELAY_MS", "150");
+    let installation = installed(&local)
+        .with("ANTHROPIC_API_KEY", KEY)
+        .with("LOG_LEVEL", log_level)
+        .with("DEMO_AGENT_DELAY_MS", "150");
     let mut bot = serving(&installation).await;
     // Even when the agent says them.
     local.mention(CHANNEL, ANN, &format!("my key is {KEY} and the token {TOKEN}"));
-    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: my key is *** and the token ***\n")).await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("You said: my key is *** and the token ***\n")
+        })
+        .await;
     local.mention(CHANNEL, ANN, &format!("remember {KEY}"));
     local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
     local.mention(CHANNEL, ANN, &format!("tool {TOKEN}"));
-    bot.logs_where("the third turn's end", |line| line["message"] == "turn ended" && line["event"] == 3).await;
+    bot.logs_where("the third turn's end", |line| {
+        line["message"] == "turn ended" && line["event"] == 3
+    })
+    .await;
     local.mention(CHANNEL, ANN, "hang");
-    let agents = local.wait_for("the agent", |_| Some(bot.agents()).filter(|agents| !agents.is_empty())).await;
+    let agents = local
+        .wait_for("the agent", |_| Some(bot.agents()).filter(|agents| !agents.is_empty()))
+        .await;
     for agent in agents {
-        let environment = std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
-        assert!(!holds(&environment, TOKEN) && !holds(&environment, KEY), "the demo agent needs neither");
+        let environment =
+            std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
+        assert!(
+            !holds(&environment, TOKEN) && !holds(&environment, KEY),
+            "the demo agent needs neither"
+        );
     }
     local.slash(CHANNEL, ANN, "stop", None);
     local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;
@@ -55,12 +71,19 @@ async fn nothing_shows_them(log_level: &str) {
         }
         for request in local.requests() {
             let text = format!("{} {}", request.path, request.body);
-            assert!(!holds(text.as_bytes(), secret) && !text.contains(&secret[..10]), "{request:?}");
+            assert!(
+                !holds(text.as_bytes(), secret) && !text.contains(&secret[..10]),
+                "{request:?}"
+            );
         }
     }
-    let drafts = local.requests().into_iter().filter(|request| request.body.contains("my key is")).count();
+    let drafts =
+        local.requests().into_iter().filter(|request| request.body.contains("my key is")).count();
     assert!(drafts >= 2, "the first answer was streamed");
-    assert!(!installation.recordings().is_empty() && installation.read(&format!("memory/channel-{CHANNEL}.md")).contains("***"));
+    assert!(
+        !installation.recordings().is_empty()
+            && installation.read(&format!("memory/channel-{CHANNEL}.md")).contains("***")
+    );
 }
 
 #[tokio::test]

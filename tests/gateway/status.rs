@@ -17,7 +17,12 @@ const KEY: &str = "sk-ant-canary-0123456789abcdef";
 
 /// Asks a page for its status and text; the program may be going away.
 async fn ask(address: &str, page: &str) -> Option<(u16, String)> {
-    let answer = reqwest::Client::new().get(format!("http://{address}{page}")).timeout(Duration::from_secs(10)).send().await.ok()?;
+    let answer = reqwest::Client::new()
+        .get(format!("http://{address}{page}"))
+        .timeout(Duration::from_secs(10))
+        .send()
+        .await
+        .ok()?;
     Some((answer.status().as_u16(), answer.text().await.ok()?))
 }
 
@@ -33,7 +38,9 @@ async fn whoever_connects_and_says_nothing_keeps_nobody_out_and_does_not_stay() 
     }
     assert!(ask(&address, "/livez").await.is_some());
     for stream in &mut idle[..36] {
-        let gone = tokio::time::timeout(LIMIT, tokio::io::AsyncReadExt::read(stream, &mut [0])).await.expect("it made room");
+        let gone = tokio::time::timeout(LIMIT, tokio::io::AsyncReadExt::read(stream, &mut [0]))
+            .await
+            .expect("it made room");
         assert!(!matches!(gone, Ok(1..)), "{gone:?}");
     }
 }
@@ -51,7 +58,8 @@ async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
         loop {
             looks.tick().await;
             let Some((status, text)) = ask(address, "/readyz").await else { continue };
-            let told: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let told: Value =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             assert_eq!(status == 200, told["ready"] == true, "{text}");
             if wanted(status, &told) {
                 return told;
@@ -66,13 +74,22 @@ async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
 }
 
 fn reasons(told: &Value) -> String {
-    told["reasons"].as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+    told["reasons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// The samples of Prometheus' text: name with labels, value.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
 }
 
 #[tokio::test]
@@ -118,13 +135,17 @@ async fn what_stands_in_the_way_of_answers_is_named() {
     std::fs::write(&state, "in the way").unwrap();
     let told = readyz(&address, |status, _| status == 503).await;
     assert!(reasons(&told).contains("state folder"), "{told}");
-    assert!(!told.to_string().contains(installation.path("config").to_str().unwrap()), "no paths: {told}");
+    assert!(
+        !told.to_string().contains(installation.path("config").to_str().unwrap()),
+        "no paths: {told}"
+    );
 }
 
 #[tokio::test]
 async fn a_turn_is_counted_and_every_figure_is_documented() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0").with("ANTHROPIC_API_KEY", KEY);
+    let installation =
+        installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0").with("ANTHROPIC_API_KEY", KEY);
     let bot = serving(&installation).await;
     let address = pages(&bot).await;
     readyz(&address, |status, _| status == 200).await;
@@ -134,7 +155,8 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
     let (status, text) = ask(&address, "/metrics").await.unwrap();
     assert_eq!(status, 200);
     let samples = samples(&text);
-    let sample = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not there\n{text}"));
+    let sample =
+        |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not there\n{text}"));
     assert!(sample("aetheel_heartbeat_age_seconds") >= 0.0, "it beats");
     for (name, value) in [
         (r#"aetheel_events_total{type="message",outcome="accepted"}"#, 1.0),
@@ -162,14 +184,20 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
     // What is served is what is described, with the labels that are described.
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();
-        let figure = FIGURES.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("{name} is not described"));
+        let figure = FIGURES
+            .iter()
+            .find(|figure| figure.name == name)
+            .unwrap_or_else(|| panic!("{name} is not described"));
         assert_eq!(figure.kind.word(), kind, "{name}");
     }
     for name in samples.keys() {
         let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
         let figure = FIGURES.iter().find(|figure| name.starts_with(figure.name)).unwrap();
-        let names: Vec<&str> =
-            labels.split("\",").filter_map(|pair| Some(pair.split_once('=')?.0)).filter(|label| *label != "le").collect();
+        let names: Vec<&str> = labels
+            .split("\",")
+            .filter_map(|pair| Some(pair.split_once('=')?.0))
+            .filter(|label| *label != "le")
+            .collect();
         assert_eq!(names, figure.labels, "{name}");
     }
     for secret in [TOKEN, KEY, "hello", &CHANNEL.to_string()] {
@@ -181,10 +209,15 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
 async fn an_address_that_is_taken_stops_the_start() {
     let local = LocalDiscord::start().await;
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let installation = installed(&local).with("STATUS_ADDRESS", &taken.local_addr().unwrap().to_string());
+    let installation =
+        installed(&local).with("STATUS_ADDRESS", &taken.local_addr().unwrap().to_string());
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 69, "{}", ended.stderr);
-    assert!(ended.stderr.contains("STATUS_ADDRESS: cannot listen at 127.0.0.1:"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("STATUS_ADDRESS: cannot listen at 127.0.0.1:"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -201,7 +234,11 @@ async fn an_address_that_others_can_reach_is_warned_about() {
 async fn without_an_address_there_are_no_pages() {
     let local = LocalDiscord::start().await;
     let bot = serving(&installed(&local)).await;
-    assert!(bot.log().iter().all(|line| line["message"] != "status pages are open"), "{}", bot.stderr());
+    assert!(
+        bot.log().iter().all(|line| line["message"] != "status pages are open"),
+        "{}",
+        bot.stderr()
+    );
 }
 
 #[tokio::test]
@@ -216,7 +253,9 @@ async fn the_service_manager_hears_when_it_is_ready_alive_and_stopping() {
         let length = socket.recv(&mut bytes).expect("a word");
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     };
-    let installation = installed(&local).with("NOTIFY_SOCKET", path.to_str().unwrap()).with("WATCHDOG_USEC", "400000");
+    let installation = installed(&local)
+        .with("NOTIFY_SOCKET", path.to_str().unwrap())
+        .with("WATCHDOG_USEC", "400000");
     let mut bot = serving(&installation).await;
     assert_eq!(next(), "READY=1");
     assert_eq!((next(), next()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));

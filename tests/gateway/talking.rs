@@ -56,19 +56,40 @@ async fn files_reach_the_agent_of_the_real_claude_component_and_are_gone_afterwa
     let mut bot = serving(&installation).await;
     let png = b"\x89PNG\r\n\x1a\nand pixels";
     let log = "x".repeat(100_000);
-    let (cat, big) = (local.keep_file("cat.png", 200, Some(18), png), local.keep_file("big.log", 200, None, log.as_bytes()));
-    local.send_files(CHANNEL, ANN, "what is this?", &[("cat.png", "text/plain", 18, &cat), ("big.log", "text/plain", 5, &big)]);
+    let (cat, big) = (
+        local.keep_file("cat.png", 200, Some(18), png),
+        local.keep_file("big.log", 200, None, log.as_bytes()),
+    );
+    local.send_files(
+        CHANNEL,
+        ANN,
+        "what is this?",
+        &[("cat.png", "text/plain", 18, &cat), ("big.log", "text/plain", 5, &big)],
+    );
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("opus-9")).await.content;
     let lines: Vec<&str> = answer.lines().collect();
-    assert_eq!((lines[0], lines[1]), ("[ann]: what is this?", format!("image/png {}", sha256(png)).as_str()));
-    assert!(lines[2].starts_with("[Attached file: big.log (text/plain, 100000 bytes) at "), "{answer}");
-    assert_eq!(lines[3..], ["att-2.log holds 100000 bytes", "-# opus-9 · 3.1k in, 800 out · $0.02"]);
+    assert_eq!(
+        (lines[0], lines[1]),
+        ("[ann]: what is this?", format!("image/png {}", sha256(png)).as_str())
+    );
+    assert!(
+        lines[2].starts_with("[Attached file: big.log (text/plain, 100000 bytes) at "),
+        "{answer}"
+    );
+    assert_eq!(
+        lines[3..],
+        ["att-2.log holds 100000 bytes", "-# opus-9 · 3.1k in, 800 out · $0.02"]
+    );
     let left: Vec<_> = fs::read_dir(installation.path("workspace")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     bot.signal(rustix::process::Signal::TERM);
     assert_eq!(bot.ended().await.code, 0, "recordings are whole once it has ended");
     let recordings: String = installation.recordings().into_values().collect();
-    assert!(recordings.contains(&format!("18 bytes, sha256 {}", sha256(png))) && !recordings.contains("iVBORw0KGgphbmQ"), "{recordings}");
+    assert!(
+        recordings.contains(&format!("18 bytes, sha256 {}", sha256(png)))
+            && !recordings.contains("iVBORw0KGgphbmQ"),
+        "{recordings}"
+    );
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -83,18 +104,27 @@ async fn a_thread_of_new_is_a_conversation_of_its_own_and_goes_on_without_mentio
     let installation = installed(&local);
     let _bot = serving(&installation).await;
     local.slash(CHANNEL, ANN, "ask", Some("hello here"));
-    local.wait_for_message(CHANNEL, |text| text.ends_with("This is message 1 of our conversation.")).await;
+    local
+        .wait_for_message(CHANNEL, |text| text.ends_with("This is message 1 of our conversation."))
+        .await;
     local.slash(CHANNEL, ANN, "new", Some("hello there"));
-    let thread = local.wait_for("a thread", |local| local.threads().first().map(|thread| thread.0)).await;
-    local.wait_for_message(thread, |text| text.ends_with("This is message 1 of our conversation.")).await;
+    let thread =
+        local.wait_for("a thread", |local| local.threads().first().map(|thread| thread.0)).await;
+    local
+        .wait_for_message(thread, |text| text.ends_with("This is message 1 of our conversation."))
+        .await;
     local.say(thread, ANN, "and on");
     local
-        .wait_for_message(thread, |text| text.starts_with("You said: and on") && text.ends_with("This is message 2 of our conversation."))
+        .wait_for_message(thread, |text| {
+            text.starts_with("You said: and on")
+                && text.ends_with("This is message 2 of our conversation.")
+        })
         .await;
     local.mention(CHANNEL, ANN, "back here");
     local
         .wait_for_message(CHANNEL, |text| {
-            text.starts_with("You said: back here") && text.ends_with("This is message 2 of our conversation.")
+            text.starts_with("You said: back here")
+                && text.ends_with("This is message 2 of our conversation.")
         })
         .await;
 }
@@ -106,39 +136,58 @@ async fn what_waits_is_answered_as_it_was_last_written_and_what_was_deleted_is_n
     let bot = serving(&installation).await;
     let running = local.mention(CHANNEL, ANN, "slow 10");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    let (edited, deleted) = (local.mention(CHANNEL, ANN, "tpyo"), local.mention(CHANNEL, ANN, "never mind"));
-    local.wait_for("their places", |local| (local.reactions(edited) == ["1️⃣"] && local.reactions(deleted) == ["2️⃣"]).then_some(())).await;
+    let (edited, deleted) =
+        (local.mention(CHANNEL, ANN, "tpyo"), local.mention(CHANNEL, ANN, "never mind"));
+    local
+        .wait_for("their places", |local| {
+            (local.reactions(edited) == ["1️⃣"] && local.reactions(deleted) == ["2️⃣"]).then_some(())
+        })
+        .await;
     local.preview(edited, &format!("<@{BOT}> tpyo"));
     local.edit(edited, &format!("<@{BOT}> typo"));
     local.edit(running, &format!("<@{BOT}> too late"));
     local.delete(deleted);
     bot.logs("a waiting message was deleted and is not answered").await;
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: typo")).await;
-    local.wait_for("only the pencil", |local| (local.reactions(edited) == ["✏️"]).then_some(())).await;
+    local
+        .wait_for("only the pencil", |local| (local.reactions(edited) == ["✏️"]).then_some(()))
+        .await;
     local.mention(CHANNEL, ANN, "last");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: last")).await;
-    assert!(local.texts(CHANNEL)[0].ends_with("There.") && local.texts(CHANNEL).len() == 3, "{:?}", local.texts(CHANNEL));
+    assert!(
+        local.texts(CHANNEL)[0].ends_with("There.") && local.texts(CHANNEL).len() == 3,
+        "{:?}",
+        local.texts(CHANNEL)
+    );
 }
 
 #[tokio::test]
 async fn a_command_is_acknowledged_in_time_with_all_slots_taken_and_the_queue_full() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("MAX_CONCURRENT_QUERIES", "1").with("MAX_QUEUE_DEPTH", "1").with("BUSY_POLICY", "queue");
+    let installation = installed(&local)
+        .with("MAX_CONCURRENT_QUERIES", "1")
+        .with("MAX_QUEUE_DEPTH", "1")
+        .with("BUSY_POLICY", "queue");
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     for number in 0..20 {
         local.mention(CHANNEL, ANN, &format!("load {number}"));
     }
-    let asked: Vec<u64> = (0..5).map(|number| local.slash(OTHER, ANN, "ask", Some(&format!("am I heard? {number}")))).collect();
+    let asked: Vec<u64> = (0..5)
+        .map(|number| local.slash(OTHER, ANN, "ask", Some(&format!("am I heard? {number}"))))
+        .collect();
     for id in asked {
-        let (at, kind) = local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
+        let (at, kind) =
+            local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
         let took = at - local.interaction(id).used;
         // 5: it is thought about; 4: it is refused at once, to whoever asked.
         assert!(matches!(kind, 4 | 5) && took < Duration::from_secs(3), "{kind} after {took:?}");
         let told = |local: &LocalDiscord| {
             let answer = local.interaction(id).original?;
-            local.messages(OTHER).into_iter().find(|message| message.id == answer && message.content.contains("Too many requests"))
+            local.messages(OTHER).into_iter().find(|message| {
+                message.id == answer && message.content.contains("Too many requests")
+            })
         };
         local.wait_for("the answer", told).await;
     }

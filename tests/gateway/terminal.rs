@@ -34,7 +34,8 @@ async fn answers_stream_with_tool_lines_and_the_prompt_comes_back() {
     shows(&console, "the conversation is forgotten\r\n> ").await;
     shows(&console, "demo of demo\r\n> ").await;
     console.type_in("think stars\n").await;
-    shows(&console, "… thinking (/open thinking)\r\nHaving thought about \"stars\": yes.\r\n").await;
+    shows(&console, "… thinking (/open thinking)\r\nHaving thought about \"stars\": yes.\r\n")
+        .await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }

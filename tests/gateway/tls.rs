@@ -15,7 +15,11 @@ async fn a_conversation_goes_the_same_way_over_tls() {
     assert_eq!(answer.reply_to, Some(question));
     assert!(!answer.edits.is_empty(), "it was streamed");
     let asked = local.slash(OTHER, ANN, "ask", Some("hello"));
-    local.wait_for_message(OTHER, |text| text == "> 💬 hello\nYou said: hello\n\nThis is message 1 of our conversation.").await;
+    local
+        .wait_for_message(OTHER, |text| {
+            text == "> 💬 hello\nYou said: hello\n\nThis is message 1 of our conversation."
+        })
+        .await;
     assert!(local.interaction(asked).acknowledged.is_some());
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
@@ -25,14 +29,19 @@ async fn a_conversation_goes_the_same_way_over_tls() {
 
 #[tokio::test]
 async fn a_certificate_nobody_vouches_for_is_78_with_its_cause_and_what_to_do() {
-    let (local, other) = (LocalDiscord::start_with_tls().await, LocalDiscord::start_with_tls().await);
+    let (local, other) =
+        (LocalDiscord::start_with_tls().await, LocalDiscord::start_with_tls().await);
     let others = other.authority().expect("it speaks TLS").display().to_string();
     // The system's authorities, another one, and a file that is not there.
     for trusted in ["", &others, "/nonexistent/authority.pem"] {
         let ended = installed(&local).with("SSL_CERT_FILE", trusted).run(&["run"], "").await;
         assert_eq!(ended.code, 78, "{trusted:?}: {}", ended.stderr);
         for part in [local.url(), "invalid peer certificate: ", "hint: ", "`SSL_CERT_FILE`"] {
-            assert!(ended.stderr.contains(part), "{trusted:?}: {part:?} is missing in\n{}", ended.stderr);
+            assert!(
+                ended.stderr.contains(part),
+                "{trusted:?}: {part:?} is missing in\n{}",
+                ended.stderr
+            );
         }
     }
     assert!(local.requests().is_empty(), "the token was sent to somebody who could be anybody");

@@ -9,8 +9,14 @@ use aetheel::config::{Config, VARIABLES};
 
 /// The settings of the unit by name, in order.
 fn unit() -> (String, BTreeMap<String, Vec<String>>) {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md")).unwrap();
-    let unit = page.split("```ini\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the page has a unit").to_owned();
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md")).unwrap();
+    let unit = page
+        .split("```ini\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("the page has a unit")
+        .to_owned();
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in unit.lines().filter(|line| !line.starts_with('#')) {
         if let Some((name, value)) = line.split_once('=') {
@@ -21,20 +27,27 @@ fn unit() -> (String, BTreeMap<String, Vec<String>>) {
 }
 
 fn one(settings: &BTreeMap<String, Vec<String>>, name: &str) -> String {
-    let [value] = &settings.get(name).unwrap_or_else(|| panic!("{name} is not set"))[..] else { panic!("{name} is set twice") };
+    let [value] = &settings.get(name).unwrap_or_else(|| panic!("{name} is not set"))[..] else {
+        panic!("{name} is set twice")
+    };
     value.clone()
 }
 
 #[test]
 fn what_needs_a_person_is_not_restarted_and_nothing_runs_that_would_be_restarted_for_ever() {
     let (_, settings) = unit();
-    let never: Vec<u8> = one(&settings, "RestartPreventExitStatus").split(' ').map(|code| code.parse().unwrap()).collect();
+    let never: Vec<u8> = one(&settings, "RestartPreventExitStatus")
+        .split(' ')
+        .map(|code| code.parse().unwrap())
+        .collect();
     assert_eq!(never, [exit::USAGE, exit::UNAVAILABLE, exit::NO_PERMISSION, exit::CONFIG]);
     for again in [exit::SOFTWARE, exit::TEMPORARY] {
         assert!(!never.contains(&again), "{again} goes away by itself");
     }
-    // systemd.service(5): RestartPreventExitStatus= is about the main process; others would be restarted whatever they say.
-    let others: Vec<&String> = settings.keys().filter(|name| name.starts_with("Exec") && *name != "ExecStart").collect();
+    // systemd.service(5): RestartPreventExitStatus= is about the main process; others would be
+    // restarted whatever they say.
+    let others: Vec<&String> =
+        settings.keys().filter(|name| name.starts_with("Exec") && *name != "ExecStart").collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(one(&settings, "Restart"), "on-failure");
 }
@@ -44,16 +57,32 @@ fn its_times_fit_the_programs_own_and_its_variables_are_known() {
     let (_, settings) = unit();
     let defaults = Config::read(|_| None).unwrap();
     let needed = defaults.shutdown_grace + defaults.stop_grace * 2;
-    assert!(one(&settings, "TimeoutStopSec").parse::<u64>().unwrap() >= needed.as_secs() + 20, "it needs {needed:?} and 20 s");
-    assert_eq!((one(&settings, "Type"), one(&settings, "KillMode")), ("notify".to_owned(), "mixed".to_owned()));
+    assert!(
+        one(&settings, "TimeoutStopSec").parse::<u64>().unwrap() >= needed.as_secs() + 20,
+        "it needs {needed:?} and 20 s"
+    );
+    assert_eq!(
+        (one(&settings, "Type"), one(&settings, "KillMode")),
+        ("notify".to_owned(), "mixed".to_owned())
+    );
     // The gateway divides its cgroup among runs.
-    assert!(["cpu", "memory", "pids"].iter().all(|controller| one(&settings, "Delegate").split(' ').any(|given| given == *controller)));
-    let set = settings["Environment"].iter().flat_map(|line| line.split(' ')).filter_map(|pair| pair.split('=').next());
+    assert!(
+        ["cpu", "memory", "pids"].iter().all(|controller| one(&settings, "Delegate")
+            .split(' ')
+            .any(|given| given == *controller))
+    );
+    let set = settings["Environment"]
+        .iter()
+        .flat_map(|line| line.split(' '))
+        .filter_map(|pair| pair.split('=').next());
     for name in set.filter(|name| *name != "HOME") {
         assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name}");
     }
     let credential = one(&settings, "LoadCredential");
-    assert!(VARIABLES.iter().any(|variable| credential.starts_with(&format!("{}:", variable.name))), "{credential}");
+    assert!(
+        VARIABLES.iter().any(|variable| credential.starts_with(&format!("{}:", variable.name))),
+        "{credential}"
+    );
 }
 
 /// Where there is systemd, it reads every line.
@@ -62,13 +91,23 @@ fn systemd_finds_nothing_wrong_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("aetheel.service");
     // It looks for programs and users that are not here.
-    let text = unit().0.replace("/usr/local/bin/aetheel ", "/bin/true ").replace("User=aetheel\n", "");
+    let text =
+        unit().0.replace("/usr/local/bin/aetheel ", "/bin/true ").replace("User=aetheel\n", "");
     let verified = |text: &str| {
         fs::write(&file, text).unwrap();
-        let done = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().ok()?;
+        let done = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&file)
+            .output()
+            .ok()?;
         Some((done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned()))
     };
-    let about = |said: &str| said.lines().filter(|line| line.contains("aetheel.service")).map(str::to_owned).collect::<Vec<_>>();
+    let about = |said: &str| {
+        said.lines()
+            .filter(|line| line.contains("aetheel.service"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let Some((_, said)) = verified(&text) else {
         eprintln!("SKIPPED: there is no systemd-analyze here");
         return;

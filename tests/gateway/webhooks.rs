@@ -21,7 +21,8 @@ Tell what happened.
 ";
 
 fn with_webhooks(local: &LocalDiscord) -> Installation {
-    let installation = installed(local).with("WEBHOOKS_ADDRESS", "127.0.0.1:0").with("CODE_PHRASE", PHRASE);
+    let installation =
+        installed(local).with("WEBHOOKS_ADDRESS", "127.0.0.1:0").with("CODE_PHRASE", PHRASE);
     let installation = installation.with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string());
     define(&installation, DEFINITIONS);
     installation
@@ -49,14 +50,22 @@ async fn a_signed_call_with_an_injection_is_answered_as_data_in_its_channel() {
     let body = format!("{{\"commit\": \"{injection}\"}}");
     assert_eq!(push(&body).send(address).await.status, 202);
     let line = bot.logs("webhook accepted").await;
-    assert_eq!((line["webhook"].as_str(), line["kind"].as_str(), line["event"].as_u64()), (Some("code"), Some("push"), Some(1)));
+    assert_eq!(
+        (line["webhook"].as_str(), line["kind"].as_str(), line["event"].as_u64()),
+        (Some("code"), Some("push"), Some(1))
+    );
 
-    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: Tell what happened.")).await;
+    let answer = local
+        .wait_for_message(CHANNEL, |text| text.starts_with("You said: Tell what happened."))
+        .await;
     let quoted = body.replace(PHRASE, "***");
     let said = answer.content.replace('\u{200b}', "");
     assert!(said.contains(&format!("\n`````\n{quoted}\n`````\n")), "{said}");
     assert_eq!(answer.reply_to, None);
-    define(&installation, &DEFINITIONS.replace("- secret", &format!("- channel: {OTHER}\n- secret")));
+    define(
+        &installation,
+        &DEFINITIONS.replace("- secret", &format!("- channel: {OTHER}\n- secret")),
+    );
     assert_eq!(push("{}").send(address).await.status, 202);
     local.wait_for_message(OTHER, |text| text.contains("Tell what happened.")).await;
     // The agent said it; nothing of ours did, and no agent had it in its environment.
@@ -66,7 +75,11 @@ async fn a_signed_call_with_an_injection_is_answered_as_data_in_its_channel() {
     assert!(!ended.stderr.contains(PHRASE), "in the log");
     for (path, bytes) in installation.everything() {
         let agents_own = path.starts_with(installation.path("workspace"));
-        assert!(agents_own || !String::from_utf8_lossy(&bytes).contains(PHRASE), "in {}", path.display());
+        assert!(
+            agents_own || !String::from_utf8_lossy(&bytes).contains(PHRASE),
+            "in {}",
+            path.display()
+        );
     }
 }
 
@@ -76,21 +89,34 @@ async fn no_agent_gets_a_webhooks_secret_and_settings_that_would_are_faults() {
     let installation = with_webhooks(&local);
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hang");
-    let agents = local.wait_for("the agent", |_| Some(bot.agents()).filter(|agents| !agents.is_empty())).await;
+    let agents = local
+        .wait_for("the agent", |_| Some(bot.agents()).filter(|agents| !agents.is_empty()))
+        .await;
     for agent in agents {
-        let environment = std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
+        let environment =
+            std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
         assert!(!String::from_utf8_lossy(&environment).contains(PHRASE));
     }
     drop(bot);
     let installation = installation.with("AGENT_ENV", "CODE_PHRASE");
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
-    assert!(ended.stderr.contains("AGENT_ENV must not name `CODE_PHRASE`") && !ended.stderr.contains(PHRASE), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("AGENT_ENV must not name `CODE_PHRASE`")
+            && !ended.stderr.contains(PHRASE),
+        "{}",
+        ended.stderr
+    );
     let installation = installation.with("AGENT_ENV", "");
     define(&installation, &DEFINITIONS.replace("CODE_PHRASE", "DISCORD_BOT_TOKEN"));
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
-    assert!(ended.stderr.contains("`DISCORD_BOT_TOKEN` is a setting of the gateway") && !ended.stderr.contains(TOKEN), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`DISCORD_BOT_TOKEN` is a setting of the gateway")
+            && !ended.stderr.contains(TOKEN),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -117,13 +143,20 @@ async fn calls_are_counted_by_how_they_were_answered() {
     let bot = serving(&installation).await;
     let address = address(&bot).await;
     let unknown = Call { path: "/webhooks/nobody".to_owned(), ..push("{}") };
-    for (call, status) in [(push("{}"), 202), (push("{}"), 200), (push("{}").without("X-Hub-Signature-256"), 401), (unknown, 401)] {
+    for (call, status) in [
+        (push("{}"), 202),
+        (push("{}"), 200),
+        (push("{}").without("X-Hub-Signature-256"), 401),
+        (unknown, 401),
+    ] {
         assert_eq!(call.send(address).await.status, status);
     }
     let pages = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
-    let figures = reqwest::get(format!("http://{pages}/metrics")).await.unwrap().text().await.unwrap();
+    let figures =
+        reqwest::get(format!("http://{pages}/metrics")).await.unwrap().text().await.unwrap();
     for (webhook, status) in [("code", 202), ("code", 200), ("code", 401), ("-", 401)] {
-        let line = format!("aetheel_webhook_calls_total{{webhook=\"{webhook}\",status=\"{status}\"}} 1\n");
+        let line =
+            format!("aetheel_webhook_calls_total{{webhook=\"{webhook}\",status=\"{status}\"}} 1\n");
         assert!(figures.contains(&line), "{line} is missing in\n{figures}");
     }
 }
@@ -149,10 +182,15 @@ async fn while_the_program_stops_callers_are_told_to_come_back() {
 async fn an_address_that_is_taken_stops_the_start() {
     let local = LocalDiscord::start().await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let installation = with_webhooks(&local).with("WEBHOOKS_ADDRESS", &taken.local_addr().unwrap().to_string());
+    let installation =
+        with_webhooks(&local).with("WEBHOOKS_ADDRESS", &taken.local_addr().unwrap().to_string());
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 69, "{}", ended.stderr);
-    assert!(ended.stderr.contains("error: WEBHOOKS_ADDRESS: cannot listen at 127.0.0.1:"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("error: WEBHOOKS_ADDRESS: cannot listen at 127.0.0.1:"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -177,13 +215,23 @@ async fn check_tells_which_webhooks_cannot_be_called_and_why() {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     assert!(
-        !ended.stdout.contains(secret) && !ended.stdout.contains("canary") && !ended.stdout.contains("webhook `code`"),
+        !ended.stdout.contains(secret)
+            && !ended.stdout.contains("canary")
+            && !ended.stdout.contains("webhook `code`"),
         "{}",
         ended.stdout
     );
     define(&installation, "# Nothing yet\n");
     let ended = installation.run(&["check"], "").await;
-    assert!(ended.stdout.contains("WEBHOOKS_ADDRESS is set, but there is no webhook in "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("WEBHOOKS_ADDRESS is set, but there is no webhook in "),
+        "{}",
+        ended.stdout
+    );
     let silent = installation.with("WEBHOOKS_ADDRESS", "").run(&["check"], "").await;
-    assert!(!silent.stdout.contains("webhooks.md") && !silent.stdout.contains("WEBHOOKS_ADDRESS"), "{}", silent.stdout);
+    assert!(
+        !silent.stdout.contains("webhooks.md") && !silent.stdout.contains("WEBHOOKS_ADDRESS"),
+        "{}",
+        silent.stdout
+    );
 }

@@ -16,17 +16,34 @@ fn inspect_says_what_a_component_is_and_what_it_uses() {
     let bench = plain();
     let done = bench.run(&["inspect", bench.component()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for part in ["gemini 0.", "aetheel:backend@0.2.0", "sha-256", "128.0 MiB", "its self-test and 2 recordings", "-o stream-json", "1.00 s"]
-    {
+    for part in [
+        "gemini 0.",
+        "aetheel:backend@0.2.0",
+        "sha-256",
+        "128.0 MiB",
+        "its self-test and 2 recordings",
+        "-o stream-json",
+        "1.00 s",
+    ] {
         done.says(part);
     }
     let json = bench.run(&["inspect", bench.component(), "--json"]).json();
-    assert_eq!((json["contract"].as_str(), json["descriptor"]["name"].as_str()), (Some("aetheel:backend@0.2.0"), Some("gemini")));
+    assert_eq!(
+        (json["contract"].as_str(), json["descriptor"]["name"].as_str()),
+        (Some("aetheel:backend@0.2.0"), Some("gemini"))
+    );
     assert_eq!(json["sha256"].as_str().unwrap().len(), 64);
-    let (used, limit) = (json["used"]["memory"].as_u64().unwrap(), json["used"]["memory-limit"].as_u64().unwrap());
-    assert!(used >= 1 << 20 && used < limit && json["used"]["longest-call-ms"].as_f64().unwrap() > 0.0, "{json}");
+    let (used, limit) =
+        (json["used"]["memory"].as_u64().unwrap(), json["used"]["memory-limit"].as_u64().unwrap());
+    assert!(
+        used >= 1 << 20 && used < limit && json["used"]["longest-call-ms"].as_f64().unwrap() > 0.0,
+        "{json}"
+    );
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(fields, ["contract", "descriptor", "file", "imports", "printed", "sha256", "size", "used"]);
+    assert_eq!(
+        fields,
+        ["contract", "descriptor", "file", "imports", "printed", "sha256", "size", "used"]
+    );
 }
 
 #[test]
@@ -35,7 +52,16 @@ fn replay_tells_what_the_agent_did() {
     let recording = bench.case("tool-shell");
     let done = bench.run(&["replay", bench.component(), recording.to_str().unwrap()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for part in ["s start ", "s session ", "s bash ", "s result ", "s text ", "s end ", "completed", " in, "] {
+    for part in [
+        "s start ",
+        "s session ",
+        "s bash ",
+        "s result ",
+        "s text ",
+        "s end ",
+        "completed",
+        " in, ",
+    ] {
         done.says(part);
     }
     let lines: Vec<Value> = bench
@@ -44,7 +70,8 @@ fn replay_tells_what_the_agent_did() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let wanted = fs::read_to_string(bench.folder.path().join("cases/tool-shell.actions.jsonl")).unwrap();
+    let wanted =
+        fs::read_to_string(bench.folder.path().join("cases/tool-shell.actions.jsonl")).unwrap();
     assert_eq!(lines.len(), wanted.lines().count());
     assert!(lines[0]["action"]["spawn"].is_object() && lines[0]["line"] == 2, "{}", lines[0]);
 }
@@ -54,13 +81,17 @@ fn replay_says_of_a_recording_that_was_cut_that_it_was_and_makes_no_end_up() {
     let bench = Bench::shipped("gemini", |case| case == "tool-shell");
     let recording = fs::read_to_string(bench.case("tool-shell")).unwrap();
     let lines: Vec<&str> = recording.lines().collect();
-    let half = lines.iter().position(|line| line.contains("tool_result")).expect("the tool's result");
+    let half =
+        lines.iter().position(|line| line.contains("tool_result")).expect("the tool's result");
     let cut = r#"{"t":9000.0,"cut":"one recording may take a quarter of RECORDINGS_MAX_MIB"}"#;
     let file = bench.folder.path().join("cut.jsonl");
     fs::write(&file, format!("{}\n{cut}\n", lines[..half].join("\n"))).unwrap();
     let done = bench.run(&["replay", bench.component(), file.to_str().unwrap()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    done.says("the recording was cut, what followed is not in it: one recording may take a quarter").says("s bash ");
+    done.says(
+        "the recording was cut, what followed is not in it: one recording may take a quarter",
+    )
+    .says("s bash ");
     for end in ["s end ", "completed"] {
         assert!(!done.out.contains(end), "{end}: {}", done.out);
     }
@@ -78,11 +109,19 @@ fn replay_shows_where_two_components_differ() {
     fs::write(&other, built("claude.wasm")).unwrap();
     let differs = bench.run(&["replay", component, recording, "--diff", other.to_str().unwrap()]);
     assert_eq!(differs.code, Some(1), "{differs:?}");
-    differs.says("plain.jsonl:2").says("  - {\"spawn\"").says("  + {\"spawn\"").says("understood differently");
-    let json = bench.run(&["replay", component, recording, "--diff", other.to_str().unwrap(), "--json"]);
+    differs
+        .says("plain.jsonl:2")
+        .says("  - {\"spawn\"")
+        .says("  + {\"spawn\"")
+        .says("understood differently");
+    let json =
+        bench.run(&["replay", component, recording, "--diff", other.to_str().unwrap(), "--json"]);
     let first: Value = serde_json::from_str(json.out.lines().next().unwrap()).unwrap();
     assert_eq!((json.code, first["line"].as_u64()), (Some(1), Some(2)));
-    assert!(first["first"][0]["spawn"].is_object() && first["second"][0]["spawn"].is_object(), "{first}");
+    assert!(
+        first["first"][0]["spawn"].is_object() && first["second"][0]["spawn"].is_object(),
+        "{first}"
+    );
 }
 
 #[test]
@@ -94,24 +133,39 @@ fn test_names_the_line_and_the_field_of_what_differs() {
     passed.says("2 of 2 passed");
     // The agent says it otherwise than agreed on.
     let recording = fs::read_to_string(bench.case("plain")).unwrap();
-    let said = recording.lines().position(|line| line.contains("\\\"role\\\":\\\"assistant\\\"")).unwrap();
+    let said =
+        recording.lines().position(|line| line.contains("\\\"role\\\":\\\"assistant\\\"")).unwrap();
     let changed: Vec<String> = recording
         .lines()
         .enumerate()
-        .map(
-            |(at, line)| {
-                if at == said { line.replacen("\\\"content\\\":\\\"", "\\\"content\\\":\\\"Changed! ", 1) } else { line.to_owned() }
-            },
-        )
+        .map(|(at, line)| {
+            if at == said {
+                line.replacen("\\\"content\\\":\\\"", "\\\"content\\\":\\\"Changed! ", 1)
+            } else {
+                line.to_owned()
+            }
+        })
         .collect();
     fs::write(bench.case("plain"), changed.join("\n") + "\n").unwrap();
     let failed = bench.run(&["test", component, "cases"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
-    failed.says(&format!("plain.jsonl:{}  field content", said + 1)).says("event.kind.text.text").says("Changed! ");
+    failed
+        .says(&format!("plain.jsonl:{}  field content", said + 1))
+        .says("event.kind.text.text")
+        .says("Changed! ");
     failed.says("--- expected").says("+++ came").says("1 of 2 passed");
     let json = bench.run(&["test", component, "cases", "--json"]).json();
-    let case = json["cases"].as_array().unwrap().iter().find(|case| case["result"] == "differs").unwrap().clone();
-    assert_eq!((case["line"].as_u64(), case["difference"]["field"].as_str()), (Some(said as u64 + 1), Some("content")));
+    let case = json["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|case| case["result"] == "differs")
+        .unwrap()
+        .clone();
+    assert_eq!(
+        (case["line"].as_u64(), case["difference"]["field"].as_str()),
+        (Some(said as u64 + 1), Some("content"))
+    );
     assert_eq!((json["passed"].as_u64(), json["failed"].as_u64()), (Some(1), Some(1)));
     // What comes now is agreed on from now on.
     let updated = bench.run(&["test", component, "cases", "--update"]);
@@ -129,8 +183,13 @@ fn test_wants_to_know_what_must_come() {
     done.says("plain.actions.jsonl is missing").says("--update");
     bench.run(&["test", bench.component(), "cases/plain.jsonl", "--update"]);
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemini/plain/actions.jsonl");
-    let parsed = |text: String| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<aetheel::agent::Action>>();
-    let written = fs::read_to_string(bench.folder.path().join("cases/plain.actions.jsonl")).unwrap();
+    let parsed = |text: String| {
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect::<Vec<aetheel::agent::Action>>()
+    };
+    let written =
+        fs::read_to_string(bench.folder.path().join("cases/plain.actions.jsonl")).unwrap();
     assert_eq!(parsed(written), parsed(fs::read_to_string(fixture).unwrap()));
 }
 
@@ -164,7 +223,9 @@ fn bench_measures_a_component() {
     let done = bench.run(&["bench", bench.component(), "cases/plain.jsonl", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let json = done.json();
-    let number = |path: &str| json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {json}"));
+    let number = |path: &str| {
+        json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {json}"))
+    };
     for path in [
         "/load-ms/compiled",
         "/load-ms/cached",
@@ -175,24 +236,44 @@ fn bench_measures_a_component() {
     ] {
         assert!(number(path) > 0.0, "{path}: {json}");
     }
-    assert!(number("/call-us/p50") <= number("/call-us/p99") && number("/call-us/p99") <= number("/call-us/longest"), "{json}");
+    assert!(
+        number("/call-us/p50") <= number("/call-us/p99")
+            && number("/call-us/p99") <= number("/call-us/longest"),
+        "{json}"
+    );
     assert!(number("/idle-guest/memory") >= f64::from(1 << 20), "{json}");
     let recording = fs::read_to_string(bench.case("plain")).unwrap();
-    assert_eq!(number("/recording/lines") as usize, recording.lines().filter(|line| line.contains("\"line\"")).count());
+    assert_eq!(
+        number("/recording/lines") as usize,
+        recording.lines().filter(|line| line.contains("\"line\"")).count()
+    );
 }
 
 #[test]
 fn the_page_of_the_kit_has_a_row_for_every_command() {
-    let help = std::process::Command::new(crate::support::program::aetheel()).args(["backend", "--help"]).output().unwrap();
+    let help = std::process::Command::new(crate::support::program::aetheel())
+        .args(["backend", "--help"])
+        .output()
+        .unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let mut commands: Vec<&str> =
-        listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty())).collect();
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let mut commands: Vec<&str> = listed
+        .filter_map(|line| {
+            line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty())
+        })
+        .collect();
     commands.retain(|name| *name != "help");
     commands.sort_unstable();
     assert!(commands.len() > 10, "{help}");
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kit.md")).unwrap();
-    let mut rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `aetheel backend ")?.split([' ', '`']).next()).collect();
+    let mut rows: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `aetheel backend ")?.split([' ', '`']).next())
+        .collect();
     rows.sort_unstable();
     assert_eq!(rows, commands, "left: rows of docs/kit.md, right: commands");
 }
@@ -202,7 +283,8 @@ fn what_a_component_prints_is_shown_to_whoever_tries_it() {
     let bench = Bench::wat(&crate::backend::wasi::printing());
     let recording = bench.folder.path().join("timer.jsonl");
     let header = r#"{"aetheel-recording":1,"link":"l","backend":"wasi","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#;
-    fs::write(&recording, format!("{header}\n{}\n", r#"{"t":1,"in":{"command":"shutdown"}}"#)).unwrap();
+    fs::write(&recording, format!("{header}\n{}\n", r#"{"t":1,"in":{"command":"shutdown"}}"#))
+        .unwrap();
     for command in ["check", "replay"] {
         let done = bench.run(&[command, bench.component(), "timer.jsonl"]);
         done.says("it printed").says(r"panicked at \u{1b}[31mred").says("boom");
@@ -227,14 +309,24 @@ fn a_core_module_is_pointed_to_what_makes_a_component_of_it() {
 #[test]
 fn replay_says_when_to_try_again() {
     let bench = Bench::shipped("gemini", |case| case == "plain");
-    let tape = aetheel::turn::replay::Tape::read(&fs::read_to_string(bench.case("plain")).unwrap()).unwrap();
+    let tape = aetheel::turn::replay::Tape::read(&fs::read_to_string(bench.case("plain")).unwrap())
+        .unwrap();
     let failure = aetheel::agent::Failure {
         kind: aetheel::agent::FailureKind::RateLimited,
         message: "slow down".to_owned(),
         retry_after_ms: Some(1_500),
     };
-    let done = aetheel::agent::TurnDone { session: 1, turn: 1, outcome: aetheel::agent::Outcome::Failed(failure), text: None, usage: None };
-    let step = aetheel::turn::replay::Step { entry: 0, actions: vec![aetheel::agent::Action::TurnDone(done)] };
+    let done = aetheel::agent::TurnDone {
+        session: 1,
+        turn: 1,
+        outcome: aetheel::agent::Outcome::Failed(failure),
+        text: None,
+        usage: None,
+    };
+    let step = aetheel::turn::replay::Step {
+        entry: 0,
+        actions: vec![aetheel::agent::Action::TurnDone(done)],
+    };
     let mut replayed = aetheel::turn::replay::Replayed::default();
     replayed.steps.push(step);
     let told = aetheel::kit::telling::tell(&tape, &replayed);

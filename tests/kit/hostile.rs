@@ -29,12 +29,22 @@ fn spawn(program: &str, arguments: &[&str]) -> Action {
 }
 
 fn done() -> Action {
-    Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None })
+    Action::TurnDone(TurnDone {
+        session: 1,
+        turn: 1,
+        outcome: Outcome::Completed,
+        text: None,
+        usage: None,
+    })
 }
 
 /// Starts its agent and ends the turn with it; remembers nothing.
 fn forgetful() -> Wat {
-    Wat { on_start: Some(vec![spawn("evil", &[])]), later: Some((EXITED, vec![done()])), ..Wat::new("evil", "1") }
+    Wat {
+        on_start: Some(vec![spawn("evil", &[])]),
+        later: Some((EXITED, vec![done()])),
+        ..Wat::new("evil", "1")
+    }
 }
 
 fn checked(wat: &Wat) -> Done {
@@ -59,12 +69,16 @@ fn found(wat: &Wat, rule: &str) -> Vec<serde_json::Value> {
 }
 
 fn mentions(found: &[serde_json::Value], field: &str, part: &str) {
-    assert!(found.iter().any(|finding| finding[field].as_str().unwrap().contains(part)), "{part}: {found:#?}");
+    assert!(
+        found.iter().any(|finding| finding[field].as_str().unwrap().contains(part)),
+        "{part}: {found:#?}"
+    );
 }
 
 #[test]
 fn a_trap_on_garbage_is_found() {
-    let wat = Wat { on_timer: "unreachable".to_owned(), later: Some((LINE, vec![])), ..forgetful() };
+    let wat =
+        Wat { on_timer: "unreachable".to_owned(), later: Some((LINE, vec![])), ..forgetful() };
     let found = found(&wat, "never-fails");
     mentions(&found, "came", "crashed");
     mentions(&found, "told", "\"line\"");
@@ -72,7 +86,11 @@ fn a_trap_on_garbage_is_found() {
 
 #[test]
 fn a_loop_on_garbage_is_cut_off_and_found() {
-    let wat = Wat { on_timer: "(loop $for_ever (br $for_ever))".to_owned(), later: Some((LINE, vec![])), ..forgetful() };
+    let wat = Wat {
+        on_timer: "(loop $for_ever (br $for_ever))".to_owned(),
+        later: Some((LINE, vec![])),
+        ..forgetful()
+    };
     mentions(&found(&wat, "never-fails"), "came", "cut off");
 }
 
@@ -105,13 +123,26 @@ fn a_guest_that_only_looks_at_the_first_input_of_a_call_is_found() {
 
 #[test]
 fn an_id_that_could_be_a_flag_is_found() {
-    let ready = Action::SessionReady(SessionReady { session: 1, native_id: "--x".into(), model: None, title: None });
-    mentions(&found(&Wat { on_start: Some(vec![ready, done()]), ..Wat::new("evil", "1") }, "limits"), "came", "--x");
+    let ready = Action::SessionReady(SessionReady {
+        session: 1,
+        native_id: "--x".into(),
+        model: None,
+        title: None,
+    });
+    mentions(
+        &found(&Wat { on_start: Some(vec![ready, done()]), ..Wat::new("evil", "1") }, "limits"),
+        "came",
+        "--x",
+    );
 }
 
 #[test]
 fn a_state_that_crashes_the_next_guest_is_found() {
-    let live = Wat { descriptor: json!({ "sharing": "session" }), load: "unreachable".to_owned(), ..forgetful() };
+    let live = Wat {
+        descriptor: json!({ "sharing": "session" }),
+        load: "unreachable".to_owned(),
+        ..forgetful()
+    };
     mentions(&found(&live, "moving"), "trial", "a state that cannot be read");
 }
 
@@ -120,7 +151,11 @@ fn people_read_what_was_tried_and_what_to_do() {
     let bench = Bench::wat(&forgetful());
     let done = bench.run(&["check", bench.component()]);
     assert_eq!(done.code, Some(1));
-    done.says("FAIL  hostile input").says("ends-once").says("tried").says("expected  one turn-done a turn").says("hint");
+    done.says("FAIL  hostile input")
+        .says("ends-once")
+        .says("tried")
+        .says("expected  one turn-done a turn")
+        .says("hint");
     done.says("note: without recordings of its agent");
     assert!(!done.out.contains('\x1b'), "colour is for terminals: {}", done.out);
 }

@@ -32,7 +32,10 @@ async fn loaded(folder: &Path) -> Result<(), String> {
             Ok(())
         }
         [LoadReport::Refused { reason, .. }] => {
-            assert!(registry.get("gemini").is_none() && matches!(**reason, AdmissionError::Case(_)), "{reason:?}");
+            assert!(
+                registry.get("gemini").is_none() && matches!(**reason, AdmissionError::Case(_)),
+                "{reason:?}"
+            );
             assert!(reason.hint().contains("aetheel backend test"), "{}", reason.hint());
             Err(with_causes(&**reason))
         }
@@ -54,13 +57,22 @@ async fn one_that_reads_them_otherwise_is_refused_with_file_line_and_reason() {
     let folder = folder();
     let agreed = folder.path().join("gemini.cases/plain.actions.jsonl");
     let text = fs::read_to_string(&agreed).unwrap();
-    let mut actions: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let text = actions.iter().position(|action| action["event"]["kind"]["text"].is_object()).unwrap();
+    let mut actions: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let text =
+        actions.iter().position(|action| action["event"]["kind"]["text"].is_object()).unwrap();
     let said = &mut actions[text]["event"]["kind"]["text"]["text"];
     *said = format!("Not {}", said.as_str().unwrap()).into();
-    fs::write(&agreed, actions.iter().map(|action| format!("{action}\n")).collect::<String>()).unwrap();
+    fs::write(&agreed, actions.iter().map(|action| format!("{action}\n")).collect::<String>())
+        .unwrap();
     let reason = loaded(folder.path()).await.unwrap_err();
-    for part in ["plain.jsonl:", "field `content`", &format!("action {}", text + 1), "event.kind.text.text", "Not "] {
+    for part in [
+        "plain.jsonl:",
+        "field `content`",
+        &format!("action {}", text + 1),
+        "event.kind.text.text",
+        "Not ",
+    ] {
         assert!(reason.contains(part), "{part}: {reason}");
     }
 }

@@ -39,7 +39,10 @@ fn tape(bench: &Bench, name: &str) -> Tape {
 fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     let bench = bench();
     let mut child = bench
-        .command(&["record", "--prompt", "Greet me", "--agent-version", "0.61.0", "--", "./agent"], &[("MY_API_KEY", "sk-canary-51")])
+        .command(
+            &["record", "--prompt", "Greet me", "--agent-version", "0.61.0", "--", "./agent"],
+            &[("MY_API_KEY", "sk-canary-51")],
+        )
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -57,13 +60,27 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     let tape = tape(&bench, "agent.jsonl");
     let whats: Vec<&What> = tape.entries.iter().map(|entry| &entry.what).collect();
     assert!(matches!(whats[0], What::Turn { key: 1, .. }), "{whats:?}");
-    assert!(matches!(whats[1], What::In(Input::Command(Command::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me")));
-    assert!(matches!(whats[2], What::Launch { command, .. } if command[0] == "./agent"), "{whats:?}");
+    assert!(
+        matches!(whats[1], What::In(Input::Command(Command::StartTurn(start))) if format!("{:?}", start.parts).contains("Greet me"))
+    );
+    assert!(
+        matches!(whats[2], What::Launch { command, .. } if command[0] == "./agent"),
+        "{whats:?}"
+    );
     let folder = bench.folder.path().canonicalize().unwrap();
-    assert!(!text.contains(folder.to_str().unwrap()) && !text.contains("MY_API_KEY"), "it can be shared: {text}");
-    assert!(matches!(whats[3], What::In(Input::Spawned(spawned)) if spawned.agent_version.as_deref() == Some("0.61.0")), "{whats:?}");
+    assert!(
+        !text.contains(folder.to_str().unwrap()) && !text.contains("MY_API_KEY"),
+        "it can be shared: {text}"
+    );
+    assert!(
+        matches!(whats[3], What::In(Input::Spawned(spawned)) if spawned.agent_version.as_deref() == Some("0.61.0")),
+        "{whats:?}"
+    );
     assert_eq!(tape.header.agent_version.as_deref(), Some("0.61.0"));
-    let told: Vec<&str> = whats.iter().filter_map(|what| if let What::Host(note) = what { Some(note.as_str()) } else { None }).collect();
+    let told: Vec<&str> = whats
+        .iter()
+        .filter_map(|what| if let What::Host(note) = what { Some(note.as_str()) } else { None })
+        .collect();
     // Its end as well, unless the agent left before it came.
     assert_eq!(told[0], "stdin: hello\n");
     assert!(
@@ -74,7 +91,11 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     let read = bench.run(&["replay", bench.component(), "agent.jsonl"]);
     assert_eq!(read.code, Some(0), "{read:?}");
     read.says("You said hello, key ***").says("completed").says("3 in, 2 out");
-    assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl"]).code, Some(1), "nobody has said what must come");
+    assert_eq!(
+        bench.run(&["test", bench.component(), "agent.jsonl"]).code,
+        Some(1),
+        "nobody has said what must come"
+    );
     assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl", "--update"]).code, Some(0));
     assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl"]).code, Some(0));
     assert_eq!(bench.run(&["check", bench.component(), "agent.jsonl"]).code, Some(0));
@@ -88,7 +109,10 @@ fn the_exit_code_is_the_commands_and_files_are_never_overwritten() {
         assert_eq!(recorded.code, Some(3), "{recorded:?}");
         recorded.says(name);
         let last = tape(&bench, name).entries.pop().unwrap();
-        assert!(matches!(&last.what, What::Ending { how, .. } if how == "agent-failure: exit code 3"), "{number}: {last:?}");
+        assert!(
+            matches!(&last.what, What::Ending { how, .. } if how == "agent-failure: exit code 3"),
+            "{number}: {last:?}"
+        );
     }
     let killed = bench.run(&["record", "-o", "killed.jsonl", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(killed.code, Some(137), "{killed:?}");
@@ -123,7 +147,13 @@ fn an_agent_that_lives_on_is_recorded_turn_by_turn() {
         "-c",
         agent,
     ];
-    let mut child = bench.command(&arguments, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = bench
+        .command(&arguments, &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // All at once: what belongs to a turn waits for the end of the one before, and so does the end.
     child.stdin.take().unwrap().write_all(b"one\n/turn Second\ntwo\n/turn Third\nthree").unwrap();
     let recorded = done(child.wait_with_output().unwrap());
@@ -134,7 +164,12 @@ fn an_agent_that_lives_on_is_recorded_turn_by_turn() {
         .iter()
         .filter_map(|entry| match &entry.what {
             What::In(Input::Command(Command::StartTurn(start))) => {
-                assert!(!start.one_shot && start.settings.safety == Safety::Edit && start.settings.mode == Mode::Plan, "{start:?}");
+                assert!(
+                    !start.one_shot
+                        && start.settings.safety == Safety::Edit
+                        && start.settings.mode == Mode::Plan,
+                    "{start:?}"
+                );
                 Some(format!("turn {}: {:?}", start.turn, start.parts))
             }
             What::In(Input::Line(line)) => Some(line.text.clone()),
@@ -167,7 +202,15 @@ fn an_interrupt_stops_the_agent_and_keeps_the_recording() {
     let bench = bench();
     let mut child = bench
         .command(
-            &["record", "-o", "long.jsonl", "--", "sh", "-c", "trap 'echo stopped; exit 7' INT; echo ready; while :; do sleep 0.05; done"],
+            &[
+                "record",
+                "-o",
+                "long.jsonl",
+                "--",
+                "sh",
+                "-c",
+                "trap 'echo stopped; exit 7' INT; echo ready; while :; do sleep 0.05; done",
+            ],
             &[],
         )
         .stdin(Stdio::null())
@@ -200,8 +243,25 @@ fn findings_about_a_recording_made_by_hand_are_stable_json() {
     bench.run(&["record", "--", "./agent"]);
     let json = bench.run(&["check", bench.component(), "agent.jsonl", "--json"]).json();
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(fields, ["areas", "component", "name", "passed", "printed", "recordings", "sha256", "used", "version"]);
-    let names: Vec<&str> = json["areas"].as_array().unwrap().iter().filter_map(|area| area["name"].as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "areas",
+            "component",
+            "name",
+            "passed",
+            "printed",
+            "recordings",
+            "sha256",
+            "used",
+            "version"
+        ]
+    );
+    let names: Vec<&str> =
+        json["areas"].as_array().unwrap().iter().filter_map(|area| area["name"].as_str()).collect();
     assert_eq!(names, ["hostile input", "determinism", "batching", "moving"]);
-    assert_eq!((json["passed"].clone(), json["recordings"].clone()), (Value::from(true), Value::from(1)));
+    assert_eq!(
+        (json["passed"].clone(), json["recordings"].clone()),
+        (Value::from(true), Value::from(1))
+    );
 }

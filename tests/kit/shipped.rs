@@ -33,6 +33,9 @@ fn idle_agents_of_claude_and_droid_are_handed_over_to_a_new_component() {
         let checked = bench.run(&["check", bench.component(), "--json"]);
         assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
         let moving = checked.json()["areas"][3].clone();
-        assert!(moving["name"] == "moving" && moving["trials"].as_u64() > Some(0), "{name}: {moving}");
+        assert!(
+            moving["name"] == "moving" && moving["trials"].as_u64() > Some(0),
+            "{name}: {moving}"
+        );
     }
 }

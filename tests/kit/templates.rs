@@ -1,4 +1,5 @@
-//! What `aetheel backend new` writes: every project builds with its toolchain and passes its own test, offline.
+//! What `aetheel backend new` writes: every project builds with its toolchain and passes its own
+//! test, offline.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,25 +12,41 @@ fn root() -> &'static Path {
 }
 
 fn new(arguments: &[&str], folder: &Path) -> Output {
-    Command::new(aetheel()).args(["backend", "new"]).args(arguments).arg("--into").arg(folder).output().unwrap()
+    Command::new(aetheel())
+        .args(["backend", "new"])
+        .args(arguments)
+        .arg("--into")
+        .arg(folder)
+        .output()
+        .unwrap()
 }
 
 fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
-/// The folder of programs of a toolchain of `scripts/toolchain`; none: it is not installed here. Rust is what this was built with.
+/// The folder of programs of a toolchain of `scripts/toolchain`; none: it is not installed here.
+/// Rust is what this was built with.
 fn bin_of(toolchain: &str) -> Option<String> {
     if toolchain.is_empty() {
         return Some(String::new());
     }
-    let toolchains = std::env::var("TOOLCHAINS").map_or_else(|_| root().join("target/toolchains"), PathBuf::from);
+    let toolchains = std::env::var("TOOLCHAINS")
+        .map_or_else(|_| root().join("target/toolchains"), PathBuf::from);
     // Folders have versions behind the names.
     let version = |name: &str| name.strip_prefix(toolchain)?.strip_prefix('-')?.chars().next();
-    let is = |name: &str| version(name).is_some_and(|first| first.is_ascii_digit()) && !name.contains("part");
+    let is = |name: &str| {
+        version(name).is_some_and(|first| first.is_ascii_digit()) && !name.contains("part")
+    };
     let mut folders = std::fs::read_dir(toolchains).ok()?.flatten();
-    let there = folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
-    let bin = there.then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
+    let there =
+        folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
+    let bin = there
+        .then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
     Some(String::from_utf8_lossy(&bin.stdout).trim().to_owned())
 }
 
@@ -46,7 +63,8 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
     let made = new(&["my-agent", "--lang", lang, "--kind", kind], &project);
     assert!(made.status.success(), "{}", said(&made));
     assert!(said(&made).contains("make test"), "what to do next: {}", said(&made));
-    let _one = (lang == "rust").then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
+    let _one =
+        (lang == "rust").then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     let make = format!("AETHEEL={}", aetheel().display());
     // Where npm would have put the compilers.
     let modules = format!("BIN={bin}");
@@ -56,7 +74,10 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
         let mut process = Command::new(command[0]);
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
         // Cargo's, so that nothing is built twice; without the flags of this build.
-        process.env("CARGO_TARGET_DIR", root().join("target/guests")).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+        process
+            .env("CARGO_TARGET_DIR", root().join("target/guests"))
+            .env("CARGO_NET_OFFLINE", "true")
+            .env_remove("RUSTFLAGS");
         // Where npm's packages are, which would be fetched otherwise.
         process.env("BIN", path.split(':').next().unwrap());
         // What their compilers keep, likewise.
@@ -116,7 +137,9 @@ fn what_a_guest_in_javascript_throws_is_told_with_its_place() {
     };
     let folder = tempfile::tempdir().unwrap();
     let project: PathBuf = folder.path().join("project");
-    assert!(new(&["my-agent", "--lang", "javascript", "--kind", "live"], &project).status.success());
+    assert!(
+        new(&["my-agent", "--lang", "javascript", "--kind", "live"], &project).status.success()
+    );
     let source = project.join("backend.js");
     let text = std::fs::read_to_string(&source).unwrap();
     let broken = text.replacen("case \"text\":", "case \"text\":\n      said.nothing.at.all;", 1);
@@ -124,9 +147,17 @@ fn what_a_guest_in_javascript_throws_is_told_with_its_place() {
     std::fs::write(&source, broken).unwrap();
     let run = |command: &mut Command| said(&command.current_dir(&project).output().unwrap());
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
-    let made = run(Command::new("make").arg(format!("AETHEEL={}", aetheel().display())).arg(format!("BIN={bin}")).env("PATH", path));
+    let made = run(Command::new("make")
+        .arg(format!("AETHEEL={}", aetheel().display()))
+        .arg(format!("BIN={bin}"))
+        .env("PATH", path));
     assert!(project.join("my-agent.wasm").exists(), "{made}");
-    let told = run(Command::new(aetheel()).args(["backend", "replay", "my-agent.wasm", "cases/hello.jsonl"]));
+    let told = run(Command::new(aetheel()).args([
+        "backend",
+        "replay",
+        "my-agent.wasm",
+        "cases/hello.jsonl",
+    ]));
     assert!(told.contains("TypeError") && told.contains(&format!("backend.js:{line}")), "{told}");
 }
 
@@ -143,9 +174,14 @@ fn a_folder_that_is_there_is_left_alone() {
 #[test]
 fn a_kind_that_a_language_has_no_template_for_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = new(&["my-agent", "--lang", "zig", "--kind", "both"], &folder.path().join("project"));
+    let refused =
+        new(&["my-agent", "--lang", "zig", "--kind", "both"], &folder.path().join("project"));
     assert_eq!(refused.status.code(), Some(64));
-    assert!(said(&refused).contains("only in rust and python; begin with `--kind live`"), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("only in rust and python; begin with `--kind live`"),
+        "{}",
+        said(&refused)
+    );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -160,7 +196,11 @@ fn a_name_that_no_descriptor_may_have_writes_nothing() {
 
 #[test]
 fn a_one_shot_backend_is_under_a_hundred_lines() {
-    for file in ["templates/rust/one-shot/lib.rs", "templates/rust/live/lib.rs", "guest-backends/demo/src/lib.rs"] {
+    for file in [
+        "templates/rust/one-shot/lib.rs",
+        "templates/rust/live/lib.rs",
+        "guest-backends/demo/src/lib.rs",
+    ] {
         let lines = std::fs::read_to_string(root().join(file)).unwrap().lines().count();
         assert!(lines < 100, "{file} has {lines} lines");
     }

@@ -1,4 +1,5 @@
-//! The backend in Python through the real program: a turn, and a mistake in the backend that its author can find.
+//! The backend in Python through the real program: a turn, and a mistake in the backend that its
+//! author can find.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,24 +11,31 @@ use crate::gateway::{id_of, installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::Installation;
 
-/// Compiles it into the cache all tests share: an interpreter takes longer than a test waits for the program to be ready.
+/// Compiles it into the cache all tests share: an interpreter takes longer than a test waits for
+/// the program to be ready.
 async fn compiled(wasm: &Path) {
     super::engine().inspect(wasm).await.unwrap();
 }
 
-/// An installation that has this backend, and an agent that prints what Gemini CLI did when it was recorded.
+/// An installation that has this backend, and an agent that prints what Gemini CLI did when it was
+/// recorded.
 async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation {
-    let installation = installed(local).with("AGENT_BACKEND", "gemini").with("GEMINI_API_KEY", "none");
+    let installation =
+        installed(local).with("AGENT_BACKEND", "gemini").with("GEMINI_API_KEY", "none");
     fs::write(installation.backend("gemini"), wasm).unwrap();
     compiled(&installation.backend("gemini")).await;
     let bin = installation.path("bin");
     fs::create_dir(&bin).unwrap();
     let stdout = root().join("tests/fixtures/gemini").join(run).join("stdout");
-    let script = format!("#!/bin/sh\n[ \"$1\" = --version ] && exec echo 0.61.0\ncat >/dev/null\ncat '{}'\n", stdout.display());
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 0.61.0\ncat >/dev/null\ncat '{}'\n",
+        stdout.display()
+    );
     fs::write(bin.join("gemini"), script).unwrap();
     fs::set_permissions(bin.join("gemini"), fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
-    let installation = installation.with("PATH", &path).with("AGENT_READ", &stdout.display().to_string());
+    let installation =
+        installation.with("PATH", &path).with("AGENT_READ", &stdout.display().to_string());
     // It keeps no list of tools, as the shipped one does.
     let approved = installation.run(&["backend", "approve", "gemini", "--yes"], "").await;
     assert_eq!(approved.code, 0, "{}", approved.stderr);
@@ -36,11 +44,20 @@ async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation 
 
 /// The backend with a mistake in it, built again where its sources changed.
 fn mistaken() -> Vec<u8> {
-    let sources = ["languages/python/app.py", "languages/python/gemini.py", "languages/python/build", "tests/languages/raises.py"];
+    let sources = [
+        "languages/python/app.py",
+        "languages/python/gemini.py",
+        "languages/python/build",
+        "tests/languages/raises.py",
+    ];
     let built = root().join("target/languages/python-raises.wasm");
     let changed = |path: &PathBuf| fs::metadata(path).and_then(|told| told.modified()).ok();
     if sources.iter().any(|source| changed(&root().join(source)) > changed(&built)) {
-        let status = Command::new(root().join(sources[2])).arg(&built).arg(root().join(sources[3])).status().unwrap();
+        let status = Command::new(root().join(sources[2]))
+            .arg(&built)
+            .arg(root().join(sources[3]))
+            .status()
+            .unwrap();
         assert!(status.success(), "languages/python/build: {status}");
     }
     fs::read(built).unwrap()
@@ -68,10 +85,19 @@ async fn what_is_raised_stands_in_the_log_of_the_failure_with_its_place() {
     local.mention(CHANNEL, ANN, "Hello");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("(backend refused, ")).await;
     let id = id_of(&told.content, "backend refused").to_owned();
-    let logged = bot.logs_where("the turn's failure", |line| line["message"] == "turn failed" && line["turn"] == id.as_str()).await;
+    let logged = bot
+        .logs_where("the turn's failure", |line| {
+            line["message"] == "turn failed" && line["turn"] == id.as_str()
+        })
+        .await;
     let detail = logged["detail"].as_str().unwrap();
-    assert!(detail.contains("KeyError: 'colour' in message (line 8), at line 1 of the agent's output"), "{detail}");
+    assert!(
+        detail.contains("KeyError: 'colour' in message (line 8), at line 1 of the agent's output"),
+        "{detail}"
+    );
     assert!(!told.content.contains("colour"), "people are not told: {}", told.content);
-    let traced = |line: &serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("line 8, in message"));
+    let traced = |line: &serde_json::Value| {
+        line["message"].as_str().is_some_and(|text| text.contains("line 8, in message"))
+    };
     bot.logs_where("the traceback", |line| line["printed"] == "Stderr" && traced(line)).await;
 }

@@ -19,7 +19,13 @@ async fn asking(agent: Agent, opened: std::sync::Arc<std::sync::Mutex<Vec<String
             (Told::Prompt { session, turn, text }, _) => {
                 sitting.agent.say(&[&format!("{session} {turn} ask {text}")]).await;
                 if text == "never-mind" {
-                    sitting.agent.say(&[&format!("{session} {turn} withdraw ."), &format!("{session} {turn} done .")]).await;
+                    sitting
+                        .agent
+                        .say(&[
+                            &format!("{session} {turn} withdraw ."),
+                            &format!("{session} {turn} done ."),
+                        ])
+                        .await;
                 }
                 open = Some((session, turn));
             }
@@ -45,7 +51,10 @@ async fn a_decision_reaches_the_agent_once() {
     assert_eq!(ask.title, "may-i");
     assert!(answer.decide(ALLOW));
     let result = turn.end().await;
-    assert_eq!((result.ending, result.text.as_str()), (Ending::Completed, "answer 7 AllowOnce (by 1)"));
+    assert_eq!(
+        (result.ending, result.text.as_str()),
+        (Ending::Completed, "answer 7 AllowOnce (by 1)")
+    );
 }
 
 #[tokio::test]
@@ -70,7 +79,10 @@ async fn the_clock_stands_still_while_people_think_and_the_question_expires() {
     assert!(matches!(turn.sees().await, Seen::Settled(7, Settled::Expired)));
     answer.decide(ALLOW);
     let result = turn.end().await;
-    assert_eq!((&result.ending, result.text.as_str()), (&Ending::Completed, "answer 7 Dismissed (by 1)"));
+    assert_eq!(
+        (&result.ending, result.text.as_str()),
+        (&Ending::Completed, "answer 7 Dismissed (by 1)")
+    );
     assert!(result.took >= Duration::from_millis(900), "{:?}", result.took);
 }
 
@@ -97,7 +109,11 @@ async fn a_turn_that_is_stopped_takes_its_question_back() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(turn.end().await.ending, Ending::Completed, "this agent answered the interrupt with an answer");
+    assert_eq!(
+        turn.end().await.ending,
+        Ending::Completed,
+        "this agent answered the interrupt with an answer"
+    );
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
-//! HTTP and server-sent events with an agent that listens: only there, as the host says who it is, whatever comes back.
+//! HTTP and server-sent events with an agent that listens: only there, as the host says who it is,
+//! whatever comes back.
 
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
-    Action, BasicAuth, Chunk, Command, Descriptor, Exit, HttpRequest, Input, OpenStream, Outcome, Safety, Spawn, StartTurn, TimedInput,
-    TurnDone, Value, Variable,
+    Action, BasicAuth, Chunk, Command, Descriptor, Exit, HttpRequest, Input, OpenStream, Outcome,
+    Safety, Spawn, StartTurn, TimedInput, TurnDone, Value, Variable,
 };
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
@@ -20,7 +21,8 @@ use tokio::sync::{mpsc, watch};
 use super::{Follower, LIMIT};
 use crate::support::scripted::{Agent, ScriptedLauncher, host};
 
-/// Starts an agent that listens, makes its calls, and ends the turn when as much came back as it waits for.
+/// Starts an agent that listens, makes its calls, and ends the turn when as much came back as it
+/// waits for.
 struct Caller {
     descriptor: Descriptor,
     generation: Generation,
@@ -40,7 +42,11 @@ impl Backend for Caller {
     }
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
-        Ok(Box::new(CallerGuest { calls: self.calls.clone(), heard: self.heard.clone(), wait_for: self.wait_for }))
+        Ok(Box::new(CallerGuest {
+            calls: self.calls.clone(),
+            heard: self.heard.clone(),
+            wait_for: self.wait_for,
+        }))
     }
 }
 
@@ -60,7 +66,10 @@ impl Guest for CallerGuest {
                     proc: 1,
                     program: "agent".into(),
                     arguments: vec![Value::Text("--port".into()), Value::Port],
-                    environment: vec![Variable { name: "PASSWORD".into(), value: Value::Secret("password".into()) }],
+                    environment: vec![Variable {
+                        name: "PASSWORD".into(),
+                        value: Value::Secret("password".into()),
+                    }],
                     stdin: vec![],
                     keep_open: false,
                     listens: true,
@@ -74,7 +83,13 @@ impl Guest for CallerGuest {
                     let mut heard = self.heard.lock().unwrap();
                     heard.push(came);
                     if heard.len() == self.wait_for {
-                        out.push(Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None }));
+                        out.push(Action::TurnDone(TurnDone {
+                            session: 1,
+                            turn: 1,
+                            outcome: Outcome::Completed,
+                            text: None,
+                            usage: None,
+                        }));
                     }
                 }
             }
@@ -94,7 +109,8 @@ impl Guest for CallerGuest {
 /// Serves on the port it was given until it is told to stop; `password` is what the host says.
 async fn listening(mut agent: Agent) {
     let port = agent.launch.arguments[1].to_str().unwrap().to_owned();
-    let password = agent.launch.environment.iter().find(|(name, _)| name == "PASSWORD").unwrap().1.clone();
+    let password =
+        agent.launch.environment.iter().find(|(name, _)| name == "PASSWORD").unwrap().1.clone();
     let answer = move |uri: Uri, headers: HeaderMap, body: Bytes| {
         let password = password.clone();
         async move { respond(uri.path(), &headers, &body, &password) }
@@ -113,16 +129,37 @@ fn respond(path: &str, headers: &HeaderMap, body: &Bytes, password: &str) -> Res
             let authorization = headers["authorization"].to_str().unwrap().to_owned();
             assert!(authorization.starts_with("Basic ") && password.len() == 64);
             let body = String::from_utf8_lossy(body).replace(password, "<password>");
-            (StatusCode::CREATED, format!("{body} {} {}", headers["content-type"].to_str().unwrap(), authorization.len())).into_response()
+            (
+                StatusCode::CREATED,
+                format!(
+                    "{body} {} {}",
+                    headers["content-type"].to_str().unwrap(),
+                    authorization.len()
+                ),
+            )
+                .into_response()
         }
-        "/elsewhere" => (StatusCode::FOUND, [("location", "http://127.0.0.1:1/")], "moved").into_response(),
-        "/endless" => {
-            Body::from_stream(futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 65536])))).into_response()
+        "/elsewhere" => {
+            (StatusCode::FOUND, [("location", "http://127.0.0.1:1/")], "moved").into_response()
         }
-        "/never" => Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>()).into_response(),
+        "/endless" => Body::from_stream(futures_util::stream::repeat_with(|| {
+            Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 65536]))
+        }))
+        .into_response(),
+        "/never" => {
+            Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>())
+                .into_response()
+        }
         "/events" => {
-            let pieces = ["data: on", "e\n\n: beat\n\nevent: named\nid: 4\r\ndata: tw", "o\ndata: lines\n", "\ndata: cut off"];
-            let pieces = futures_util::stream::iter(pieces.map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
+            let pieces = [
+                "data: on",
+                "e\n\n: beat\n\nevent: named\nid: 4\r\ndata: tw",
+                "o\ndata: lines\n",
+                "\ndata: cut off",
+            ];
+            let pieces = futures_util::stream::iter(
+                pieces.map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))),
+            );
             ([("content-type", "text/event-stream")], Body::from_stream(pieces)).into_response()
         }
         _ => StatusCode::NOT_FOUND.into_response(),
@@ -143,9 +180,15 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     };
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(listening);
-    let recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
-    let links =
-        Links::new(Arc::new(host(folder.path())), launcher as Arc<dyn Launcher>, recorder, mpsc::unbounded_channel().0, Arc::new(|_| {}));
+    let recorder =
+        Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
+    let links = Links::new(
+        Arc::new(host(folder.path())),
+        launcher as Arc<dyn Launcher>,
+        recorder,
+        mpsc::unbounded_channel().0,
+        Arc::new(|_| {}),
+    );
     let (_stop, stopped) = watch::channel(None);
     let request = TurnRequest {
         id: "t1".into(),
@@ -158,13 +201,22 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
         steers: mpsc::unbounded_channel().1,
     };
     let (told, _seen) = mpsc::unbounded_channel();
-    tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told))).await.expect("the turn ends");
+    tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told)))
+        .await
+        .expect("the turn ends");
     std::mem::take(&mut *heard.lock().unwrap())
 }
 
 fn call(request: u32, path: &str, timeout_ms: u32) -> Action {
     let body = Some(vec![Chunk::Text("it is ".into()), Chunk::Secret("password".into())]);
-    Action::Http(HttpRequest { request, proc: 1, method: "POST".into(), path: path.into(), body, timeout_ms })
+    Action::Http(HttpRequest {
+        request,
+        proc: 1,
+        method: "POST".into(),
+        path: path.into(),
+        body,
+        timeout_ms,
+    })
 }
 
 #[tokio::test]
@@ -177,8 +229,12 @@ async fn a_request_goes_to_the_agent_with_the_hosts_credentials() {
 
 #[tokio::test]
 async fn redirects_are_not_followed_and_failures_are_told() {
-    let calls =
-        vec![call(1, "/elsewhere", 10_000), call(2, "/endless", 10_000), call(3, "/never", 200), call(4, "//evil.example/", 10_000)];
+    let calls = vec![
+        call(1, "/elsewhere", 10_000),
+        call(2, "/endless", 10_000),
+        call(3, "/never", 200),
+        call(4, "//evil.example/", 10_000),
+    ];
     let mut heard = hear(calls, 4).await;
     heard.sort_by_key(|input| match input {
         Input::HttpResponse(response) => response.request,
@@ -201,25 +257,37 @@ async fn redirects_are_not_followed_and_failures_are_told() {
 
 #[tokio::test]
 async fn a_stream_is_told_event_by_event_and_its_end_once() {
-    let heard = hear(vec![Action::OpenStream(OpenStream { stream: 9, proc: 1, path: "/events".into() })], 4).await;
+    let heard = hear(
+        vec![Action::OpenStream(OpenStream { stream: 9, proc: 1, path: "/events".into() })],
+        4,
+    )
+    .await;
     let told: Vec<String> = heard
         .iter()
         .map(|input| match input {
             Input::StreamOpened(opened) => format!("opened {}", opened.status),
-            Input::StreamEvent(event) => format!("{:?} {:?} {:?}", event.name, event.id, event.data),
+            Input::StreamEvent(event) => {
+                format!("{:?} {:?} {:?}", event.name, event.id, event.data)
+            }
             Input::StreamClosed(closed) => format!("closed {:?}", closed.message),
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(
         told,
-        ["opened 200", r#"None None "one""#, r#"Some("named") Some("4") "two\nlines""#, r#"closed Some("the server ended the stream")"#]
+        [
+            "opened 200",
+            r#"None None "one""#,
+            r#"Some("named") Some("4") "two\nlines""#,
+            r#"closed Some("the server ended the stream")"#
+        ]
     );
 }
 
 #[tokio::test]
 async fn a_stream_that_is_not_there_or_is_closed_says_so() {
-    let open = |stream, path: &str| Action::OpenStream(OpenStream { stream, proc: 1, path: path.into() });
+    let open =
+        |stream, path: &str| Action::OpenStream(OpenStream { stream, proc: 1, path: path.into() });
     let heard = hear(vec![open(1, "/gone"), open(2, "/never"), Action::CloseStream(2)], 3).await;
     let closed = |stream| {
         heard.iter().find_map(|input| match input {
@@ -227,6 +295,10 @@ async fn a_stream_that_is_not_there_or_is_closed_says_so() {
             _ => None,
         })
     };
-    assert_eq!(closed(1), Some(Some("the server answered with status 404".to_owned())), "{heard:?}");
+    assert_eq!(
+        closed(1),
+        Some(Some("the server answered with status 404".to_owned())),
+        "{heard:?}"
+    );
     assert_eq!(closed(2), Some(None), "{heard:?}");
 }

@@ -54,7 +54,10 @@ async fn conversations_share_one_agent_and_do_not_mix() {
     );
     for round in 0..2 {
         let known = |channel: &str| (round > 0).then(|| channel.to_owned());
-        let (a, b) = (bench.begin(7, known("n-1").as_deref(), "for-seven"), bench.begin(8, known("n-2").as_deref(), "for-eight"));
+        let (a, b) = (
+            bench.begin(7, known("n-1").as_deref(), "for-seven"),
+            bench.begin(8, known("n-2").as_deref(), "for-eight"),
+        );
         let (a, b) = (a.end().await, b.end().await);
         assert_eq!((a.text.as_str(), b.text.as_str()), ("for-seven (by 1)", "for-eight (by 1)"));
     }
@@ -76,7 +79,10 @@ async fn a_forgotten_conversation_on_a_shared_agent_gets_another_session_there()
     );
     bench.turn(7, None, "one").await;
     bench.turn(7, None, "two").await;
-    assert_eq!((bench.launches(), bench.opened()), (1, vec!["new 1".to_owned(), "new 2".to_owned()]));
+    assert_eq!(
+        (bench.launches(), bench.opened()),
+        (1, vec!["new 1".to_owned(), "new 2".to_owned()])
+    );
 }
 
 #[tokio::test]
@@ -101,10 +107,17 @@ async fn an_agent_that_dies_loses_its_turns_and_their_sessions_go_on_with_anothe
     until("the second session", || bench.opened().len() == 2).await;
     let dies = bench.turn(7, Some(native(&first)), "die").await;
     for lost in [dies, waits.end().await] {
-        assert!(matches!(&lost.ending, Ending::Agent(failure) if failure.kind == FailureKind::Crashed), "{:?}", lost.ending);
+        assert!(
+            matches!(&lost.ending, Ending::Agent(failure) if failure.kind == FailureKind::Crashed),
+            "{:?}",
+            lost.ending
+        );
     }
     let again = bench.turn(7, Some(native(&first)), "two").await;
-    assert_eq!((again.ending, bench.launches(), bench.opened().pop().unwrap()), (Ending::Completed, 2, "n-1 1".to_owned()));
+    assert_eq!(
+        (again.ending, bench.launches(), bench.opened().pop().unwrap()),
+        (Ending::Completed, 2, "n-1 1".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -121,7 +134,9 @@ async fn a_stopped_turn_leaves_its_agent_warm() {
                         sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
                         running = Some((session, turn));
                     }
-                    Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
+                    Told::Prompt { session, turn, text } => {
+                        sitting.answer(&session, &turn, &text).await
+                    }
                     Told::Other(_) => {
                         let (session, turn) = running.take().unwrap();
                         sitting.agent.say(&[&format!("{session} {turn} stopped .")]).await;
@@ -148,9 +163,13 @@ async fn a_warm_agent_that_says_nothing_is_not_waited_for_longer_than_any_other(
             let mut sitting = Sitting::new(agent, &opened);
             while let Some(told) = sitting.told().await {
                 match told {
-                    Told::Prompt { session, turn, text } if text == "one" => sitting.answer(&session, &turn, &text).await,
+                    Told::Prompt { session, turn, text } if text == "one" => {
+                        sitting.answer(&session, &turn, &text).await
+                    }
                     Told::Prompt { .. } => {}
-                    Told::Other(what) if what == "Terminate" => return sitting.agent.exit(Exit::Signal(15), "").await,
+                    Told::Other(what) if what == "Terminate" => {
+                        return sitting.agent.exit(Exit::Signal(15), "").await;
+                    }
                     Told::Other(_) => {}
                 }
             }
@@ -173,8 +192,12 @@ async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_has_anoth
                     Told::Prompt { session, turn, text } if text == "long" => {
                         sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
                     }
-                    Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
-                    Told::Other(what) if what == "Terminate" => return sitting.agent.exit(Exit::Signal(15), "").await,
+                    Told::Prompt { session, turn, text } => {
+                        sitting.answer(&session, &turn, &text).await
+                    }
+                    Told::Other(what) if what == "Terminate" => {
+                        return sitting.agent.exit(Exit::Signal(15), "").await;
+                    }
                     Told::Other(_) => {}
                 }
             }
@@ -266,7 +289,10 @@ async fn the_agent_of_a_conversation_moves_to_a_new_generation_or_another_resume
     // Another conversation is none to go on with, whatever the new generation could take over.
     bench.backends.replace(LastingBackend::new("session", 4));
     let other = bench.turn(7, Some("n-older"), "four").await;
-    assert_eq!((other.text.as_str(), bench.launches(), bench.opened().pop().unwrap()), ("four (by 4)", 3, "n-older 1".to_owned()));
+    assert_eq!(
+        (other.text.as_str(), bench.launches(), bench.opened().pop().unwrap()),
+        ("four (by 4)", 3, "n-older 1".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -338,7 +364,14 @@ async fn a_backend_is_asked_for_its_health_with_and_without_an_agent() {
     assert_eq!(asked().await, Ok(QueryResult::Health("it runs".into())));
     assert_eq!(bench.launches(), 1);
     let once: Arc<dyn aetheel::turn::Backend> = Arc::new(LastingBackend::new("turn", 1));
-    assert!(bench.links.query(&once, QueryKind::Health, LIMIT).await.unwrap_err().contains("once a turn"));
+    assert!(
+        bench
+            .links
+            .query(&once, QueryKind::Health, LIMIT)
+            .await
+            .unwrap_err()
+            .contains("once a turn")
+    );
 }
 
 #[tokio::test]
@@ -349,7 +382,11 @@ async fn closing_ends_every_agent() {
     assert_eq!(bench.links.count(), 2);
     bench.links.close().await;
     assert_eq!(bench.links.count(), 0);
-    assert_eq!(bench.opened()[2..], ["left", "left"], "they were given the time to leave by themselves");
+    assert_eq!(
+        bench.opened()[2..],
+        ["left", "left"],
+        "they were given the time to leave by themselves"
+    );
 }
 
 #[tokio::test]

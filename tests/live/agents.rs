@@ -1,4 +1,5 @@
-//! The installed agents: where their programs are, and homes in which they can reach nothing but a scripted model service.
+//! The installed agents: where their programs are, and homes in which they can reach nothing but a
+//! scripted model service.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,8 @@ pub struct Agent {
 pub struct Home {
     /// The agent's whole environment.
     pub environment: Vec<(String, String)>,
-    /// A model it knows besides its default, by the name the agent is given and by the one the service hears.
+    /// A model it knows besides its default, by the name the agent is given and by the one the
+    /// service hears.
     pub other_model: Option<(&'static str, &'static str)>,
 }
 
@@ -32,22 +34,32 @@ impl Agent {
     /// # Panics
     /// It is not installed.
     pub fn installed(name: &str) -> Self {
-        let agent = Self::all().into_iter().find(|agent| agent.name == name).unwrap_or_else(|| panic!("no agent `{name}`"));
+        let agent = Self::all()
+            .into_iter()
+            .find(|agent| agent.name == name)
+            .unwrap_or_else(|| panic!("no agent `{name}`"));
         let hint = "run `make test-live`, or `scripts/install-agents` first";
         assert!(agent.program.is_file(), "no agent at {}\nhint: {hint}", agent.program.display());
         agent
     }
 
-    /// Returns all agents of the versions file, installed or not. `CLI_VERSIONS=latest` takes the file that the
-    /// installation of the newest releases left.
+    /// Returns all agents of the versions file, installed or not. `CLI_VERSIONS=latest` takes the
+    /// file that the installation of the newest releases left.
     pub fn all() -> Vec<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let latest = std::env::var("CLI_VERSIONS").is_ok_and(|wanted| wanted == "latest");
-        let file = root.join(if latest { "target/agents/latest.versions" } else { "scripts/agents.versions" });
-        let rows = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let file = root.join(if latest {
+            "target/agents/latest.versions"
+        } else {
+            "scripts/agents.versions"
+        });
+        let rows = std::fs::read_to_string(&file)
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let rows = rows.lines().filter(|row| !row.is_empty() && !row.starts_with('#'));
         rows.map(|row| {
-            let [name, _, version, _] = row.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{}: {row:?}", file.display()) };
+            let [name, _, version, _] = row.split_whitespace().collect::<Vec<_>>()[..] else {
+                panic!("{}: {row:?}", file.display())
+            };
             let program = root.join(format!("target/agents/{name}-{version}/{name}"));
             Self { name: name.to_owned(), version: version.to_owned(), program }
         })
@@ -63,7 +75,9 @@ impl Agent {
             ("TZ".to_owned(), "UTC".to_owned()),
         ];
         let mut set = |pairs: &[(&str, &str)]| {
-            environment.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+            environment.extend(
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+            );
         };
         let other_model = match self.name.as_str() {
             "claude" | "claude-agent-acp" => {
@@ -81,14 +95,21 @@ impl Agent {
                     // It refuses root to skip permissions otherwise. Nobody else has it set.
                     set(&[("IS_SANDBOX", "1")]);
                 }
-                let other =
-                    if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
+                let other = if self.name == "claude" {
+                    ("claude-haiku-4-5", "claude-haiku-4-5")
+                } else {
+                    ("haiku", "claude-haiku-4-5-20251001")
+                };
                 Some(other)
             }
             "codex" | "codex-acp" => {
                 set(&[("CODEX_API_KEY", KEY), ("NO_BROWSER", "1"), ("RUST_LOG", "error")]);
                 write(home, ".codex/config.toml", &codex(url));
-                Some(if self.name == "codex" { ("gpt-5.4", "gpt-5.4") } else { ("gpt-5.6-sol", "gpt-5.6-sol") })
+                Some(if self.name == "codex" {
+                    ("gpt-5.4", "gpt-5.4")
+                } else {
+                    ("gpt-5.6-sol", "gpt-5.6-sol")
+                })
             }
             "gemini" => {
                 set(&[
@@ -116,7 +137,8 @@ impl Agent {
             }
             "droid" => {
                 set(&[
-                    // Not FACTORY_AIRGAP_ENABLED: with it 0.225.2 resumes no session in one-shot runs.
+                    // Not FACTORY_AIRGAP_ENABLED: with it 0.225.2 resumes no session in one-shot
+                    // runs.
                     ("FACTORY_API_BASE_URL", url),
                     ("FACTORY_DISABLE_DYNAMIC_CONFIG", "1"),
                     ("FACTORY_TELEMETRY_INGEST_BASE_URL", url),
@@ -138,8 +160,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Where gateways keep compiled components. Compiling takes seconds and is not what live cases are about; what another user
-/// compiled is not taken.
+/// Where gateways keep compiled components. Compiling takes seconds and is not what live cases are
+/// about; what another user compiled is not taken.
 pub fn cache() -> String {
     let user = rustix::process::geteuid().as_raw();
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-cache-{user}")).display().to_string()
@@ -147,7 +169,8 @@ pub fn cache() -> String {
 
 /// Where programs are, `node` and `bwrap` among them.
 fn path() -> String {
-    let mut folders: Vec<PathBuf> = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).into();
+    let mut folders: Vec<PathBuf> =
+        ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).into();
     let own = std::env::var_os("PATH").unwrap_or_default();
     for program in ["node", "bwrap"] {
         let found = std::env::split_paths(&own).find(|folder| folder.join(program).is_file());

@@ -1,5 +1,5 @@
-//! Each agent by itself, with its one-shot command line, against the scripted model service: if this fails, the home is
-//! wrong or the release is another, and no backend is to blame.
+//! Each agent by itself, with its one-shot command line, against the scripted model service: if
+//! this fails, the home is wrong or the release is another, and no backend is to blame.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,10 +15,18 @@ use crate::support::model_server::{Intent, ModelServer, PATIENCE, Reply};
 fn one_shot(agent: &str) -> Option<&'static [&'static str]> {
     Some(match agent {
         "claude" => &["-p", "--dangerously-skip-permissions"],
-        "codex" => &["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-"],
+        "codex" => &[
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "-",
+        ],
         "gemini" => &["--skip-trust", "--approval-mode", "yolo", "-o", "stream-json"],
         "opencode" => &["run", "--format", "json", "--auto"],
-        "droid" => &["exec", "-o", "stream-json", "--skip-permissions-unsafe", "-m", "custom:first"],
+        "droid" => {
+            &["exec", "-o", "stream-json", "--skip-permissions-unsafe", "-m", "custom:first"]
+        }
         _ => return None,
     })
 }
@@ -33,7 +41,9 @@ struct Ended {
 /// Those with a one-shot command line; one of them where `BACKEND` names it.
 fn agents() -> Vec<Agent> {
     let wanted = std::env::var("BACKEND").unwrap_or_default();
-    let all = Agent::all().into_iter().filter(|agent| one_shot(&agent.name).is_some() && (wanted.is_empty() || agent.name == wanted));
+    let all = Agent::all().into_iter().filter(|agent| {
+        one_shot(&agent.name).is_some() && (wanted.is_empty() || agent.name == wanted)
+    });
     all.map(|agent| Agent::installed(&agent.name)).collect()
 }
 
@@ -54,8 +64,15 @@ async fn run(agent: &Agent, model: &ModelServer, home: &Path, cwd: &Path) -> End
     stdin.write_all(b"Say hello.").await.unwrap();
     drop(stdin);
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
-    let ended =
-        ended.unwrap_or_else(|_| panic!("{} did not end; the model was asked {} times", agent.name, model.requests().len())).unwrap();
+    let ended = ended
+        .unwrap_or_else(|_| {
+            panic!(
+                "{} did not end; the model was asked {} times",
+                agent.name,
+                model.requests().len()
+            )
+        })
+        .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ended { code: ended.status.code(), stdout: text(&ended.stdout), stderr: text(&ended.stderr) }
 }
@@ -66,7 +83,8 @@ async fn every_agent_answers_and_uses_its_tools_before_the_scripted_model() {
     for agent in agents() {
         let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let made = cwd.path().join("made.txt").display().to_string();
-        let work = Reply::does("call_1", Intent::shell("echo run > shell.txt")).then_does("call_2", Intent::write(&made, "written\n"));
+        let work = Reply::does("call_1", Intent::shell("echo run > shell.txt"))
+            .then_does("call_2", Intent::write(&made, "written\n"));
         let model = ModelServer::replying([work, Reply::pieces(["Hel", "lo there."])]).await;
         let ended = run(&agent, &model, home.path(), cwd.path()).await;
         let told = format!("{}\n{ended:#?}\nbesides: {:?}", agent.name, model.others());
@@ -74,9 +92,22 @@ async fn every_agent_answers_and_uses_its_tools_before_the_scripted_model() {
         let requests = model.requests();
         assert_eq!(requests.len(), 2, "{told}");
         assert_eq!(requests[0].prompts(), ["Say hello."], "{told}\n{:#}", requests[0].body);
-        assert_eq!(requests[1].tool_results().keys().copied().collect::<Vec<_>>(), ["call_1", "call_2"], "{told}");
-        assert_eq!(std::fs::read_to_string(cwd.path().join("shell.txt")).unwrap_or_default(), "run\n", "{told}");
-        assert_eq!(std::fs::read_to_string(made).unwrap_or_default(), "written\n", "{told}\n{:?}", requests[1].tool_results());
+        assert_eq!(
+            requests[1].tool_results().keys().copied().collect::<Vec<_>>(),
+            ["call_1", "call_2"],
+            "{told}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(cwd.path().join("shell.txt")).unwrap_or_default(),
+            "run\n",
+            "{told}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(made).unwrap_or_default(),
+            "written\n",
+            "{told}\n{:?}",
+            requests[1].tool_results()
+        );
         assert!(requests[0].has_key && !requests[0].system().is_empty());
     }
 }
@@ -91,14 +122,27 @@ async fn every_agent_gives_up_on_a_failing_service_while_people_still_wait() {
                 continue;
             }
             let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            let model = ModelServer::answering(move |_| Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(1)).await;
+            let model = ModelServer::answering(move |_| {
+                Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(1)
+            })
+            .await;
             let begun = Instant::now();
             let ended = run(&agent, &model, home.path(), cwd.path()).await;
-            println!("{}, {status}: {:.1?}, {} requests, code {:?}", agent.name, begun.elapsed(), model.requests().len(), ended.code);
+            println!(
+                "{}, {status}: {:.1?}, {} requests, code {:?}",
+                agent.name,
+                begun.elapsed(),
+                model.requests().len(),
+                ended.code
+            );
             let told = format!("{}{}", ended.stdout, ended.stderr);
             // Codex 0.169.0 has words of its own for these.
             let own = agent.name == "codex" && status > 401;
-            assert!(told.contains("MARK-OF-THE-SERVICE") || own, "{} {status}: {ended:#?}", agent.name);
+            assert!(
+                told.contains("MARK-OF-THE-SERVICE") || own,
+                "{} {status}: {ended:#?}",
+                agent.name
+            );
         }
     }
 }

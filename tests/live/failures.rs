@@ -21,13 +21,27 @@ async fn a_refusing_service_is_told_by_its_kind() {
         (500, "api_error", "The agent's service is overloaded or failing. "),
         (529, "overloaded_error", "The agent's service is overloaded or failing. "),
     ] {
-        let refusal = move |_: &_| Reply::error(status, error, "MARK-OF-THE-SERVICE").retry_after(0);
+        let refusal =
+            move |_: &_| Reply::error(status, error, "MARK-OF-THE-SERVICE").retry_after(0);
         let gateway = LiveGateway::new(ModelServer::answering(refusal).await);
         let said = gateway.talk(&["Hello?"]).await;
-        assert!(said.stdout.starts_with(&format!("✗ {}", told.replace("ID", &gateway.last_id()))), "{status}: {}", said.stdout);
-        assert_eq!((said.stdout.lines().count(), said.code()), (2, Some(1)), "{status}: {}", said.stdout);
+        assert!(
+            said.stdout.starts_with(&format!("✗ {}", told.replace("ID", &gateway.last_id()))),
+            "{status}: {}",
+            said.stdout
+        );
+        assert_eq!(
+            (said.stdout.lines().count(), said.code()),
+            (2, Some(1)),
+            "{status}: {}",
+            said.stdout
+        );
         if status != 404 {
-            assert!(said.stdout.contains("MARK-OF-THE-SERVICE"), "the operator reads the service's words: {}", said.stdout);
+            assert!(
+                said.stdout.contains("MARK-OF-THE-SERVICE"),
+                "the operator reads the service's words: {}",
+                said.stdout
+            );
         }
     }
 }
@@ -35,8 +49,12 @@ async fn a_refusing_service_is_told_by_its_kind() {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn what_was_answered_before_the_service_failed_is_shown_with_the_failure() {
-    let gateway =
-        LiveGateway::new(ModelServer::replying([Reply::text("Half an answer.").then_error("overloaded_error", "Overloaded")]).await);
+    let gateway = LiveGateway::new(
+        ModelServer::replying([
+            Reply::text("Half an answer.").then_error("overloaded_error", "Overloaded")
+        ])
+        .await,
+    );
     let said = gateway.talk(&["Hello?"]).await;
     let told = "Half an answer.\n✗ The agent's service is overloaded or failing. Please try again later.\n";
     assert!(said.stdout.starts_with(told), "{}", said.stdout);
@@ -46,7 +64,10 @@ async fn what_was_answered_before_the_service_failed_is_shown_with_the_failure()
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn the_limit_of_rounds_stops_a_model_that_goes_on_calling_tools() {
-    let model = ModelServer::answering(|_| Reply::text("Looking.").then_tool("toolu_1", "Glob", json!({"pattern": "*"}))).await;
+    let model = ModelServer::answering(|_| {
+        Reply::text("Looking.").then_tool("toolu_1", "Glob", json!({"pattern": "*"}))
+    })
+    .await;
     let gateway = LiveGateway::new(model).with("BACKEND_MAX_TURNS", "1");
     let said = gateway.talk(&["Go on for ever."]).await;
     said.fails("Looking.\n✗ The agent was stopped at a limit: Reached maximum number of turns (1). Please ask for less at a time.\n");
@@ -57,7 +78,12 @@ async fn the_limit_of_rounds_stops_a_model_that_goes_on_calling_tools() {
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_silent_model_times_out_and_the_conversation_goes_on() {
     let gate = Gate::new();
-    let model = ModelServer::replying([Reply::text("Noted."), Reply::text("never").held_by(&gate), Reply::text("Here.")]).await;
+    let model = ModelServer::replying([
+        Reply::text("Noted."),
+        Reply::text("never").held_by(&gate),
+        Reply::text("Here."),
+    ])
+    .await;
     let gateway = LiveGateway::new(model).with("QUERY_TIMEOUT_MS", "3000");
     let mut talk = gateway.start();
     talk.say("One").await;
@@ -72,7 +98,10 @@ async fn a_silent_model_times_out_and_the_conversation_goes_on() {
         "Noted.\n✗ Query timed out after 3 s. Please ask for less at a time; the operator can allow more. (timeout, {id})\nHere.\n"
     ));
     let request = gateway.model.request(3).await;
-    assert_eq!((request.prompts().first(), request.prompts().last()), (Some(&"One"), Some(&"Three")));
+    assert_eq!(
+        (request.prompts().first(), request.prompts().last()),
+        (Some(&"One"), Some(&"Three"))
+    );
 }
 
 #[tokio::test]
@@ -80,7 +109,9 @@ async fn a_silent_model_times_out_and_the_conversation_goes_on() {
 async fn nothing_that_a_command_started_outlives_the_turns_timeout() {
     let command = "touch started; setsid sleep 1000 </dev/null >/dev/null 2>&1 & (trap '' TERM INT; sleep 1001) & sleep 1002";
     let call = Reply::tool("toolu_1", "Bash", json!({"command": command}));
-    let gateway = LiveGateway::new(ModelServer::replying([call]).await).with("ALLOWED_TOOLS", "Bash").with("QUERY_TIMEOUT_MS", "6000");
+    let gateway = LiveGateway::new(ModelServer::replying([call]).await)
+        .with("ALLOWED_TOOLS", "Bash")
+        .with("QUERY_TIMEOUT_MS", "6000");
     let mut talk = gateway.start();
     talk.say("Wait for ever.").await;
     talk.printed("(timeout, ").await;
@@ -115,7 +146,11 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
     assert!(said.stdout.ends_with("✗ Stopped.\n"), "{}", said.stdout);
     assert_eq!(next.flag("--resume"), stopped.flag("--session-id"));
     let request = gateway.model.request(2).await;
-    assert!(request.prompts().iter().any(|prompt| prompt.trim() == "Count."), "{:?}", request.prompts());
+    assert!(
+        request.prompts().iter().any(|prompt| prompt.trim() == "Count."),
+        "{:?}",
+        request.prompts()
+    );
 }
 
 #[tokio::test]
@@ -123,7 +158,8 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
 async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway_cleanly() {
     let gate = Gate::new();
     let held = Reply::text("never").held_by(&gate);
-    let gateway = LiveGateway::new(ModelServer::replying([Reply::text("ok"), held]).await).with("SHUTDOWN_GRACE_MS", "200");
+    let gateway = LiveGateway::new(ModelServer::replying([Reply::text("ok"), held]).await)
+        .with("SHUTDOWN_GRACE_MS", "200");
     let mut talk = gateway.start();
     talk.say("One").await;
     talk.printed("ok\n").await;
@@ -142,7 +178,9 @@ async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_session_the_agent_lost_is_told_and_forgotten_and_the_next_prompt_starts_a_new_one() {
-    let gateway = LiveGateway::new(ModelServer::replying([Reply::text("Noted."), Reply::text("Hello.")]).await);
+    let gateway = LiveGateway::new(
+        ModelServer::replying([Reply::text("Noted."), Reply::text("Hello.")]).await,
+    );
     gateway.talk(&["One"]).await.answers("Noted.\n");
     let sessions = gateway.read("config/state/sessions.md");
     let known = gateway.recordings()[0].flag("--session-id").unwrap().to_owned();
@@ -160,17 +198,29 @@ async fn a_session_the_agent_lost_is_told_and_forgotten_and_the_next_prompt_star
     let told = "The agent no longer knows this conversation; it has been forgotten here as well. Please ask again to start a new one.";
     said.fails(&format!("✗ {told}\n  No conversation found with session ID: {unknown}\nHello.\n"));
     assert_eq!(gateway.model.requests()[1].prompts(), ["Three"]);
-    assert!(gateway.read("config/state/sessions.md").contains(recordings[2].flag("--session-id").unwrap()));
+    assert!(
+        gateway
+            .read("config/state/sessions.md")
+            .contains(recordings[2].flag("--session-id").unwrap())
+    );
 }
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn what_is_missing_for_the_agent_is_told_at_start_all_at_once() {
     let model = ModelServer::replying([]).await;
-    let gateway = LiveGateway::new(model).without("ANTHROPIC_API_KEY").with("BACKEND_CLI_PATH", "/nonexistent/claude");
+    let gateway = LiveGateway::new(model)
+        .without("ANTHROPIC_API_KEY")
+        .with("BACKEND_CLI_PATH", "/nonexistent/claude");
     let said = gateway.talk(&["Hello?"]).await;
     assert_eq!((said.stdout.as_str(), said.code()), ("", Some(69)), "{}", said.stderr);
-    for part in ["/nonexistent/claude", "BACKEND_CLI_PATH", "set ANTHROPIC_API_KEY", "~/.claude/.credentials.json", "2 faults"] {
+    for part in [
+        "/nonexistent/claude",
+        "BACKEND_CLI_PATH",
+        "set ANTHROPIC_API_KEY",
+        "~/.claude/.credentials.json",
+        "2 faults",
+    ] {
         assert!(said.stderr.contains(part), "{part} is not told: {}", said.stderr);
     }
 }
@@ -182,7 +232,11 @@ async fn a_check_finds_the_agent_and_asks_no_model() {
     let said = gateway.run(&["check"]).ended().await;
     assert_eq!(said.code(), Some(0), "{}", said.stderr);
     let program = super::fixture::LiveClaude::installed().display().to_string();
-    for part in [format!("program: {program}\n"), "agent version: 2.1.197\n".to_owned(), "answers: claude\n".to_owned()] {
+    for part in [
+        format!("program: {program}\n"),
+        "agent version: 2.1.197\n".to_owned(),
+        "answers: claude\n".to_owned(),
+    ] {
         assert!(said.stdout.contains(&part), "{part} is not told: {}", said.stdout);
     }
     assert!(gateway.model.requests().is_empty() && gateway.model.others().is_empty());
@@ -191,8 +245,13 @@ async fn a_check_finds_the_agent_and_asks_no_model() {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_service_that_keeps_failing_until_the_timeout_is_named() {
-    let model = ModelServer::answering(|_| Reply::error(529, "overloaded_error", "Overloaded").retry_after(30)).await;
-    let gateway = LiveGateway::new(model).with("CLAUDE_CODE_MAX_RETRIES", "10").with("QUERY_TIMEOUT_MS", "4000");
+    let model = ModelServer::answering(|_| {
+        Reply::error(529, "overloaded_error", "Overloaded").retry_after(30)
+    })
+    .await;
+    let gateway = LiveGateway::new(model)
+        .with("CLAUDE_CODE_MAX_RETRIES", "10")
+        .with("QUERY_TIMEOUT_MS", "4000");
     let said = gateway.talk(&["Hello?"]).await;
     said.fails(&format!(
         "✗ Query timed out after 4 s; the agent's service kept failing. Please try again later. (timeout, {})\n",
@@ -204,17 +263,24 @@ async fn a_service_that_keeps_failing_until_the_timeout_is_named() {
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_silent_agent_is_stopped_at_the_limit_of_silence() {
     let gate = Gate::new();
-    let gateway = LiveGateway::new(ModelServer::replying([Reply::text("never").held_by(&gate)]).await).with("IDLE_TIMEOUT_MS", "3000");
+    let gateway =
+        LiveGateway::new(ModelServer::replying([Reply::text("never").held_by(&gate)]).await)
+            .with("IDLE_TIMEOUT_MS", "3000");
     let said = gateway.talk(&["Hello?"]).await;
-    said.fails(&format!("✗ The agent fell silent and was stopped. Please ask again. (idle timeout, {})\n", gateway.last_id()));
+    said.fails(&format!(
+        "✗ The agent fell silent and was stopped. Please ask again. (idle timeout, {})\n",
+        gateway.last_id()
+    ));
 }
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn an_agent_that_is_gone_for_a_while_is_missed_for_that_while_only() {
-    let gateway = LiveGateway::new(ModelServer::replying(["One.", "Three."].map(Reply::text)).await);
+    let gateway =
+        LiveGateway::new(ModelServer::replying(["One.", "Three."].map(Reply::text)).await);
     let program = gateway.path("claude");
-    let install = || std::os::unix::fs::symlink(super::fixture::LiveClaude::installed(), &program).unwrap();
+    let install =
+        || std::os::unix::fs::symlink(super::fixture::LiveClaude::installed(), &program).unwrap();
     install();
     let path = program.display().to_string();
     let gateway = gateway.with("BACKEND_CLI_PATH", &path);
@@ -231,6 +297,10 @@ async fn an_agent_that_is_gone_for_a_while_is_missed_for_that_while_only() {
         "One.\n✗ The agent's program is not installed on this machine. Choose another agent with `/backend`, or tell the operator. (agent not found, {})\n",
         gateway.recordings()[1].header.link
     );
-    assert!(said.stdout.starts_with(&told) && said.stdout.ends_with("\nThree.\n"), "{}", said.stdout);
+    assert!(
+        said.stdout.starts_with(&told) && said.stdout.ends_with("\nThree.\n"),
+        "{}",
+        said.stdout
+    );
     assert_eq!(gateway.model.requests()[1].prompts(), ["One", "Three"]);
 }

@@ -16,7 +16,8 @@ use crate::support::model_server::{ModelServer, PATIENCE};
 pub const PROGRAM_KEY: &str = "ANTHROPIC_API_KEY";
 
 /// What a headless run needs: the flags the backend uses too.
-pub const STREAM: [&str; 5] = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
+pub const STREAM: [&str; 5] =
+    ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
 
 /// A Claude Code that can reach nothing but the scripted model service.
 pub struct LiveClaude {
@@ -58,7 +59,13 @@ impl LiveClaude {
     pub fn new(model: ModelServer) -> Self {
         let home = tempfile::tempdir().unwrap();
         let cwd = tempfile::tempdir().unwrap();
-        Self { program: Self::installed(), environment: Self::variables(&model, home.path()), home, cwd, model }
+        Self {
+            program: Self::installed(),
+            environment: Self::variables(&model, home.path()),
+            home,
+            cwd,
+            model,
+        }
     }
 
     /// Returns the installed program.
@@ -82,7 +89,8 @@ impl LiveClaude {
         self.start(arguments, prompt).ended().await
     }
 
-    /// Starts the CLI with [`STREAM`] and these arguments and begins to write the prompt to its stdin.
+    /// Starts the CLI with [`STREAM`] and these arguments and begins to write the prompt to its
+    /// stdin.
     ///
     /// # Panics
     /// It cannot be started.
@@ -111,7 +119,8 @@ impl LiveClaude {
 impl Running {
     /// Sends a signal to the CLI, not to its group.
     pub fn signal(&self, signal: Signal) {
-        let pid = self.child.id().and_then(|id| Pid::from_raw(id as i32)).expect("the agent still runs");
+        let pid =
+            self.child.id().and_then(|id| Pid::from_raw(id as i32)).expect("the agent still runs");
         kill_process(pid, signal).unwrap();
     }
 
@@ -121,7 +130,11 @@ impl Running {
     /// The CLI ends before, or takes longer than [`PATIENCE`].
     pub async fn printed(&mut self, wanted: impl Fn(&Value) -> bool) {
         while !self.lines.last().is_some_and(&wanted) {
-            assert!(self.read_line().await, "ended without printing what was waited for: {:#?}", self.lines);
+            assert!(
+                self.read_line().await,
+                "ended without printing what was waited for: {:#?}",
+                self.lines
+            );
         }
     }
 
@@ -131,13 +144,25 @@ impl Running {
     /// It is silent for longer than [`PATIENCE`], or something printed is no JSON.
     pub async fn ended(mut self) -> Ended {
         while self.read_line().await {}
-        let output = tokio::time::timeout(PATIENCE, self.child.wait_with_output()).await.expect("the agent did not end").unwrap();
-        Ended { lines: self.lines, stderr: String::from_utf8(output.stderr).unwrap(), status: output.status }
+        let output = tokio::time::timeout(PATIENCE, self.child.wait_with_output())
+            .await
+            .expect("the agent did not end")
+            .unwrap();
+        Ended {
+            lines: self.lines,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            status: output.status,
+        }
     }
 
     async fn read_line(&mut self) -> bool {
-        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await.expect("the agent printed nothing").unwrap();
-        self.lines.extend(line.iter().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("no JSON: {line}"))));
+        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line())
+            .await
+            .expect("the agent printed nothing")
+            .unwrap();
+        self.lines.extend(line.iter().map(|line| {
+            serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("no JSON: {line}"))
+        }));
         line.is_some()
     }
 }
@@ -146,7 +171,10 @@ impl Ended {
     /// Returns the terminal event.
     #[track_caller]
     pub fn result(&self) -> &Value {
-        self.lines.iter().rfind(|line| line["type"] == "result").unwrap_or_else(|| panic!("no result: {self:#?}"))
+        self.lines
+            .iter()
+            .rfind(|line| line["type"] == "result")
+            .unwrap_or_else(|| panic!("no result: {self:#?}"))
     }
 
     /// Returns the final answer of a run that succeeded.
@@ -165,12 +193,21 @@ impl Ended {
 
     /// Returns the streamed pieces of text or, with `thinking_delta`, of thinking.
     pub fn deltas(&self, kind: &str) -> Vec<&str> {
-        let deltas = self.lines.iter().map(|line| &line["event"]["delta"]).filter(|delta| delta["type"] == kind);
+        let deltas = self
+            .lines
+            .iter()
+            .map(|line| &line["event"]["delta"])
+            .filter(|delta| delta["type"] == kind);
         deltas.filter_map(|delta| delta["text"].as_str().or(delta["thinking"].as_str())).collect()
     }
 
     /// Returns how many lines are of this kind, by `type` and, where given, `subtype`.
     pub fn count(&self, kind: &str, subtype: Option<&str>) -> usize {
-        self.lines.iter().filter(|line| line["type"] == kind && subtype.is_none_or(|wanted| line["subtype"] == wanted)).count()
+        self.lines
+            .iter()
+            .filter(|line| {
+                line["type"] == kind && subtype.is_none_or(|wanted| line["subtype"] == wanted)
+            })
+            .count()
     }
 }

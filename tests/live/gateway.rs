@@ -1,7 +1,9 @@
-//! The whole gateway, `aetheel console --backend claude`, with folders of its own before a scripted model service.
+//! The whole gateway, `aetheel console --backend claude`, with folders of its own before a scripted
+//! model service.
 //!
-//! Whatever a case is about, every conversation here is checked for what must always hold: no process of a run outlives
-//! it, every recording reads back and ends with an ending, and no secret stands in anything that was printed or written.
+//! Whatever a case is about, every conversation here is checked for what must always hold: no
+//! process of a run outlives it, every recording reads back and ends with an ending, and no secret
+//! stands in anything that was printed or written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,13 +66,18 @@ impl LiveGateway {
     /// The CLI or the backend is not there.
     pub fn new(model: ModelServer) -> Self {
         let component = Path::new(env!("CARGO_MANIFEST_DIR")).join("backends/claude.wasm");
-        assert!(component.is_file(), "no backend at {}\nhint: run `make test-live`, or `make guests` first", component.display());
+        assert!(
+            component.is_file(),
+            "no backend at {}\nhint: run `make test-live`, or `make guests` first",
+            component.display()
+        );
         let root = tempfile::tempdir().unwrap();
         for folder in ["config", "workspace", "backends", "home"] {
             std::fs::create_dir(root.path().join(folder)).unwrap();
         }
         std::fs::copy(component, root.path().join("backends/claude.wasm")).unwrap();
-        let mut environment: BTreeMap<String, String> = LiveClaude::variables(&model, &root.path().join("home")).into_iter().collect();
+        let mut environment: BTreeMap<String, String> =
+            LiveClaude::variables(&model, &root.path().join("home")).into_iter().collect();
         let program = LiveClaude::installed().display().to_string();
         let folder = |name: &str| root.path().join(name).display().to_string();
         let own = [
@@ -167,7 +174,10 @@ impl LiveGateway {
         }
         all.sort_by(|one, other| one.header.started.cmp(&other.header.started));
         for recorded in &all {
-            assert!(recorded.entries.iter().any(|entry| matches!(entry.what, What::Ending { .. })), "no ending: {recorded:#?}");
+            assert!(
+                recorded.entries.iter().any(|entry| matches!(entry.what, What::Ending { .. })),
+                "no ending: {recorded:#?}"
+            );
         }
         all
     }
@@ -217,11 +227,15 @@ impl Talk<'_> {
         let pid = self.pid();
         drop(self.stdin.take());
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        let status =
-            status.unwrap_or_else(|_| panic!("the gateway did not end: {} {}", self.stdout.so_far(), self.stderr.so_far())).unwrap();
+        let status = status
+            .unwrap_or_else(|_| {
+                panic!("the gateway did not end: {} {}", self.stdout.so_far(), self.stderr.so_far())
+            })
+            .unwrap();
         let left = marked(pid);
         assert!(left.is_empty(), "processes of runs are left: {left:?}");
-        let said = Said { stdout: self.stdout.all().await, stderr: self.stderr.all().await, status };
+        let said =
+            Said { stdout: self.stdout.all().await, stderr: self.stderr.all().await, status };
         self.gateway.assert_clean("stdout", &said.stdout);
         self.gateway.assert_clean("stderr", &said.stderr);
         self.gateway.recordings();
@@ -234,7 +248,10 @@ impl Talk<'_> {
     }
 
     fn pid(&self) -> Pid {
-        self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).expect("the gateway runs")
+        self.child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
+            .expect("the gateway runs")
     }
 }
 
@@ -247,13 +264,23 @@ impl Said {
     /// Fails unless all went well and this is what was printed.
     #[track_caller]
     pub fn answers(&self, stdout: &str) {
-        assert_eq!((self.stdout.as_str(), self.code()), (stdout, Some(0)), "stderr: {}", self.stderr);
+        assert_eq!(
+            (self.stdout.as_str(), self.code()),
+            (stdout, Some(0)),
+            "stderr: {}",
+            self.stderr
+        );
     }
 
     /// Fails unless a prompt failed and this is what was printed.
     #[track_caller]
     pub fn fails(&self, stdout: &str) {
-        assert_eq!((self.stdout.as_str(), self.code()), (stdout, Some(1)), "stderr: {}", self.stderr);
+        assert_eq!(
+            (self.stdout.as_str(), self.code()),
+            (stdout, Some(1)),
+            "stderr: {}",
+            self.stderr
+        );
     }
 }
 
@@ -317,23 +344,33 @@ impl Printed {
     }
 
     async fn all(&mut self) -> String {
-        tokio::time::timeout(PATIENCE, &mut self.reader).await.expect("the pipe is still open").unwrap();
+        tokio::time::timeout(PATIENCE, &mut self.reader)
+            .await
+            .expect("the pipe is still open")
+            .unwrap();
         self.so_far()
     }
 }
 
-/// Processes that carry the mark of this gateway's runs: `AETHEEL_RUN=<pid namespace>-<gateway pid>-…`.
+/// Processes that carry the mark of this gateway's runs: `AETHEEL_RUN=<pid namespace>-<gateway
+/// pid>-…`.
 pub fn marked(gateway: Pid) -> Vec<String> {
     let of_gateway = |variable: &[u8]| {
         let mark = variable.strip_prefix(b"AETHEEL_RUN=").map(String::from_utf8_lossy);
-        mark.is_some_and(|mark| mark.split('-').nth(1) == Some(&gateway.as_raw_nonzero().to_string()))
+        mark.is_some_and(|mark| {
+            mark.split('-').nth(1) == Some(&gateway.as_raw_nonzero().to_string())
+        })
     };
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
         let environment = std::fs::read(process.join("environ")).unwrap_or_default();
         if environment.split(|byte| *byte == 0).any(of_gateway) {
             let command = std::fs::read(process.join("cmdline")).unwrap_or_default();
-            found.push(format!("{} {}", process.display(), String::from_utf8_lossy(&command).replace('\0', " ")));
+            found.push(format!(
+                "{} {}",
+                process.display(),
+                String::from_utf8_lossy(&command).replace('\0', " ")
+            ));
         }
     }
     found

@@ -1,4 +1,5 @@
-//! What people write reaches the model as they wrote it, with what the operator keeps in files, and comes back.
+//! What people write reaches the model as they wrote it, with what the operator keeps in files, and
+//! comes back.
 
 use std::fmt::Write as _;
 
@@ -13,7 +14,8 @@ async fn agreeing() -> LiveGateway {
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_prompt_goes_through_the_gateway_to_the_model_and_the_answer_is_printed() {
-    let gateway = LiveGateway::new(ModelServer::replying([Reply::pieces(["Hel", "lo ", "there."])]).await);
+    let gateway =
+        LiveGateway::new(ModelServer::replying([Reply::pieces(["Hel", "lo ", "there."])]).await);
     gateway.talk(&["Say hello."]).await.answers("Hello there.\n");
 
     let request = gateway.model.only_request();
@@ -22,17 +24,29 @@ async fn a_prompt_goes_through_the_gateway_to_the_model_and_the_answer_is_printe
     assert_eq!(gateway.model.others(), ["HEAD /"], "no side requests");
     let [recorded] = &gateway.recordings()[..] else { panic!("one recording") };
     let header = &recorded.header;
-    assert_eq!((header.backend.as_str(), header.generation, header.agent_version.as_deref()), ("claude", 1, Some("2.1.197")));
+    assert_eq!(
+        (header.backend.as_str(), header.generation, header.agent_version.as_deref()),
+        ("claude", 1, Some("2.1.197"))
+    );
     assert_eq!(recorded.flag("--max-turns"), Some("25"));
-    assert!(!recorded.arguments().iter().any(|argument| argument.contains("hello")), "{:?}", recorded.arguments());
+    assert!(
+        !recorded.arguments().iter().any(|argument| argument.contains("hello")),
+        "{:?}",
+        recorded.arguments()
+    );
 }
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn later_prompts_continue_the_conversation_even_of_an_earlier_gateway_until_a_reset() {
-    let gateway = LiveGateway::new(ModelServer::replying(["Noted.", "42", "Still 42.", "Which?"].map(Reply::text)).await);
+    let gateway = LiveGateway::new(
+        ModelServer::replying(["Noted.", "42", "Still 42.", "Which?"].map(Reply::text)).await,
+    );
     gateway.talk(&["Remember 42.", "Which number?"]).await.answers("Noted.\n42\n");
-    gateway.talk(&["And now?", "/reset", "And then?"]).await.answers("Still 42.\nthe conversation is forgotten\nWhich?\n");
+    gateway
+        .talk(&["And now?", "/reset", "And then?"])
+        .await
+        .answers("Still 42.\nthe conversation is forgotten\nWhich?\n");
 
     let requests = gateway.model.requests();
     assert_eq!(requests[1].prompts(), ["Remember 42.", "Which number?"]);
@@ -46,7 +60,10 @@ async fn later_prompts_continue_the_conversation_even_of_an_earlier_gateway_unti
 async fn the_operators_files_are_the_system_prompt_and_are_read_for_every_prompt() {
     let gateway = agreeing().await;
     for name in ["identity", "soul", "agents", "user", "memory", "tools"] {
-        gateway.write(&format!("config/{name}.md"), format!("# Mark of {name}\n\nContent of {name}.\n"));
+        gateway.write(
+            &format!("config/{name}.md"),
+            format!("# Mark of {name}\n\nContent of {name}.\n"),
+        );
     }
     let mut talk = gateway.start();
     talk.say("One").await;
@@ -57,12 +74,33 @@ async fn the_operators_files_are_the_system_prompt_and_are_read_for_every_prompt
 
     let requests = gateway.model.requests();
     let system = requests[0].system();
-    let titles: Vec<&str> = system.lines().filter(|line| line.starts_with("## ") || line.starts_with("### Mark of")).collect();
-    let (marks, sections): (Vec<&str>, Vec<&str>) = titles.into_iter().partition(|line| line.starts_with("###"));
-    assert_eq!(sections, ["## Identity", "## Soul", "## Agents", "## User", "## Long-Term Memory", "## Tool Configuration"]);
-    assert_eq!(marks, ["identity", "soul", "agents", "user", "memory", "tools"].map(|name| format!("### Mark of {name}")));
+    let titles: Vec<&str> = system
+        .lines()
+        .filter(|line| line.starts_with("## ") || line.starts_with("### Mark of"))
+        .collect();
+    let (marks, sections): (Vec<&str>, Vec<&str>) =
+        titles.into_iter().partition(|line| line.starts_with("###"));
+    assert_eq!(
+        sections,
+        [
+            "## Identity",
+            "## Soul",
+            "## Agents",
+            "## User",
+            "## Long-Term Memory",
+            "## Tool Configuration"
+        ]
+    );
+    assert_eq!(
+        marks,
+        ["identity", "soul", "agents", "user", "memory", "tools"]
+            .map(|name| format!("### Mark of {name}"))
+    );
     assert!(system.contains("\n```memory\n"), "the preamble says how to remember: {system}");
-    assert!(!system.contains("# Memory\n\nYou have a persistent"), "the agent has one memory only: {system}");
+    assert!(
+        !system.contains("# Memory\n\nYou have a persistent"),
+        "the agent has one memory only: {system}"
+    );
     let system = requests[1].system();
     assert!(system.contains("A changed soul.") && !system.contains("Content of soul."), "{system}");
 }
@@ -71,7 +109,11 @@ async fn the_operators_files_are_the_system_prompt_and_are_read_for_every_prompt
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_memory_block_goes_into_the_file_and_the_next_system_prompt_and_is_not_shown() {
     let gateway = LiveGateway::new(
-        ModelServer::replying([Reply::text("I will.\n\n```memory\n- Ada likes green tea\n```\n"), Reply::text("Green.")]).await,
+        ModelServer::replying([
+            Reply::text("I will.\n\n```memory\n- Ada likes green tea\n```\n"),
+            Reply::text("Green."),
+        ])
+        .await,
     );
     gateway.talk(&["Remember the tea.", "Which tea?"]).await.answers("I will.\nGreen.\n");
 
@@ -89,7 +131,17 @@ async fn prompts_that_look_like_flags_are_foreign_or_200_kb_long_arrive_as_they_
         write!(long, "word {} of a long prompt, ", long.len()).unwrap();
     }
     let foreign = "Zażółć gęślą jaźń \u{202e}مرحبا\u{202c} 👩‍👩‍👧 日本語 \u{fffd}";
-    let prompts = ["--help", "-p", "--dangerously-skip-permissions", "--", "!ls", "# note", "$(id) `id` %s \\n", foreign, long.trim_end()];
+    let prompts = [
+        "--help",
+        "-p",
+        "--dangerously-skip-permissions",
+        "--",
+        "!ls",
+        "# note",
+        "$(id) `id` %s \\n",
+        foreign,
+        long.trim_end(),
+    ];
     let gateway = agreeing().await;
     gateway.talk(&prompts).await.answers(&"ok\n".repeat(prompts.len()));
 
@@ -121,10 +173,15 @@ async fn a_prompt_over_the_limit_is_refused_and_starts_nothing() {
 async fn commands_of_the_agent_reach_the_model_as_text() {
     let gateway = agreeing().await;
     let said = gateway.talk(&["/clear", " /clear", "  /compact now", "//", " //"]).await;
-    let refused = |line: &str| format!("✗ {line} is no command; /help lists them, a leading blank makes it a prompt\n");
+    let refused = |line: &str| {
+        format!("✗ {line} is no command; /help lists them, a leading blank makes it a prompt\n")
+    };
     said.fails(&format!("{}ok\nok\n{}ok\n", refused("/clear"), refused("//")));
     let requests = gateway.model.requests();
-    assert_eq!(requests.last().unwrap().prompts(), [" \u{200b}/clear", "  \u{200b}/compact now", " \u{200b}//"]);
+    assert_eq!(
+        requests.last().unwrap().prompts(),
+        [" \u{200b}/clear", "  \u{200b}/compact now", " \u{200b}//"]
+    );
 }
 
 #[tokio::test]
@@ -133,27 +190,52 @@ async fn a_file_named_in_a_prompt_is_not_read() {
     let gateway = agreeing().await;
     gateway.write("workspace/note.txt", "CANARY-OF-THE-FILE");
     let path = gateway.path("workspace/note.txt").display().to_string();
-    let prompts = [format!("@{path}"), "look at @note.txt".to_owned(), format!("@\"{path}\""), "@/etc/hostname".to_owned()];
-    gateway.talk(&prompts.each_ref().map(String::as_str)).await.answers(&"ok\n".repeat(prompts.len()));
+    let prompts = [
+        format!("@{path}"),
+        "look at @note.txt".to_owned(),
+        format!("@\"{path}\""),
+        "@/etc/hostname".to_owned(),
+    ];
+    gateway
+        .talk(&prompts.each_ref().map(String::as_str))
+        .await
+        .answers(&"ok\n".repeat(prompts.len()));
 
     let inert = prompts.map(|prompt| prompt.replace('@', "@\u{200b}"));
     let request = gateway.model.requests().pop().unwrap();
-    assert_eq!(request.said_by("user").into_iter().filter(|text| inert.iter().any(|prompt| prompt == text)).count(), inert.len());
+    assert_eq!(
+        request
+            .said_by("user")
+            .into_iter()
+            .filter(|text| inert.iter().any(|prompt| prompt == text))
+            .count(),
+        inert.len()
+    );
     assert!(!request.mentions("CANARY-OF-THE-FILE"));
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-    assert!(host.trim().is_empty() || !request.body["messages"].to_string().contains(host.trim()), "{}", request.body["messages"]);
+    assert!(
+        host.trim().is_empty() || !request.body["messages"].to_string().contains(host.trim()),
+        "{}",
+        request.body["messages"]
+    );
 }
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
 async fn a_long_answer_is_printed_whole_and_what_steers_terminals_or_tells_the_key_is_not() {
-    let long: String = (0..20_000).map(|number| format!("line {number} of a long answer\n")).collect();
+    let long: String =
+        (0..20_000).map(|number| format!("line {number} of a long answer\n")).collect();
     let pieces: Vec<&str> = long.split_inclusive("7 of").collect();
     let steering = "a \u{1b}]0;title\u{7}b \u{1b}[2J c, the key is sk-ant-scripted.";
-    let gateway = LiveGateway::new(ModelServer::replying([Reply::pieces(pieces.iter().copied()), Reply::text(steering)]).await);
+    let gateway = LiveGateway::new(
+        ModelServer::replying([Reply::pieces(pieces.iter().copied()), Reply::text(steering)]).await,
+    );
     let said = gateway.talk(&["Much, please.", "And now?"]).await;
     assert_eq!(said.code(), Some(0), "{}", said.stderr);
-    let rest = said.stdout.strip_prefix(&long).unwrap_or_else(|| panic!("{} bytes of {} came", said.stdout.len(), long.len()));
+    let rest = said
+        .stdout
+        .strip_prefix(&long)
+        .unwrap_or_else(|| panic!("{} bytes of {} came", said.stdout.len(), long.len()));
     assert!(!rest.contains('\u{1b}') && !rest.contains('\u{7}'), "{rest:?}");
     assert!(rest.ends_with("the key is ***.\n"), "{rest:?}");
 }
@@ -162,13 +244,19 @@ async fn a_long_answer_is_printed_whole_and_what_steers_terminals_or_tells_the_k
 #[ignore = "needs the real CLI: make test-live"]
 async fn settings_may_come_from_a_file_and_the_agent_may_stand_behind_a_wrapper() {
     let gateway = agreeing().await.without("ANTHROPIC_API_KEY").with("AGENT_WRAPPER", "nice -n 1");
-    gateway.write("settings.env", "ANTHROPIC_API_KEY=sk-ant-of-the-file\nBACKEND_MODEL=claude-haiku-4-5\n");
+    gateway.write(
+        "settings.env",
+        "ANTHROPIC_API_KEY=sk-ant-of-the-file\nBACKEND_MODEL=claude-haiku-4-5\n",
+    );
     let mut talk = gateway.run(&["console", "--backend", "claude", "--env-file", "settings.env"]);
     talk.say("Hello").await;
     talk.ended().await.answers("ok\n");
     let request = gateway.model.only_request();
     assert_eq!((request.model(), request.has_key), ("claude-haiku-4-5", true));
-    assert_eq!(gateway.recordings()[0].arguments()[..3], ["-n", "1", &super::fixture::LiveClaude::installed().display().to_string()]);
+    assert_eq!(
+        gateway.recordings()[0].arguments()[..3],
+        ["-n", "1", &super::fixture::LiveClaude::installed().display().to_string()]
+    );
 }
 
 #[tokio::test]

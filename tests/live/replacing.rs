@@ -31,7 +31,11 @@ async fn a_backend_replaced_amid_a_turn_serves_the_next_one_and_the_conversation
     talk.ended().await.answers("One, two.\nThree.\n");
 
     let [first, second] = &gateway.recordings()[..] else { panic!("two recordings") };
-    assert_eq!((first.header.generation, second.header.generation), (1, 2), "half a file changes nothing");
+    assert_eq!(
+        (first.header.generation, second.header.generation),
+        (1, 2),
+        "half a file changes nothing"
+    );
     assert_ne!(first.header.digest, second.header.digest);
     assert_eq!(second.flag("--resume"), first.flag("--session-id"));
     assert_eq!(gateway.model.requests()[1].prompts(), ["Count to two.", "And on."]);

@@ -1,4 +1,5 @@
-//! The boundary around agents, tried from inside by a hostile one, as whoever runs the tests and as an ordinary user.
+//! The boundary around agents, tried from inside by a hostile one, as whoever runs the tests and as
+//! an ordinary user.
 //!
 //! Where the system has no Landlock, or no bubblewrap, that half is skipped and says so.
 
@@ -20,30 +21,49 @@ fn confining() -> Vec<Custody> {
     let mut all = Vec::new();
     for wish in [SandboxWish::Landlock, SandboxWish::Bwrap] {
         match Sandbox::probe(wish) {
-            Ok(sandbox) => all.extend([Means::Best, Means::Descent].map(|means| Custody::confining(means, sandbox.clone()).unwrap())),
+            Ok(sandbox) => all.extend(
+                [Means::Best, Means::Descent]
+                    .map(|means| Custody::confining(means, sandbox.clone()).unwrap()),
+            ),
             Err(why) => eprintln!("SKIPPED for {wish:?}: {why}"),
         }
     }
     all
 }
 
-/// A machine as the README sets it up: the gateway's own beside the workspace, another project beside the agent's.
+/// A machine as the README sets it up: the gateway's own beside the workspace, another project
+/// beside the agent's.
 struct Machine(TempDir);
 
 impl Machine {
     fn new() -> Self {
         // Not in /tmp: a program under bubblewrap has one of its own, in which it may write.
         let machine = Self(tempfile::tempdir_in("/var/tmp").unwrap());
-        for folder in
-            ["config/state", "recordings", "workspace/project", "workspace/neighbour", "home/.agent", "home/.ssh", "tmp", "backends"]
-        {
+        for folder in [
+            "config/state",
+            "recordings",
+            "workspace/project",
+            "workspace/neighbour",
+            "home/.agent",
+            "home/.ssh",
+            "tmp",
+            "backends",
+        ] {
             fs::create_dir_all(machine.at(folder)).unwrap();
         }
-        for secret in ["config/user.md", "config/state/queue.md", "recordings/r", ".env", "workspace/neighbour/n", "home/.ssh/id"] {
+        for secret in [
+            "config/user.md",
+            "config/state/queue.md",
+            "recordings/r",
+            ".env",
+            "workspace/neighbour/n",
+            "home/.ssh/id",
+        ] {
             fs::write(machine.at(secret), "SECRET\n").unwrap();
         }
         fs::write(machine.at("workspace/project/mine"), "mine\n").unwrap();
-        std::os::unix::fs::symlink(machine.at(".env"), machine.at("workspace/project/link")).unwrap();
+        std::os::unix::fs::symlink(machine.at(".env"), machine.at("workspace/project/link"))
+            .unwrap();
         machine
     }
 
@@ -74,8 +94,11 @@ impl Machine {
 
 /// Runs each line; returns those that succeeded.
 async fn succeeding(custody: &Custody, machine: &Machine, tries: &[&str]) -> Vec<usize> {
-    let script: String =
-        tries.iter().enumerate().map(|(number, line)| format!("( {line} ) >/dev/null 2>&1 && echo ok {number}\n")).collect();
+    let script: String = tries
+        .iter()
+        .enumerate()
+        .map(|(number, line)| format!("( {line} ) >/dev/null 2>&1 && echo ok {number}\n"))
+        .collect();
     let heard = run(custody, machine.launch(&format!("{script}echo end"))).await;
     let said = heard.text(Pipe::Stdout);
     assert_eq!((heard.how, said.last()), (Some(Exit::Code(0)), Some(&"end")), "{}", heard.tail);
@@ -98,7 +121,11 @@ async fn an_agent_works_in_its_folder_its_state_and_its_temporary_folder() {
     ];
     for custody in confining() {
         let machine = Machine::new();
-        assert_eq!(succeeding(&custody, &machine, &tries).await, (0..tries.len()).collect::<Vec<_>>(), "{custody:?}");
+        assert_eq!(
+            succeeding(&custody, &machine, &tries).await,
+            (0..tries.len()).collect::<Vec<_>>(),
+            "{custody:?}"
+        );
     }
 }
 
@@ -132,10 +159,24 @@ async fn an_agent_reads_and_writes_nothing_of_the_gateways_its_neighbours_or_its
     for custody in confining() {
         let machine = Machine::new();
         assert_eq!(succeeding(&custody, &machine, &tries).await, [] as [usize; 0], "{custody:?}");
-        for kept in ["config/state/queue.md", "recordings/r", ".env", "workspace/neighbour/n", "home/.ssh/id"] {
-            assert_eq!(fs::read_to_string(machine.at(kept)).unwrap(), "SECRET\n", "{kept} {custody:?}");
+        for kept in [
+            "config/state/queue.md",
+            "recordings/r",
+            ".env",
+            "workspace/neighbour/n",
+            "home/.ssh/id",
+        ] {
+            assert_eq!(
+                fs::read_to_string(machine.at(kept)).unwrap(),
+                "SECRET\n",
+                "{kept} {custody:?}"
+            );
         }
-        assert!(!machine.at("written").exists() && !machine.at("home/.profile").exists() && !machine.at("backends/x.wasm").exists());
+        assert!(
+            !machine.at("written").exists()
+                && !machine.at("home/.profile").exists()
+                && !machine.at("backends/x.wasm").exists()
+        );
     }
 }
 
@@ -143,8 +184,17 @@ async fn an_agent_reads_and_writes_nothing_of_the_gateways_its_neighbours_or_its
 async fn whoever_writes_to_tmp_all_the_same_does_so_where_nobody_else_sees_it() {
     for custody in confining() {
         let machine = Machine::new();
-        let mark = format!("/tmp/from-an-agent-{}-{}", std::process::id(), machine.at("").file_name().unwrap().display());
-        let succeeded = succeeding(&custody, &machine, &[&format!("mkdir {mark} && echo x > {mark}/x && rm {mark}/x")]).await;
+        let mark = format!(
+            "/tmp/from-an-agent-{}-{}",
+            std::process::id(),
+            machine.at("").file_name().unwrap().display()
+        );
+        let succeeded = succeeding(
+            &custody,
+            &machine,
+            &[&format!("mkdir {mark} && echo x > {mark}/x && rm {mark}/x")],
+        )
+        .await;
         // Mounts can give it one of its own; Codex needs that for its own sandbox.
         let own = matches!(custody.sandbox(), Sandbox::Bubblewrap(_));
         assert_eq!(succeeded, if own { vec![0] } else { vec![] }, "{custody:?}");
@@ -173,17 +223,27 @@ async fn an_agent_neither_traces_nor_signals_the_gateway() {
 async fn what_is_said_of_a_version_is_said_from_inside() {
     let machine = Machine::new();
     let program = machine.at("home/program");
-    fs::write(&program, "#!/bin/sh\ncat \"$1\" || echo refused; echo x > \"$TMPDIR/x\" && echo can write there\n").unwrap();
+    fs::write(
+        &program,
+        "#!/bin/sh\ncat \"$1\" || echo refused; echo x > \"$TMPDIR/x\" && echo can write there\n",
+    )
+    .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let secret = machine.at(".env").display().to_string();
     let path = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     for custody in confining() {
-        let said = custody.probe(&program, &[&secret], path.clone(), Reach::default(), Duration::from_secs(20)).await.unwrap();
+        let said = custody
+            .probe(&program, &[&secret], path.clone(), Reach::default(), Duration::from_secs(20))
+            .await
+            .unwrap();
         assert_eq!(said, "refused\ncan write there", "{custody:?}");
     }
     // Without confinement it can: the test sees the difference.
     let free = Custody::new(Means::Best).unwrap();
-    let said = free.probe(&program, &[&secret], path, Reach::default(), Duration::from_secs(20)).await.unwrap();
+    let said = free
+        .probe(&program, &[&secret], path, Reach::default(), Duration::from_secs(20))
+        .await
+        .unwrap();
     assert_eq!(said, "SECRET\ncan write there");
 }
 
@@ -196,7 +256,10 @@ async fn what_cannot_be_confined_is_not_started_and_says_why() {
         let error = custody.launch(launch).await.expect_err("it must not start");
         let LaunchError::Start { source, .. } = &error else { panic!("{error:?}") };
         let said = source.to_string();
-        assert!(said.contains("cannot be confined") && said.contains("the gateway's own"), "{said}");
+        assert!(
+            said.contains("cannot be confined") && said.contains("the gateway's own"),
+            "{said}"
+        );
     }
 }
 
@@ -206,7 +269,8 @@ fn all_of_this_holds_for_an_ordinary_user() {
         return; // It was one that ran the others.
     }
     let program = std::env::current_exe().unwrap();
-    let public = |path: &Path| fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o001 != 0);
+    let public =
+        |path: &Path| fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o001 != 0);
     if !program.ancestors().all(public) {
         eprintln!("SKIPPED: {} cannot be executed by others", program.display());
         return;
@@ -220,7 +284,11 @@ fn all_of_this_holds_for_an_ordinary_user() {
         .env_remove("RUST_BACKTRACE")
         .output()
         .unwrap();
-    let text = format!("{}\n{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    let text = format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&told.stdout),
+        String::from_utf8_lossy(&told.stderr)
+    );
     assert!(told.status.success() && text.contains("6 passed"), "{text}");
 }
 
@@ -233,13 +301,20 @@ async fn confined_start() {
     for custody in std::iter::once(free).chain(confining()) {
         let mut took = Vec::new();
         for _ in 0..200 {
-            let launch = Launch { program: "/bin/true".into(), arguments: Vec::new(), ..machine.launch("") };
+            let launch =
+                Launch { program: "/bin/true".into(), arguments: Vec::new(), ..machine.launch("") };
             let start = std::time::Instant::now();
             let mut process = custody.launch(launch).await.unwrap();
             while process.events.recv().await.is_some() {}
             took.push(start.elapsed());
         }
         took.sort_unstable();
-        eprintln!("{}: p50 {:?}, p90 {:?}, has cgroups: {}", custody.sandbox().words(), took[100], took[180], custody.has_cgroups());
+        eprintln!(
+            "{}: p50 {:?}, p90 {:?}, has cgroups: {}",
+            custody.sandbox().words(),
+            took[100],
+            took[180],
+            custody.has_cgroups()
+        );
     }
 }

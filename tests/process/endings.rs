@@ -7,12 +7,16 @@ use aetheel::agent::{Exit, Pipe, Signal};
 use aetheel::process::{Custody, Means};
 use aetheel::turn::{Launch, Launcher, ProcessCommand};
 
-use super::{SOON, custodies, hear, is_living, line, living, pid_in, pids, run, sh, stop, wait_for, wait_for_async};
+use super::{
+    SOON, custodies, hear, is_living, line, living, pid_in, pids, run, sh, stop, wait_for,
+    wait_for_async,
+};
 
 #[tokio::test]
 async fn a_silent_program_is_stopped_by_the_first_signal() {
     for custody in custodies() {
-        for (signal, number) in [(Signal::Terminate, 15), (Signal::Interrupt, 2), (Signal::Kill, 9)] {
+        for (signal, number) in [(Signal::Terminate, 15), (Signal::Interrupt, 2), (Signal::Kill, 9)]
+        {
             let launch = sh("echo ready; exec sleep 1000");
             let name = launch.run.clone();
             let mut process = custody.launch(launch).await.unwrap();
@@ -39,7 +43,9 @@ async fn a_program_that_ends_in_good_order_is_given_the_time() {
 #[tokio::test]
 async fn one_that_ignores_signals_is_killed_after_the_grace() {
     for custody in custodies() {
-        let launch = sh("trap '' TERM INT; setsid sh -c \"trap '' TERM; sleep 1000\" & echo ready; while :; do sleep 0.05; done");
+        let launch = sh(
+            "trap '' TERM INT; setsid sh -c \"trap '' TERM; sleep 1000\" & echo ready; while :; do sleep 0.05; done",
+        );
         let name = launch.run.clone();
         let mut process = custody.launch(launch).await.unwrap();
         line(&mut process, "ready").await;
@@ -50,7 +56,11 @@ async fn one_that_ignores_signals_is_killed_after_the_grace() {
         stop(&process, Signal::Terminate, SOON);
         let heard = hear(&mut process).await;
         assert_eq!(heard.how, Some(Exit::Signal(9)));
-        assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&asked.elapsed()), "{:?}", asked.elapsed());
+        assert!(
+            (Duration::from_millis(300)..Duration::from_secs(5)).contains(&asked.elapsed()),
+            "{:?}",
+            asked.elapsed()
+        );
         assert_eq!(living(&name), Vec::<String>::new());
     }
 }
@@ -58,10 +68,16 @@ async fn one_that_ignores_signals_is_killed_after_the_grace() {
 #[tokio::test]
 async fn a_stopped_program_goes_on_to_see_the_signal() {
     for custody in custodies() {
-        let mut process = custody.launch(sh("trap 'echo bye; exit 0' TERM; echo ready; kill -STOP $$; sleep 1000")).await.unwrap();
+        let mut process = custody
+            .launch(sh("trap 'echo bye; exit 0' TERM; echo ready; kill -STOP $$; sleep 1000"))
+            .await
+            .unwrap();
         line(&mut process, "ready").await;
         let pid = process.pid.unwrap() as i32;
-        wait_for_async("the program stops", || super::state(pid).is_some_and(|(state, _)| state == "T")).await;
+        wait_for_async("the program stops", || {
+            super::state(pid).is_some_and(|(state, _)| state == "T")
+        })
+        .await;
         stop(&process, Signal::Terminate, SOON);
         let heard = hear(&mut process).await;
         assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["bye"], Some(Exit::Code(0))));
@@ -97,7 +113,10 @@ async fn a_daemon_that_forked_twice_and_cleared_its_environment_does_not_survive
         let mut process = custody.launch(launch).await.unwrap();
         line(&mut process, "ready").await;
         let daemon = pid_in(&file).await;
-        assert!(living(&name).iter().all(|process| !process.starts_with(&format!("{daemon} "))), "the daemon still has its mark");
+        assert!(
+            living(&name).iter().all(|process| !process.starts_with(&format!("{daemon} "))),
+            "the daemon still has its mark"
+        );
         process.commands.send(ProcessCommand::CloseStdin).unwrap();
         assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
         assert!(!is_living(daemon), "{daemon} lives ({custody:?})");
@@ -131,14 +150,19 @@ async fn a_dropped_process_takes_all_of_its_run_with_it() {
         let pid = process.pid.unwrap() as i32;
         assert!(living(&name).len() >= 2);
         drop(process);
-        wait_for_async("the run ends", || living(&name).is_empty() && super::state(pid).is_none()).await;
+        wait_for_async("the run ends", || living(&name).is_empty() && super::state(pid).is_none())
+            .await;
     }
 }
 
 #[test]
 fn a_dropped_runtime_kills_its_runs() {
     for custody in custodies() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let launch = sh("sleep 1000 & setsid sleep 1001 & echo ready; wait");
         let name = launch.run.clone();
         let process = runtime.block_on(async {
@@ -180,7 +204,9 @@ async fn a_process_of_its_own_that_claims_its_children() {
     let custody = Custody::new(Means::Descent).unwrap().alone();
     // Forked twice, without its environment, its limits or its session: nothing tells whose it is.
     let hidden = format!("echo hidden; exec /bin/sleep {seconds}");
-    let hide = format!("(prlimit --locks=unlimited setsid env -i /bin/sh -c '{hidden}' & ) ; exec sleep 1000");
+    let hide = format!(
+        "(prlimit --locks=unlimited setsid env -i /bin/sh -c '{hidden}' & ) ; exec sleep 1000"
+    );
     let mut process = custody.launch(sh(&hide)).await.unwrap();
     line(&mut process, "hidden").await;
     stop(&process, Signal::Kill, SOON);
@@ -189,7 +215,10 @@ async fn a_process_of_its_own_that_claims_its_children() {
 }
 
 fn sleepers(seconds: &str) -> Vec<i32> {
-    let of = |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == format!("/bin/sleep\0{seconds}\0").as_bytes());
+    let of = |pid: &i32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line == format!("/bin/sleep\0{seconds}\0").as_bytes())
+    };
     pids().into_iter().filter(of).filter(|pid| is_living(*pid)).collect()
 }
 
@@ -203,6 +232,10 @@ fn without_a_cgroup_a_process_that_takes_off_all_it_is_known_by_dies_with_its_ru
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&told.stdout);
-    assert!(told.status.success() && text.contains("1 passed"), "{text}\n{}", String::from_utf8_lossy(&told.stderr));
+    assert!(
+        told.status.success() && text.contains("1 passed"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
     assert_eq!(sleepers(&seconds), [] as [i32; 0]);
 }

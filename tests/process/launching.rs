@@ -24,7 +24,10 @@ async fn the_environment_is_exactly_what_was_given_and_the_mark() {
         let lines = heard.text(Pipe::Stdout);
         assert_eq!(lines[..2], ["PATH=/usr/local/bin:/usr/bin:/bin", "GIVEN=a b"]);
         assert_eq!(lines.len(), 3, "{lines:?}");
-        assert!(lines[2].starts_with("AETHEEL_RUN=") && lines[2].ends_with(&format!("-{name}")), "{lines:?}");
+        assert!(
+            lines[2].starts_with("AETHEEL_RUN=") && lines[2].ends_with(&format!("-{name}")),
+            "{lines:?}"
+        );
     }
 }
 
@@ -37,10 +40,14 @@ async fn only_the_three_standard_descriptors_are_inherited() {
         launch.program = "/bin/ls".into();
         launch.arguments = ["-l", "/proc/self/fd"].map(Into::into).into();
         let heard = run(&custody, launch).await;
-        let links: Vec<&str> = heard.text(Pipe::Stdout).into_iter().filter(|line| line.contains(" -> ")).collect();
+        let links: Vec<&str> =
+            heard.text(Pipe::Stdout).into_iter().filter(|line| line.contains(" -> ")).collect();
         // The fourth is the folder that `ls` reads.
         assert_eq!(links.len(), 4, "{links:#?}");
-        assert!(links[..3].iter().all(|link| link.contains("pipe:")) && links[3].contains("/fd"), "{links:#?}");
+        assert!(
+            links[..3].iter().all(|link| link.contains("pipe:")) && links[3].contains("/fd"),
+            "{links:#?}"
+        );
     }
     rustix::io::fcntl_setfd(&stray, rustix::io::FdFlags::CLOEXEC).unwrap();
 }
@@ -67,9 +74,16 @@ async fn a_cgroup_is_used_where_there_is_one_and_removed_with_its_run() {
     assert_eq!(custody.has_cgroups(), cgroup.contains("/aetheel-"), "{cgroup}");
     if custody.has_cgroups() {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| line.split(' ').nth(4)).unwrap();
+        let mount = mounts
+            .lines()
+            .find(|line| line.contains(" - cgroup2 "))
+            .and_then(|line| line.split(' ').nth(4))
+            .unwrap();
         let folder = format!("{mount}{cgroup}");
-        assert!(Path::new(&folder).parent().unwrap().exists() && !Path::new(&folder).exists(), "{folder}");
+        assert!(
+            Path::new(&folder).parent().unwrap().exists() && !Path::new(&folder).exists(),
+            "{folder}"
+        );
     }
     let heard = run(&Custody::new(Means::Descent).unwrap(), sh("cat /proc/self/cgroup")).await;
     assert!(!heard.text(Pipe::Stdout).concat().contains("/aetheel-"));
@@ -108,19 +122,29 @@ async fn what_cannot_start_says_why_and_leaves_nothing() {
             error
         };
         let missing = refusal(&|launch| launch.program = "no-such-program".into()).await;
-        assert!(matches!(&missing, LaunchError::NotFound(program) if program == Path::new("no-such-program")), "{missing:?}");
+        assert!(
+            matches!(&missing, LaunchError::NotFound(program) if program == Path::new("no-such-program")),
+            "{missing:?}"
+        );
         let missing = refusal(&|launch| launch.program = "/no/such/program".into()).await;
         assert!(matches!(missing, LaunchError::NotFound(_)), "{missing:?}");
         let nowhere = refusal(&|launch| launch.cwd = "/no/such/folder".into()).await;
-        assert!(matches!(&nowhere, LaunchError::NoDirectory(cwd) if cwd == Path::new("/no/such/folder")), "{nowhere:?}");
+        assert!(
+            matches!(&nowhere, LaunchError::NoDirectory(cwd) if cwd == Path::new("/no/such/folder")),
+            "{nowhere:?}"
+        );
         let nowhere = refusal(&|launch| launch.cwd = "/etc/passwd".into()).await;
         assert!(matches!(nowhere, LaunchError::NoDirectory(_)), "{nowhere:?}");
-        for (program, wanted) in [(&plain, "not executable"), (&lost, "interpreter"), (&garbage, "format error")] {
+        for (program, wanted) in
+            [(&plain, "not executable"), (&lost, "interpreter"), (&garbage, "format error")]
+        {
             let error = refusal(&|launch| launch.program.clone_from(program)).await;
-            let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            let source =
+                std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             assert!(source.to_lowercase().contains(wanted), "{source:?} does not tell {wanted:?}");
         }
-        let nul = refusal(&|launch| launch.environment.push(("A".to_owned(), "b\0c".to_owned()))).await;
+        let nul =
+            refusal(&|launch| launch.environment.push(("A".to_owned(), "b\0c".to_owned()))).await;
         assert!(matches!(nul, LaunchError::Start { .. }), "{nul:?}");
     }
 }
@@ -130,7 +154,15 @@ async fn a_probe_returns_the_answer_and_a_silent_program_is_given_up() {
     let path = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     for custody in custodies() {
         let ask = async |program: &str, arguments: &[&str], limit: u64| {
-            custody.probe(&PathBuf::from(program), arguments, path(), aetheel::turn::Reach::default(), Duration::from_millis(limit)).await
+            custody
+                .probe(
+                    &PathBuf::from(program),
+                    arguments,
+                    path(),
+                    aetheel::turn::Reach::default(),
+                    Duration::from_millis(limit),
+                )
+                .await
         };
         assert_eq!(ask("sh", &["-c", "echo 1.2.3"], 10_000).await.unwrap(), "1.2.3");
         assert_eq!(ask("sh", &["-c", "echo 1.2.4 >&2"], 10_000).await.unwrap(), "1.2.4");
@@ -138,15 +170,25 @@ async fn a_probe_returns_the_answer_and_a_silent_program_is_given_up() {
         assert_eq!(ask("sh", &["-c", "yes | head -c 8000"], 10_000).await.unwrap().len(), 4095);
         let failed = ask("sh", &["-c", "echo no >&2; exit 3"], 10_000).await.unwrap_err();
         assert_eq!(failed.to_string(), "sh failed with code 3: no");
-        assert!(matches!(ask("sh", &["-c", "sleep 1000"], 100).await, Err(ProbeError::Timeout { .. })));
-        assert!(matches!(ask("no-such-program", &[], 100).await, Err(ProbeError::Launch(LaunchError::NotFound(_)))));
+        assert!(matches!(
+            ask("sh", &["-c", "sleep 1000"], 100).await,
+            Err(ProbeError::Timeout { .. })
+        ));
+        assert!(matches!(
+            ask("no-such-program", &[], 100).await,
+            Err(ProbeError::Launch(LaunchError::NotFound(_)))
+        ));
     }
 }
 
 #[tokio::test]
 async fn a_code_and_a_signal_are_told_apart() {
     for custody in custodies() {
-        for (script, how) in [("exit 0", Exit::Code(0)), ("exit 255", Exit::Code(255)), ("kill -9 $$", Exit::Signal(9))] {
+        for (script, how) in [
+            ("exit 0", Exit::Code(0)),
+            ("exit 255", Exit::Code(255)),
+            ("kill -9 $$", Exit::Signal(9)),
+        ] {
             assert_eq!(run(&custody, sh(script)).await.how, Some(how), "{script}");
         }
     }

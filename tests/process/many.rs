@@ -1,4 +1,5 @@
-//! What can only be seen from a process of its own: nothing accumulates, and a killed gateway's leftovers are found.
+//! What can only be seen from a process of its own: nothing accumulates, and a killed gateway's
+//! leftovers are found.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,19 +14,30 @@ use super::{alone, custodies, hear, is_living, line, living, pids, run, sh, stat
 #[test]
 fn five_hundred_runs_leave_no_zombies_and_no_descriptors() {
     for means in ["best", "descent"] {
-        let (passed, text) = alone("process::many::five_hundred_runs", &BTreeMap::from([("MEANS", means)]));
+        let (passed, text) =
+            alone("process::many::five_hundred_runs", &BTreeMap::from([("MEANS", means)]));
         assert!(passed, "{means}: {text}");
-        println!("{means}: {}", text.lines().find_map(|line| line.find("cost").map(|at| &line[at..])).unwrap_or("no figures"));
+        println!(
+            "{means}: {}",
+            text.lines()
+                .find_map(|line| line.find("cost").map(|at| &line[at..]))
+                .unwrap_or("no figures")
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "counts what its own process has; run by five_hundred_runs_leave_no_zombies_and_no_descriptors"]
 async fn five_hundred_runs() {
-    let means = if std::env::var("MEANS").is_ok_and(|means| means == "descent") { Means::Descent } else { Means::Best };
+    let means = if std::env::var("MEANS").is_ok_and(|means| means == "descent") {
+        Means::Descent
+    } else {
+        Means::Best
+    };
     let custody = Custody::new(means).unwrap();
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
-    let once = async |script: &str| assert_eq!(run(&custody, sh(script)).await.how, Some(Exit::Code(0)));
+    let once =
+        async |script: &str| assert_eq!(run(&custody, sh(script)).await.how, Some(Exit::Code(0)));
     // What is made once: the reactor's descriptors, the threads.
     once("setsid sleep 1000 & exit 0").await;
     let before = descriptors();
@@ -42,13 +54,24 @@ async fn five_hundred_runs() {
         }
     }
     let own = std::process::id() as i32;
-    let children = || pids().into_iter().filter(|pid| state(*pid).is_some_and(|(_, parent)| parent == own)).collect::<Vec<_>>();
-    wait_for("children and descriptors are gone", || children().is_empty() && descriptors() <= before);
+    let children = || {
+        pids()
+            .into_iter()
+            .filter(|pid| state(*pid).is_some_and(|(_, parent)| parent == own))
+            .collect::<Vec<_>>()
+    };
+    wait_for("children and descriptors are gone", || {
+        children().is_empty() && descriptors() <= before
+    });
 
     let used = || {
         let stat = fs::read_to_string("/proc/self/stat").unwrap();
-        let fields: Vec<u64> =
-            stat[stat.rfind(')').unwrap() + 1..].split_whitespace().skip(11).take(2).map(|f| f.parse().unwrap()).collect();
+        let fields: Vec<u64> = stat[stat.rfind(')').unwrap() + 1..]
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|f| f.parse().unwrap())
+            .collect();
         Duration::from_millis((fields[0] + fields[1]) * 10)
     };
     let (cpu, wall) = (used(), Instant::now());
@@ -58,23 +81,31 @@ async fn five_hundred_runs() {
         let mut process = custody.launch(launch).await.unwrap();
         assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
     }
-    println!("cost of a run of `true`: {:?} CPU of ours, {:?} in all", (used() - cpu) / 500, wall.elapsed() / 500);
+    println!(
+        "cost of a run of `true`: {:?} CPU of ours, {:?} in all",
+        (used() - cpu) / 500,
+        wall.elapsed() / 500
+    );
 }
 
 #[test]
 fn what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not() {
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     for (custody, means) in custodies().into_iter().zip(["best", "descent"]) {
         let file = folder.path().join(means);
-        let (passed, text) =
-            alone("process::many::a_gateway_that_is_killed", &BTreeMap::from([("MEANS", means), ("NAME_FILE", file.to_str().unwrap())]));
+        let (passed, text) = alone(
+            "process::many::a_gateway_that_is_killed",
+            &BTreeMap::from([("MEANS", means), ("NAME_FILE", file.to_str().unwrap())]),
+        );
         assert!(!passed, "it was to be killed: {text}");
         let name = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert!(living(&name).len() >= 2, "nothing was left over, so nothing is shown");
 
         let mut process = runtime.block_on(async {
-            let mut process = custody.launch(sh("setsid sleep 1000 & echo ready; wait")).await.unwrap();
+            let mut process =
+                custody.launch(sh("setsid sleep 1000 & echo ready; wait")).await.unwrap();
             line(&mut process, "ready").await;
             process
         });
@@ -92,11 +123,17 @@ fn what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not(
 #[ignore = "kills its own process; run by what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not"]
 async fn a_gateway_that_is_killed() {
     let Some(file) = std::env::var_os("NAME_FILE") else { return };
-    let means = if std::env::var("MEANS").is_ok_and(|means| means == "descent") { Means::Descent } else { Means::Best };
-    let launch = sh("exec 2>&-; setsid sleep 1000 & setsid sh -c 'sleep 1000 & wait' & echo ready; wait");
+    let means = if std::env::var("MEANS").is_ok_and(|means| means == "descent") {
+        Means::Descent
+    } else {
+        Means::Best
+    };
+    let launch =
+        sh("exec 2>&-; setsid sleep 1000 & setsid sh -c 'sleep 1000 & wait' & echo ready; wait");
     let name = launch.run.clone();
     let mut process = Custody::new(means).unwrap().launch(launch).await.unwrap();
     line(&mut process, "ready").await;
     fs::write(file, name).unwrap();
-    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+        .unwrap();
 }

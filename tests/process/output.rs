@@ -11,7 +11,8 @@ use super::{custodies, hear, line, living, run, sh, state, wait_for_async};
 #[tokio::test]
 async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
     for custody in custodies() {
-        let heard = run(&custody, sh("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo after")).await;
+        let heard =
+            run(&custody, sh("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo after")).await;
         assert_eq!(heard.lines.len(), 2);
         assert_eq!((heard.lines[0].text.len(), heard.lines[0].truncated), (1 << 20, true));
         assert_eq!((heard.lines[1].text.as_str(), heard.lines[1].truncated), ("after", false));
@@ -22,10 +23,16 @@ async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
 #[tokio::test]
 async fn a_program_that_waits_for_nobody_may_say_a_mebibyte_at_once() {
     for custody in custodies() {
-        // `dd` gives up when the pipe takes no more, as agents that exit without waiting lose the rest.
+        // `dd` gives up when the pipe takes no more, as agents that exit without waiting lose the
+        // rest.
         let said = sh("dd if=/dev/zero bs=1048576 count=1 oflag=nonblock status=none");
         let heard = run(&custody, said).await;
-        assert_eq!((heard.how, heard.lines[0].text.len()), (Some(Exit::Code(0)), 1 << 20), "{}", heard.tail);
+        assert_eq!(
+            (heard.how, heard.lines[0].text.len()),
+            (Some(Exit::Code(0)), 1 << 20),
+            "{}",
+            heard.tail
+        );
     }
 }
 
@@ -59,7 +66,11 @@ async fn both_pipes_are_drained_and_the_end_of_stderr_is_kept_clean() {
         assert_eq!(heard.text(Pipe::Stdout).len(), 100_000);
         assert_eq!(heard.text(Pipe::Stderr).len(), 2);
         assert_eq!(heard.how, Some(Exit::Code(3)));
-        assert!(heard.tail.len() <= 64 << 10 && heard.tail.ends_with("red end\n"), "{:?}", heard.tail);
+        assert!(
+            heard.tail.len() <= 64 << 10 && heard.tail.ends_with("red end\n"),
+            "{:?}",
+            heard.tail
+        );
     }
 }
 
@@ -104,7 +115,10 @@ async fn stdin_stays_open_until_it_is_closed() {
         process.commands.send(ProcessCommand::Write(b"three\n".to_vec())).unwrap();
         process.commands.send(ProcessCommand::CloseStdin).unwrap();
         let heard = hear(&mut process).await;
-        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["got three", "end"], Some(Exit::Code(0))));
+        assert_eq!(
+            (heard.text(Pipe::Stdout), heard.how),
+            (vec!["got three", "end"], Some(Exit::Code(0)))
+        );
         // Nobody is there any more; no harm.
         let _ = process.commands.send(ProcessCommand::Write(b"four\n".to_vec()));
     }
@@ -116,8 +130,10 @@ async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
         let launch = sh("i=0; while [ $i -lt 40 ]; do i=$((i + 1)); echo $i; sleep 0.01; done");
         let mut process = custody.launch(launch).await.unwrap();
         let pid = process.pid.unwrap() as i32;
-        wait_for_async("the leader's end", || state(pid).is_none_or(|(state, _)| state == "Z")).await;
-        // Longer than what is left of a run may hold its pipes: this listener is slow, that is the case.
+        wait_for_async("the leader's end", || state(pid).is_none_or(|(state, _)| state == "Z"))
+            .await;
+        // Longer than what is left of a run may hold its pipes: this listener is slow, that is the
+        // case.
         tokio::time::sleep(Duration::from_millis(900)).await;
         let heard = hear(&mut process).await;
         let wanted: Vec<String> = (1..=40).map(|number| number.to_string()).collect();
@@ -151,6 +167,10 @@ async fn messages_with_a_length_before_them_are_heard_and_told_as_such() {
         let mut launch = sh("printf 'Content-Length: 9\\r\\n\\r\\nabc'");
         launch.framing = Framing::ContentLength;
         let heard = run(&custody, launch).await;
-        assert_eq!((heard.lines[0].text.as_str(), heard.lines[0].truncated), ("abc", true), "cut off");
+        assert_eq!(
+            (heard.lines[0].text.as_str(), heard.lines[0].truncated),
+            ("abc", true),
+            "cut off"
+        );
     }
 }

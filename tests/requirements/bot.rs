@@ -1,4 +1,5 @@
-//! The bot itself: logging in, what it must know first, how it is asked, how it is set up, how it ends.
+//! The bot itself: logging in, what it must know first, how it is asked, how it is set up, how it
+//! ends.
 
 use std::fs;
 
@@ -15,30 +16,54 @@ async fn requirement_01_the_bot_logs_in_or_says_why_it_cannot() {
     let bot = serving(&installation).await;
     assert_eq!(local.logins().0, 1, "1.1: it logged in");
     let ready = bot.logs("discord is ready").await;
-    assert_eq!((ready["user"].as_str(), ready["guilds"].as_u64()), (Some("aetheel"), Some(1)), "1.3: {ready}");
+    assert_eq!(
+        (ready["user"].as_str(), ready["guilds"].as_u64()),
+        (Some("aetheel"), Some(1)),
+        "1.3: {ready}"
+    );
     drop(bot);
     let missing = installation.with("DISCORD_BOT_TOKEN", "").run(&["run"], "").await;
-    assert!(missing.code != 0 && missing.stderr.contains("error: DISCORD_BOT_TOKEN is not set"), "1.2: {missing:?}");
+    assert!(
+        missing.code != 0 && missing.stderr.contains("error: DISCORD_BOT_TOKEN is not set"),
+        "1.2: {missing:?}"
+    );
     local.faults().refuse_token(true);
     let refused = installed(&local).run(&["run"], "").await;
-    assert!(refused.code != 0 && refused.stderr.contains("discord refused `DISCORD_BOT_TOKEN`"), "1.2: {refused:?}");
+    assert!(
+        refused.code != 0 && refused.stderr.contains("discord refused `DISCORD_BOT_TOKEN`"),
+        "1.2: {refused:?}"
+    );
 }
 
 #[tokio::test]
 async fn requirement_02_credentials_tools_and_mode_are_known_before_anything_is_answered() {
     let local = discord().await;
     let keyless = with_claude(&local).with("ANTHROPIC_API_KEY", "").run(&["run"], "").await;
-    assert!(keyless.code != 0 && keyless.stderr.contains("ANTHROPIC_API_KEY"), "2.1, 2.2: {keyless:?}");
-    assert!(local.requests().is_empty(), "2.1: it was looked for before discord was asked for anything");
+    assert!(
+        keyless.code != 0 && keyless.stderr.contains("ANTHROPIC_API_KEY"),
+        "2.1, 2.2: {keyless:?}"
+    );
+    assert!(
+        local.requests().is_empty(),
+        "2.1: it was looked for before discord was asked for anything"
+    );
     let strange = with_claude(&local).with("PERMISSION_MODE", "yolo").run(&["run"], "").await;
-    assert!(strange.code != 0 && strange.stderr.contains("error: PERMISSION_MODE"), "2.3: {strange:?}");
+    assert!(
+        strange.code != 0 && strange.stderr.contains("error: PERMISSION_MODE"),
+        "2.3: {strange:?}"
+    );
 
-    let installation = with_claude(&local).with("PERMISSION_MODE", "acceptEdits").with("ALLOWED_TOOLS", "Read,Grep");
+    let installation = with_claude(&local)
+        .with("PERMISSION_MODE", "acceptEdits")
+        .with("ALLOWED_TOOLS", "Read,Grep");
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text == CLAUDE_SAYS).await;
     let call = &calls(&installation)[0];
-    assert!(call.contains(" --permission-mode acceptEdits ") && call.contains(" --tools Read,Grep "), "2.3: {call}");
+    assert!(
+        call.contains(" --permission-mode acceptEdits ") && call.contains(" --tools Read,Grep "),
+        "2.3: {call}"
+    );
 
     let signed_in = with_claude(&local).with("ANTHROPIC_API_KEY", "");
     fs::create_dir(signed_in.path("home/.claude")).unwrap();
@@ -51,8 +76,17 @@ async fn requirement_03_prompts_come_by_mention_and_by_the_claude_command() {
     let local = discord().await;
     let installation = with_claude(&local);
     let _bot = serving(&installation).await;
-    let names: Vec<String> = local.commands().as_array().unwrap().iter().map(|command| command["name"].to_string()).collect();
-    assert!(names.contains(&"\"claude\"".to_owned()) && names.contains(&"\"claude-reset\"".to_owned()), "3.2: {names:?}");
+    let names: Vec<String> = local
+        .commands()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|command| command["name"].to_string())
+        .collect();
+    assert!(
+        names.contains(&"\"claude\"".to_owned()) && names.contains(&"\"claude-reset\"".to_owned()),
+        "3.2: {names:?}"
+    );
 
     local.mention(CHANNEL, OTHER_BOT, "talk to me");
     local.mention(CHANNEL, ANN, "look at this");
@@ -65,7 +99,8 @@ async fn requirement_03_prompts_come_by_mention_and_by_the_claude_command() {
     assert_eq!(calls.len(), 2, "3.3: the other bot got no turn: {calls:#?}");
     let prompt = |call: &str| {
         let session = super::behind(call, "--session-id").unwrap();
-        let heard = fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}"))).unwrap();
+        let heard = fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}")))
+            .unwrap();
         heard.lines().find_map(|line| line.strip_prefix("prompt: ").map(str::to_owned)).unwrap()
     };
     let mentioned = prompt(&calls[0]);
@@ -92,7 +127,9 @@ async fn requirement_08_everything_is_set_by_environment_variables() {
         assert!(ended.code != 0 && ended.stderr.contains(name), "8.1: {name}: {}", ended.stderr);
     }
     // ALLOWED_TOOLS is seen to be read in requirement 2.
-    let default = |name: &str| VARIABLES.iter().find(|variable| variable.name == name).map(|variable| variable.default);
+    let default = |name: &str| {
+        VARIABLES.iter().find(|variable| variable.name == name).map(|variable| variable.default)
+    };
     assert_eq!(default("ALLOWED_TOOLS"), Some("Read,Glob,Grep,WebSearch,WebFetch"), "8.2");
     assert_eq!(default("PERMISSION_MODE"), Some("bypassPermissions"), "8.2");
     assert_eq!(default("QUERY_TIMEOUT_MS"), Some("120000"), "8.2");
@@ -101,9 +138,16 @@ async fn requirement_08_everything_is_set_by_environment_variables() {
     let _bot = serving(&here).await;
     local.mention(CHANNEL, ANN, "remember the defaults");
     local.wait_for_message(CHANNEL, |text| text == "Noted.").await;
-    assert!(here.read(&format!("memory/channel-{CHANNEL}.md")).contains("the defaults"), "8.2: ./config is where the program was started");
+    assert!(
+        here.read(&format!("memory/channel-{CHANNEL}.md")).contains("the defaults"),
+        "8.2: ./config is where the program was started"
+    );
 
-    let ended = with_claude(&local).with("DISCORD_BOT_TOKEN", "").with("ANTHROPIC_API_KEY", "").run(&["run"], "").await;
+    let ended = with_claude(&local)
+        .with("DISCORD_BOT_TOKEN", "")
+        .with("ANTHROPIC_API_KEY", "")
+        .run(&["run"], "")
+        .await;
     assert!(ended.code != 0, "8.3");
     for name in ["DISCORD_BOT_TOKEN", "ANTHROPIC_API_KEY"] {
         assert!(ended.stderr.contains(name), "8.3: {name} is missing in\n{}", ended.stderr);
@@ -124,7 +168,11 @@ async fn requirement_10_a_signal_ends_the_program_when_its_turns_are_done() {
         let turned_away = local.wait_for_message(OTHER, |_| true).await;
         assert!(turned_away.content.contains("I am restarting"), "10.1: {}", turned_away.content);
         let ended = bot.ended().await;
-        assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. There."], "10.2: the turn was waited for");
+        assert_eq!(
+            local.texts(CHANNEL),
+            ["Second 1. Second 2. There."],
+            "10.2: the turn was waited for"
+        );
         assert_eq!((ended.code, local.connections()), (0, 0), "10.3: {}", ended.stderr);
         assert_eq!(local.closed_with(), [Some(1000)], "10.3: it said goodbye");
     }

@@ -14,9 +14,14 @@ fn root() -> &'static Path {
 
 /// The rows of all tables: the cells of each.
 fn rows() -> Vec<Vec<String>> {
-    let text = fs::read_to_string(root().join("docs/requirements.md")).expect("docs/requirements.md");
-    let cells = |line: &str| -> Vec<String> { line.trim().trim_matches('|').split(" |").map(|cell| cell.trim().to_owned()).collect() };
-    let rows = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|--") && !line.contains("| shown by |"));
+    let text =
+        fs::read_to_string(root().join("docs/requirements.md")).expect("docs/requirements.md");
+    let cells = |line: &str| -> Vec<String> {
+        line.trim().trim_matches('|').split(" |").map(|cell| cell.trim().to_owned()).collect()
+    };
+    let rows = text.lines().filter(|line| {
+        line.starts_with('|') && !line.starts_with("|--") && !line.contains("| shown by |")
+    });
     rows.map(cells).collect()
 }
 
@@ -32,7 +37,8 @@ fn places(test: &str) -> (Vec<PathBuf>, &str) {
         return (vec![place.into()], function);
     }
     let place = place.replace("::", "/");
-    let mut places: Vec<PathBuf> = ["tests", "src"].iter().map(|folder| format!("{folder}/{place}.rs").into()).collect();
+    let mut places: Vec<PathBuf> =
+        ["tests", "src"].iter().map(|folder| format!("{folder}/{place}.rs").into()).collect();
     places.push(format!("src/{place}/mod.rs").into());
     if let Some(beside) = place.strip_suffix("/tests") {
         places.extend([format!("src/{beside}.rs").into(), format!("src/{beside}/mod.rs").into()]);
@@ -68,10 +74,13 @@ fn body<'a>(text: &'a str, function: &str) -> Option<&'a str> {
 
 /// Whether a text says that a criterion is looked at: `12.3`, and not `12.34`.
 fn looks_at(text: &str, criterion: &str) -> bool {
-    let number = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_digit() || letter == '.');
+    let number = |letter: Option<char>| {
+        letter.is_some_and(|letter| letter.is_ascii_digit() || letter == '.')
+    };
     text.match_indices(criterion).any(|(at, _)| {
         let behind = &text[at + criterion.len()..];
-        !number(text[..at].chars().next_back()) && !behind.starts_with(|letter: char| letter.is_ascii_digit())
+        !number(text[..at].chars().next_back())
+            && !behind.starts_with(|letter: char| letter.is_ascii_digit())
     })
 }
 
@@ -90,7 +99,11 @@ fn every_test_that_is_named_exists_and_every_row_names_one() {
         let mut proofs = Vec::new();
         for test in tests(&row) {
             let (places, function) = places(test);
-            match places.iter().filter_map(|place| read(place)).find_map(|text| proof(&text, function)) {
+            match places
+                .iter()
+                .filter_map(|place| read(place))
+                .find_map(|text| proof(&text, function))
+            {
                 Some(proof) => proofs.push(proof),
                 None => faults.push(format!("there is no test `{test}`")),
             }
@@ -107,8 +120,15 @@ fn every_numbered_requirement_is_there_with_each_of_its_criteria_and_a_test_name
     let rows = rows();
     let mut faults = Vec::new();
     let numbered = |prefix: &str, criteria: &[usize]| -> Vec<String> {
-        let of = |(number, count): (usize, &usize)| (1..=*count).map(move |criterion| (number + 1, criterion)).collect::<Vec<_>>();
-        criteria.iter().enumerate().flat_map(of).map(|(number, criterion)| format!("{prefix}{number}.{criterion}")).collect()
+        let of = |(number, count): (usize, &usize)| {
+            (1..=*count).map(move |criterion| (number + 1, criterion)).collect::<Vec<_>>()
+        };
+        criteria
+            .iter()
+            .enumerate()
+            .flat_map(of)
+            .map(|(number, criterion)| format!("{prefix}{number}.{criterion}"))
+            .collect()
     };
     let wanted = [numbered("", &CRITERIA), numbered("C", &OF_BACKENDS)].concat();
     let first: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
@@ -122,13 +142,19 @@ fn every_numbered_requirement_is_there_with_each_of_its_criteria_and_a_test_name
         let Some((number, _)) = row[0].split_once('.') else { continue };
         let Ok(number) = number.parse::<usize>() else { continue };
         let named = format!("::requirement_{number:02}_");
-        let named: Vec<&str> = tests(row).into_iter().filter(|test| test.starts_with("requirements::") && test.contains(&named)).collect();
+        let named: Vec<&str> = tests(row)
+            .into_iter()
+            .filter(|test| test.starts_with("requirements::") && test.contains(&named))
+            .collect();
         if named.is_empty() {
             faults.push(format!("{} names no test that is named after it", row[0]));
         }
         let looked_at = named.iter().any(|test| {
             let (places, function) = places(test);
-            places.iter().filter_map(|place| read(place)).any(|text| body(&text, function).is_some_and(|body| looks_at(body, &row[0])))
+            places
+                .iter()
+                .filter_map(|place| read(place))
+                .any(|text| body(&text, function).is_some_and(|body| looks_at(body, &row[0])))
         });
         if !named.is_empty() && !looked_at {
             faults.push(format!("{}: {named:?} says nowhere that it looks at it", row[0]));
@@ -142,17 +168,28 @@ fn a_test_is_known_by_its_attribute_and_one_that_is_ignored_by_another() {
     let text = "#[test]\nfn one() {}\n\n#[tokio::test(flavor = \"multi_thread\")]\nasync fn two() {}\nfn three() {}\n\
                 #[test]\n#[ignore = \"slow\"]\nfn four() {}\n#[test]\nfn five() {}\n";
     let known = ["one", "two", "four", "five"].map(|name| proof(text, name));
-    assert_eq!(known, [Some(Proof::Always), Some(Proof::Always), Some(Proof::OnDemand), Some(Proof::Always)]);
+    assert_eq!(
+        known,
+        [Some(Proof::Always), Some(Proof::Always), Some(Proof::OnDemand), Some(Proof::Always)]
+    );
     assert_eq!((proof(text, "thre"), proof("fn one() {}", "one")), (None, None));
     let (places, function) = places("queue::tests::name");
-    assert!(places.contains(&PathBuf::from("src/queue/tests.rs")) && places.contains(&PathBuf::from("src/queue.rs")));
+    assert!(
+        places.contains(&PathBuf::from("src/queue/tests.rs"))
+            && places.contains(&PathBuf::from("src/queue.rs"))
+    );
     assert_eq!(function, "name");
 }
 
 #[test]
 fn a_criterion_is_looked_at_where_its_very_number_stands() {
-    let text = "fn one() {\n    assert!(true, \"12.3, 2.12: so\");\n}\nfn two() {\n    // 12.4\n}\n";
+    let text =
+        "fn one() {\n    assert!(true, \"12.3, 2.12: so\");\n}\nfn two() {\n    // 12.4\n}\n";
     let one = body(text, "one").unwrap();
-    assert!(looks_at(one, "12.3") && looks_at(one, "2.12") && looks_at(body(text, "two").unwrap(), "12.4"));
+    assert!(
+        looks_at(one, "12.3")
+            && looks_at(one, "2.12")
+            && looks_at(body(text, "two").unwrap(), "12.4")
+    );
     assert!(!looks_at(one, "12.4") && !looks_at(one, "2.3") && !looks_at(one, "2.1"), "{one}");
 }

@@ -1,4 +1,5 @@
-//! The operator's files: who the agent is, what it knows of people, what it remembers, and what is kept over a restart.
+//! The operator's files: who the agent is, what it knows of people, what it remembers, and what is
+//! kept over a restart.
 
 use std::fs;
 use std::time::Duration;
@@ -36,8 +37,11 @@ async fn system_prompt(local: &LocalDiscord, channel: u64) -> String {
     local.mention(channel, ANN, "enough");
     let told = |local: &LocalDiscord| {
         let texts = local.texts(channel);
-        (texts.len() > before + 1 && texts.last().is_some_and(|text| text.starts_with("You said: enough\n") && text.ends_with('.')))
-            .then_some(texts)
+        (texts.len() > before + 1
+            && texts
+                .last()
+                .is_some_and(|text| text.starts_with("You said: enough\n") && text.ends_with('.')))
+        .then_some(texts)
     };
     let texts = local.wait_for("the system prompt", told).await;
     texts[before..texts.len() - 1].join("\n\n")
@@ -66,14 +70,22 @@ async fn requirement_12_every_event_runs_with_the_files_as_they_are() {
         assert!(first.contains(&format!("This is {file} at first.")), "12.1: {file} in {first}");
         write(&installation, file, &format!("This is {file} later.\n"));
     }
-    assert_eq!(sections(&first), FILES.map(|(_, section)| section), "12.2: all, with headers, in the order of 22.2");
+    assert_eq!(
+        sections(&first),
+        FILES.map(|(_, section)| section),
+        "12.2: all, with headers, in the order of 22.2"
+    );
     let later = system_prompt(&local, CHANNEL).await;
     for (file, _) in FILES {
-        assert!(later.contains(&format!("This is {file} later.")) && !later.contains("at first"), "12.1: {file} in {later}");
+        assert!(
+            later.contains(&format!("This is {file} later.")) && !later.contains("at first"),
+            "12.1: {file} in {later}"
+        );
     }
     local.mention(OTHER, ANN, "the payload of a message");
     local.wait_for_message(OTHER, |text| text == repeated("the payload of a message", 1)).await; // 12.3
-    // 12.5: what waited behind something was begun when that had ended; `system_prompt` waits for just that.
+    // 12.5: what waited behind something was begun when that had ended; `system_prompt` waits for
+    // just that.
     let ended = bot.log().iter().filter(|line| line["message"] == "turn ended").count();
     assert!(ended >= 4, "12.5: {ended} turns have ended");
     drop(bot);
@@ -81,12 +93,22 @@ async fn requirement_12_every_event_runs_with_the_files_as_they_are() {
     // 12.4: what is due by itself has its instruction for a prompt.
     let local = discord().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
-    write(&installation, "heartbeat.md", "## Inbox\n- interval: 60\n- instruction: The instruction of a heartbeat.\n");
-    write(&installation, "agents.md", "## Cron Jobs\n\n### Tick\n- cron: `* * * * * *`\n- instruction: The instruction of a job.\n");
+    write(
+        &installation,
+        "heartbeat.md",
+        "## Inbox\n- interval: 60\n- instruction: The instruction of a heartbeat.\n",
+    );
+    write(
+        &installation,
+        "agents.md",
+        "## Cron Jobs\n\n### Tick\n- cron: `* * * * * *`\n- instruction: The instruction of a job.\n",
+    );
     let _bot = serving(&installation).await;
     local.wait_for_message(OTHER, |text| text == repeated("The instruction of a job.", 1)).await;
     // At the next full minute.
-    let told = |local: &LocalDiscord| local.texts(OTHER).contains(&repeated("The instruction of a heartbeat.", 1)).then_some(());
+    let told = |local: &LocalDiscord| {
+        local.texts(OTHER).contains(&repeated("The instruction of a heartbeat.", 1)).then_some(())
+    };
     local.wait_within(Duration::from_secs(90), "12.4: the answer to the heartbeat", told).await;
 }
 
@@ -97,16 +119,26 @@ async fn requirement_13_soul_identity_and_agents_are_read_for_every_event() {
     let bot = serving(&installation).await;
     FILES.iter().for_each(|(file, _)| remove(&installation, file));
     let mut without = system_prompt(&local, CHANNEL).await;
-    for (criterion, file, section) in [("13.1", "soul.md", "Soul"), ("13.2", "identity.md", "Identity"), ("13.3", "agents.md", "Agents")] {
+    for (criterion, file, section) in [
+        ("13.1", "soul.md", "Soul"),
+        ("13.2", "identity.md", "Identity"),
+        ("13.3", "agents.md", "Agents"),
+    ] {
         assert!(!sections(&without).contains(&section), "13.4: {without}");
         let line = bot.logs(&format!("{file} is missing")).await;
         assert_eq!(line["level"], "WARN", "13.4: {line}");
         write(&installation, file, "Now there is something.");
         let with = system_prompt(&local, CHANNEL).await;
-        assert!(with.contains(&format!("## {section}\n\nNow there is something.")), "{criterion}, 13.5: {with}");
+        assert!(
+            with.contains(&format!("## {section}\n\nNow there is something.")),
+            "{criterion}, 13.5: {with}"
+        );
         write(&installation, file, "And now something else.");
         let changed = system_prompt(&local, CHANNEL).await;
-        assert!(changed.contains(&format!("## {section}\n\nAnd now something else.")), "13.5: {changed}");
+        assert!(
+            changed.contains(&format!("## {section}\n\nAnd now something else.")),
+            "13.5: {changed}"
+        );
         remove(&installation, file);
         without = system_prompt(&local, CHANNEL).await;
     }
@@ -117,7 +149,8 @@ async fn requirement_14_user_context_has_a_section_of_its_own() {
     let local = discord().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
-    own_section(&local, &installation, &bot, ("user.md", "User"), ["14.1", "14.2", "14.3", "14.4"]).await;
+    own_section(&local, &installation, &bot, ("user.md", "User"), ["14.1", "14.2", "14.3", "14.4"])
+        .await;
 }
 
 #[tokio::test]
@@ -125,7 +158,14 @@ async fn requirement_16_notes_on_tools_have_a_section_of_their_own() {
     let local = discord().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
-    own_section(&local, &installation, &bot, ("tools.md", "Tool Configuration"), ["16.1", "16.2", "16.3", "16.4"]).await;
+    own_section(
+        &local,
+        &installation,
+        &bot,
+        ("tools.md", "Tool Configuration"),
+        ["16.1", "16.2", "16.3", "16.4"],
+    )
+    .await;
 }
 
 /// A file is read, stands in its section, is missed with a warning, and counts as it is.
@@ -173,7 +213,11 @@ async fn requirement_15_memory_is_shown_added_to_and_made_when_missing() {
     );
     remove(&installation, "memory.md");
     system_prompt(&local, CHANNEL).await;
-    assert_eq!(installation.read("memory.md").trim(), "# Memory", "15.5: made again when it is gone");
+    assert_eq!(
+        installation.read("memory.md").trim(),
+        "# Memory",
+        "15.5: made again when it is gone"
+    );
 }
 
 #[tokio::test]
@@ -192,25 +236,37 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
         .everything()
         .into_iter()
         .map(|(path, _)| path)
-        .filter(|path| path.starts_with(&folder) && !path.starts_with(folder.join("state/components")))
-        .filter(|path| path.extension().is_none_or(|extension| extension != "md" && extension != "lock"))
+        .filter(|path| {
+            path.starts_with(&folder) && !path.starts_with(folder.join("state/components"))
+        })
+        .filter(|path| {
+            path.extension().is_none_or(|extension| extension != "md" && extension != "lock")
+        })
         .collect();
     assert!(strange.is_empty(), "21.1: {strange:?}");
 
     // Nothing but these files is left of the program.
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "history");
-    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await.content;
+    let told =
+        local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await.content;
     assert!(told.contains("the door is blue"), "21.3: the conversation goes on: {told}");
     let prompt = system_prompt(&local, CHANNEL).await;
     for (file, _) in FILES {
         assert!(prompt.contains(&format!("This is {file} at first.")), "21.3: {file} in {prompt}");
     }
     // 21.4: what stands in the files is what holds.
-    let mended = installation.read("state/sessions.md").lines().filter(|line| !line.contains("demo-")).collect::<Vec<_>>().join("\n");
+    let mended = installation
+        .read("state/sessions.md")
+        .lines()
+        .filter(|line| !line.contains("demo-"))
+        .collect::<Vec<_>>()
+        .join("\n");
     write(&installation, "state/sessions.md", &mended);
     local.mention(CHANNEL, ANN, "history");
-    local.wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.").await;
+    local
+        .wait_for_message(CHANNEL, |text| text == "This is the beginning of our conversation.")
+        .await;
     drop(bot);
 }
 
@@ -220,13 +276,23 @@ async fn requirement_22_the_system_prompt_is_a_preamble_and_sections_in_order() 
     let (installation, _bot) = with_all_files(&local).await;
     let prompt = system_prompt(&local, CHANNEL).await;
     for (file, section) in FILES {
-        assert!(prompt.contains(&format!("## {section}\n\nThis is {file} at first.")), "22.1: {file} in {prompt}");
+        assert!(
+            prompt.contains(&format!("## {section}\n\nThis is {file} at first.")),
+            "22.1: {file} in {prompt}"
+        );
     }
     assert_eq!(sections(&prompt), FILES.map(|(_, section)| section), "22.2");
     let preamble = prompt.split("## ").next().unwrap();
-    assert!(preamble.contains("`memory.md`") && preamble.contains("long-term memory"), "22.4: {preamble}");
+    assert!(
+        preamble.contains("`memory.md`") && preamble.contains("long-term memory"),
+        "22.4: {preamble}"
+    );
     // 22.3 and 22.5: whichever files there are, and whatever they hold, the sections are theirs.
-    for gone in [&["user.md"][..], &["soul.md", "tools.md"], &["identity.md", "agents.md", "user.md", "tools.md"]] {
+    for gone in [
+        &["user.md"][..],
+        &["soul.md", "tools.md"],
+        &["identity.md", "agents.md", "user.md", "tools.md"],
+    ] {
         for (file, _) in FILES {
             write(&installation, file, "# A title\n\n## Soul\n\n```\n## User\n");
         }
@@ -238,7 +304,11 @@ async fn requirement_22_the_system_prompt_is_a_preamble_and_sections_in_order() 
             }
         }
         let prompt = system_prompt(&local, CHANNEL).await;
-        let left: Vec<&str> = FILES.iter().filter(|(file, _)| !gone.contains(file)).map(|(_, section)| *section).collect();
+        let left: Vec<&str> = FILES
+            .iter()
+            .filter(|(file, _)| !gone.contains(file))
+            .map(|(_, section)| *section)
+            .collect();
         assert_eq!(sections(&prompt), left, "22.3, 22.5: without {gone:?}: {prompt}");
     }
 }

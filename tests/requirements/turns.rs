@@ -1,4 +1,5 @@
-//! From a prompt to its answer: what the agent is given, how answers look, conversations, failures, order.
+//! From a prompt to its answer: what the agent is given, how answers look, conversations, failures,
+//! order.
 
 use std::fs;
 
@@ -12,10 +13,19 @@ use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, THREAD, 
 use crate::support::program::{Installation, Program};
 
 /// Asks claude and waits for the answer; returns how it was called.
-async fn ask_claude(local: &LocalDiscord, installation: &Installation, channel: u64, prompt: &str) -> String {
+async fn ask_claude(
+    local: &LocalDiscord,
+    installation: &Installation,
+    channel: u64,
+    prompt: &str,
+) -> String {
     let before = local.texts(channel).len();
     local.mention(channel, ANN, prompt);
-    local.wait_for("claude", |local| local.texts(channel).get(before).is_some_and(|text| text == CLAUDE_SAYS).then_some(())).await;
+    local
+        .wait_for("claude", |local| {
+            local.texts(channel).get(before).is_some_and(|text| text == CLAUDE_SAYS).then_some(())
+        })
+        .await;
     calls(installation).pop().unwrap()
 }
 
@@ -31,8 +41,12 @@ async fn requirement_04_a_prompt_goes_to_the_agent_with_tools_mode_session_and_s
     let session = behind(&first, "--session-id").expect("4.3: a new session").to_owned();
     assert!(!first.contains("--resume"), "4.3: {first}");
     assert!(installation.read("state/sessions.md").contains(&session), "4.3: it is bound");
-    let heard = fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}"))).unwrap();
-    assert!(heard.contains("what do you see?") && !first.contains("see?"), "4.1: the prompt goes in, on no command line: {heard}");
+    let heard =
+        fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}"))).unwrap();
+    assert!(
+        heard.contains("what do you see?") && !first.contains("see?"),
+        "4.1: the prompt goes in, on no command line: {heard}"
+    );
     assert!(heard.contains("\n## Soul\n\nBe as kind as can be.\n"), "4.4: {heard}");
     let second = ask_claude(&local, &installation, CHANNEL, "and now?").await;
     assert_eq!(behind(&second, "--resume"), Some(session.as_str()), "4.2: {second}");
@@ -44,24 +58,54 @@ async fn requirement_05_answers_come_with_typing_in_pieces_and_formatted() {
     let installation = installed(&local);
     let _bot = serving(&installation).await;
     let question = local.mention(CHANNEL, ANN, "slow 3");
-    let answer = local.wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. There.").await;
-    assert_eq!((local.texts(CHANNEL).len(), answer.reply_to), (1, Some(question)), "5.1: one message, to whoever asked");
+    let answer = local
+        .wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. There.")
+        .await;
+    assert_eq!(
+        (local.texts(CHANNEL).len(), answer.reply_to),
+        (1, Some(question)),
+        "5.1: one message, to whoever asked"
+    );
     let typing = local.typing(CHANNEL);
     let (begun, done) = (answer.created, answer.edits.last().expect("it was streamed").0);
-    assert!(typing[0] < begun && typing.iter().any(|at| *at > begun && *at < done), "5.2: before the first word and after it");
+    assert!(
+        typing[0] < begun && typing.iter().any(|at| *at > begun && *at < done),
+        "5.2: before the first word and after it"
+    );
 
     local.mention(OTHER, ANN, "markdown");
     let marked = local.wait_for_message(OTHER, |text| text.ends_with("```")).await.content;
-    for part in ["# A heading\n", "**Bold**, *slanted*, `code`, ~~gone~~", "   - nested\n", "> quoted\n", "```python\nprint("] {
+    for part in [
+        "# A heading\n",
+        "**Bold**, *slanted*, `code`, ~~gone~~",
+        "   - nested\n",
+        "> quoted\n",
+        "```python\nprint(",
+    ] {
         assert!(marked.contains(part), "5.4: {part:?} is missing in {marked}");
     }
-    let code: String = (0..90).map(|number| format!("    println!(\"this is line number {number}\");\n")).collect();
+    let code: String = (0..90)
+        .map(|number| format!("    println!(\"this is line number {number}\");\n"))
+        .collect();
     local.mention(THREAD, ANN, &format!("like this:\n```rust\nfn main() {{\n{code}}}\n```"));
     local.wait_for_message(THREAD, |text| text.ends_with("of our conversation.")).await;
     let pieces = local.texts(THREAD);
-    assert!(pieces.len() >= 2 && pieces.iter().all(|piece| piece.chars().count() <= 2_000), "5.3: {pieces:#?}");
-    assert!(pieces[1].starts_with("```rust\n") && pieces.iter().all(|piece| piece.matches("```").count() % 2 == 0), "5.3: {pieces:#?}");
-    let lines = |piece: &String| piece.lines().filter(|line| line.contains("line number")).map(str::to_owned).collect::<Vec<_>>();
+    assert!(
+        pieces.len() >= 2 && pieces.iter().all(|piece| piece.chars().count() <= 2_000),
+        "5.3: {pieces:#?}"
+    );
+    assert!(
+        pieces[1].starts_with("```rust\n")
+            && pieces.iter().all(|piece| piece.matches("```").count() % 2 == 0),
+        "5.3: {pieces:#?}"
+    );
+    let lines = |piece: &String| {
+        piece
+            .lines()
+            .filter(|line| line.contains("line number"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let lines: Vec<String> = pieces.iter().flat_map(lines).collect();
     assert_eq!(lines, code.lines().collect::<Vec<_>>(), "5.3: every line is there once");
 }
@@ -73,7 +117,10 @@ async fn requirement_06_a_channel_keeps_its_conversation_until_it_is_reset() {
     let _bot = serving(&installation).await;
     let here = ask_claude(&local, &installation, CHANNEL, "one").await;
     let there = ask_claude(&local, &installation, OTHER, "another one").await;
-    let (here, there) = (behind(&here, "--session-id").unwrap().to_owned(), behind(&there, "--session-id").unwrap().to_owned());
+    let (here, there) = (
+        behind(&here, "--session-id").unwrap().to_owned(),
+        behind(&there, "--session-id").unwrap().to_owned(),
+    );
     assert_ne!(here, there, "6.4: each channel has its own");
     let bound = installation.read("state/sessions.md");
     assert!(bound.contains(&here) && bound.contains(&there), "6.1: {bound}");
@@ -85,9 +132,16 @@ async fn requirement_06_a_channel_keeps_its_conversation_until_it_is_reset() {
     local.wait_for_message(CHANNEL, |text| text.starts_with("Done: ")).await;
     assert!(!installation.read("state/sessions.md").contains(&here), "6.3");
     let call = ask_claude(&local, &installation, CHANNEL, "afresh").await;
-    assert!(!call.contains("--resume") && behind(&call, "--session-id") != Some(here.as_str()), "6.3: {call}");
+    assert!(
+        !call.contains("--resume") && behind(&call, "--session-id") != Some(here.as_str()),
+        "6.3: {call}"
+    );
     let call = ask_claude(&local, &installation, OTHER, "still here").await;
-    assert_eq!(behind(&call, "--resume"), Some(there.as_str()), "6.3: the other channel keeps its own");
+    assert_eq!(
+        behind(&call, "--resume"),
+        Some(there.as_str()),
+        "6.3: the other channel keeps its own"
+    );
 }
 
 #[tokio::test]
@@ -99,25 +153,42 @@ async fn requirement_07_what_goes_wrong_is_told_without_internals() {
     local.wait_for_message(CHANNEL, |text| text == repeated("hello", 1)).await;
 
     local.mention(CHANNEL, ANN, "fail authentication");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("(authentication, ")).await.content;
-    assert!(!told.replace("`/backend`", "").contains('/') && !told.contains("on request"), "7.1: {told}");
+    let told =
+        local.wait_for_message(CHANNEL, |text| text.contains("(authentication, ")).await.content;
+    assert!(
+        !told.replace("`/backend`", "").contains('/') && !told.contains("on request"),
+        "7.1: {told}"
+    );
 
     local.mention(OTHER, ANN, "hang");
     let told = local.wait_for_message(OTHER, |text| text.contains("Query timed out")).await.content;
     assert!(told.contains("(timeout, "), "7.2: {told}");
     assert_eq!(bot.agents(), [], "7.2: it was cancelled");
 
-    local.faults().next("POST", &format!("/channels/{THREAD}/messages"), Fault::Refuse(403, 50_013), 20);
+    local.faults().next(
+        "POST",
+        &format!("/channels/{THREAD}/messages"),
+        Fault::Refuse(403, 50_013),
+        20,
+    );
     local.mention(THREAD, ANN, "say it loud");
     let line = bot.logs("discord does not take an answer now").await;
     assert_eq!(line["channel"].as_u64(), Some(THREAD), "7.3: {line}");
-    assert_eq!(line["length"].as_u64(), Some(repeated("say it loud", 1).chars().count() as u64), "7.3: {line}");
+    assert_eq!(
+        line["length"].as_u64(),
+        Some(repeated("say it loud", 1).chars().count() as u64),
+        "7.3: {line}"
+    );
     assert!(!bot.stderr().contains("say it loud"), "7.3: how long, not what");
 
     fs::remove_dir_all(installation.path("workspace/.demo-agent")).unwrap();
     local.mention(CHANNEL, ANN, "do you remember?");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("no longer knows")).await.content;
-    assert!(told.contains("no longer knows this conversation") && told.contains("ask again"), "7.4: {told}");
+    let told =
+        local.wait_for_message(CHANNEL, |text| text.contains("no longer knows")).await.content;
+    assert!(
+        told.contains("no longer knows this conversation") && told.contains("ask again"),
+        "7.4: {told}"
+    );
     local.mention(CHANNEL, ANN, "hello again");
     local.wait_for_message(CHANNEL, |text| text == repeated("hello again", 1)).await;
 }
@@ -141,18 +212,36 @@ async fn requirement_09_channels_run_side_by_side_each_in_its_order() {
     local.wait_for_message(CHANNEL, |text| text == last).await;
     let slow = "Second 1. Second 2. Second 3. Second 4. There.".to_owned();
     assert_eq!(local.texts(CHANNEL), [slow, repeated("and then", 2), last], "9.2");
-    let default = aetheel::config::VARIABLES.iter().find(|variable| variable.name == "MAX_CONCURRENT_QUERIES");
+    let default = aetheel::config::VARIABLES
+        .iter()
+        .find(|variable| variable.name == "MAX_CONCURRENT_QUERIES");
     assert_eq!(default.map(|variable| variable.default), Some("5"), "9.3");
 }
 
 #[tokio::test]
 async fn requirement_11_all_events_go_through_one_numbered_queue() {
     // 11.1: of every type, in one order.
-    let mut queue = Queue::new(Limits { max_concurrent: 1, max_depth: 100, busy_policy: BusyPolicy::Queue });
-    let kinds = [EventKind::Message, EventKind::Heartbeat, EventKind::Cron, EventKind::Hook, EventKind::Webhook];
+    let mut queue =
+        Queue::new(Limits { max_concurrent: 1, max_depth: 100, busy_policy: BusyPolicy::Queue });
+    let kinds = [
+        EventKind::Message,
+        EventKind::Heartbeat,
+        EventKind::Cron,
+        EventKind::Hook,
+        EventKind::Webhook,
+    ];
     for (number, kind) in kinds.into_iter().enumerate() {
-        let event = NewEvent::new(kind, Lane::Channel(number as u64), Origin::Internal { channel: None }, "do it");
-        assert_eq!(queue.accept(event, 1_000 + number as i64).unwrap().sequence, number as u64 + 1, "11.1, 11.2");
+        let event = NewEvent::new(
+            kind,
+            Lane::Channel(number as u64),
+            Origin::Internal { channel: None },
+            "do it",
+        );
+        assert_eq!(
+            queue.accept(event, 1_000 + number as i64).unwrap().sequence,
+            number as u64 + 1,
+            "11.1, 11.2"
+        );
     }
     for (number, kind) in kinds.into_iter().enumerate() {
         let event = queue.next().expect("11.3: the oldest");
@@ -161,28 +250,49 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         queue.finish(event.sequence);
     }
     assert!(!matches!(
-        queue.accept(NewEvent::new(EventKind::Hook, Lane::Channel(9), Origin::Internal { channel: None }, ""), 0),
+        queue.accept(
+            NewEvent::new(
+                EventKind::Hook,
+                Lane::Channel(9),
+                Origin::Internal { channel: None },
+                ""
+            ),
+            0
+        ),
         Err(Rejection::Full { .. })
     ));
 
     // The same through the whole program, with one slot.
     let local = discord().await;
-    let set = [("MAX_CONCURRENT_QUERIES", "1"), ("BUSY_POLICY", "queue"), ("MAX_QUEUE_DEPTH", "4"), ("LOG_LEVEL", "debug")];
-    let installation = set.into_iter().fold(installed(&local), |installation, (name, value)| installation.with(name, value));
+    let set = [
+        ("MAX_CONCURRENT_QUERIES", "1"),
+        ("BUSY_POLICY", "queue"),
+        ("MAX_QUEUE_DEPTH", "4"),
+        ("LOG_LEVEL", "debug"),
+    ];
+    let installation = set
+        .into_iter()
+        .fold(installed(&local), |installation, (name, value)| installation.with(name, value));
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     for number in 0..4 {
         // One after the other: between channels there is no order but that of acceptance.
         local.mention(room(number), ANN, "my turn");
-        let accepted = |_: &LocalDiscord| (logged(&bot, "event accepted").len() as u64 == number + 2).then_some(());
+        let accepted = |_: &LocalDiscord| {
+            (logged(&bot, "event accepted").len() as u64 == number + 2).then_some(())
+        };
         local.wait_for("its place in the queue", accepted).await;
     }
     local.mention(OTHER, ANN, "one too many");
     let told = local.wait_for_message(OTHER, |_| true).await.content;
     assert!(told.contains("Too many requests are waiting"), "11.5: {told}");
     let line = bot.logs("event refused").await;
-    assert_eq!((line["level"].as_str(), line["depth"].as_u64()), (Some("WARN"), Some(4)), "11.5: {line}");
+    assert_eq!(
+        (line["level"].as_str(), line["depth"].as_u64()),
+        (Some("WARN"), Some(4)),
+        "11.5: {line}"
+    );
     local.slash(CHANNEL, ANN, "stop", None);
     for number in 0..4 {
         local.wait_for_message(room(number), |text| text == repeated("my turn", 1)).await;
@@ -190,17 +300,30 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     let accepted: Vec<Value> = logged(&bot, "event accepted");
     let numbers: Vec<u64> = accepted.iter().map(|line| line["event"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5], "11.2");
-    assert!(accepted.windows(2).all(|pair| pair[0]["timestamp"].as_str() <= pair[1]["timestamp"].as_str()), "11.2");
+    assert!(
+        accepted
+            .windows(2)
+            .all(|pair| pair[0]["timestamp"].as_str() <= pair[1]["timestamp"].as_str()),
+        "11.2"
+    );
     let story: Vec<(String, u64)> = bot
         .log()
         .iter()
-        .filter(|line| ["turn begins", "turn ended"].contains(&line["message"].as_str().unwrap_or_default()))
+        .filter(|line| {
+            ["turn begins", "turn ended"].contains(&line["message"].as_str().unwrap_or_default())
+        })
         .map(|line| (line["message"].as_str().unwrap().to_owned(), line["event"].as_u64().unwrap()))
         .collect();
-    let wanted: Vec<(String, u64)> =
-        (1..=5).flat_map(|number| [("turn begins".to_owned(), number), ("turn ended".to_owned(), number)]).collect();
-    assert_eq!(story[..9], wanted[..9], "11.3, 11.4: each in its turn, the next when the one before has ended");
-    let default = aetheel::config::VARIABLES.iter().find(|variable| variable.name == "MAX_QUEUE_DEPTH");
+    let wanted: Vec<(String, u64)> = (1..=5)
+        .flat_map(|number| [("turn begins".to_owned(), number), ("turn ended".to_owned(), number)])
+        .collect();
+    assert_eq!(
+        story[..9],
+        wanted[..9],
+        "11.3, 11.4: each in its turn, the next when the one before has ended"
+    );
+    let default =
+        aetheel::config::VARIABLES.iter().find(|variable| variable.name == "MAX_QUEUE_DEPTH");
     assert_eq!(default.map(|variable| variable.default), Some("100"), "11.5");
 }
 

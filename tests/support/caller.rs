@@ -37,7 +37,8 @@ impl Call {
     /// A JSON body for a webhook.
     pub fn post(webhook: &str, body: &str) -> Self {
         let path = format!("/webhooks/{webhook}");
-        Self { method: "POST", path, headers: Vec::new(), body: body.into() }.with("Content-Type", "application/json")
+        Self { method: "POST", path, headers: Vec::new(), body: body.into() }
+            .with("Content-Type", "application/json")
     }
 
     /// Sets a header, in place of one that is there.
@@ -62,15 +63,23 @@ impl Call {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed();
         let time = (now + off).to_string();
         let key = STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap();
-        let signature = STANDARD.encode(tag(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", &self.body]));
-        self.with("webhook-id", id).with("webhook-timestamp", &time).with("webhook-signature", &format!("v1,{signature}"))
+        let signature =
+            STANDARD.encode(tag(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", &self.body]));
+        self.with("webhook-id", id)
+            .with("webhook-timestamp", &time)
+            .with("webhook-signature", &format!("v1,{signature}"))
     }
 
     /// Signs as GitHub does.
     pub fn github(self, secret: &str, event: &str, delivery: &str) -> Self {
-        let signature: String = tag(secret.as_bytes(), &[&self.body]).iter().map(|byte| format!("{byte:02x}")).collect();
+        let signature: String = tag(secret.as_bytes(), &[&self.body])
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let signature = format!("sha256={signature}");
-        self.with("X-GitHub-Event", event).with("X-GitHub-Delivery", delivery).with("X-Hub-Signature-256", &signature)
+        self.with("X-GitHub-Event", event)
+            .with("X-GitHub-Delivery", delivery)
+            .with("X-Hub-Signature-256", &signature)
     }
 
     pub fn bearer(self, token: &str) -> Self {
@@ -79,13 +88,15 @@ impl Call {
 
     /// Method, path and headers, without the empty line.
     pub fn head(&self) -> String {
-        let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers: String =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         format!("{} {} HTTP/1.1\r\nHost: localhost\r\n{headers}", self.method, self.path)
     }
 
     pub async fn send(&self, address: SocketAddr) -> Answered {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let mut bytes = format!("{}Content-Length: {}\r\n\r\n", self.head(), self.body.len()).into_bytes();
+        let mut bytes =
+            format!("{}Content-Length: {}\r\n\r\n", self.head(), self.body.len()).into_bytes();
         bytes.extend_from_slice(&self.body);
         // Somebody who has refused already may not read on.
         let _ = stream.write_all(&bytes).await;
@@ -96,13 +107,22 @@ impl Call {
 /// Reads an answer to the connection's end.
 pub async fn answer(stream: &mut TcpStream) -> Answered {
     let mut bytes = Vec::new();
-    let read = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await.expect("it answers");
+    let read =
+        tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await.expect("it answers");
     let text = String::from_utf8(bytes).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?} {read:?}"));
+    let (head, body) =
+        text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?} {read:?}"));
     let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
-    let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-    Answered { status, headers: headers.filter(|(name, _)| name != "date").collect(), body: body.to_owned() }
+    let status =
+        lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
+    let headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+    Answered {
+        status,
+        headers: headers.filter(|(name, _)| name != "date").collect(),
+        body: body.to_owned(),
+    }
 }
 
 fn tag(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {

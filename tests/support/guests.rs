@@ -1,7 +1,8 @@
 //! Guests written by hand: core modules in WAT, turned into components with the real contract.
 //!
-//! [`Wat`] is a well-behaved backend of a chosen name and version; a test replaces the pieces it wants to misbehave.
-//! Answers are canned: [`Memory::lower`] lays actions out in the guest's memory, as its language's bindings would.
+//! [`Wat`] is a well-behaved backend of a chosen name and version; a test replaces the pieces it
+//! wants to misbehave. Answers are canned: [`Memory::lower`] lays actions out in the guest's
+//! memory, as its language's bindings would.
 
 use std::path::Path;
 
@@ -42,7 +43,8 @@ pub struct Wat {
     pub handle: String,
     /// Run after the host took the answer of `handle`; empty: there is no such function.
     pub after_handle: String,
-    /// Run when the first input is `timer`; returns the answer's address or falls through to the default answer.
+    /// Run when the first input is `timer`; returns the answer's address or falls through to the
+    /// default answer.
     pub on_timer: String,
     /// Memory at the beginning, pages of 64 KiB.
     pub pages: u32,
@@ -57,8 +59,8 @@ pub const TIMER: u8 = 10;
 pub const EXITED: u8 = 4;
 
 impl Wat {
-    /// A backend that answers `start-turn` with its version as text and the end of the turn, `timer` with its version
-    /// as text, and everything else with nothing.
+    /// A backend that answers `start-turn` with its version as text and the end of the turn,
+    /// `timer` with its version as text, and everything else with nothing.
     pub fn new(name: &str, version: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -94,10 +96,14 @@ impl Wat {
         let types = include_str!("../../wit/types.wit");
         let backend = include_str!("../../wit/backend.wit");
         let package = "package aetheel:backend@0.2.0;";
-        assert!(types.contains(package) && backend.contains(package), "the contract's version moved on");
+        assert!(
+            types.contains(package) && backend.contains(package),
+            "the contract's version moved on"
+        );
         let mut wit = format!("{types}\n{}\n", backend.replace(package, ""));
         wit = wit.replace(package, &format!("package aetheel:backend@{};", self.contract));
-        wit = wit.replace("  export backend;", &format!("  {}\n  export backend;", self.wit_imports));
+        wit =
+            wit.replace("  export backend;", &format!("  {}\n  export backend;", self.wit_imports));
         for (from, to) in &self.wit_changes {
             assert!(wit.contains(from.as_str()), "{from:?} is not in the contract");
             wit = wit.replace(from.as_str(), to);
@@ -114,27 +120,45 @@ impl Wat {
         descriptor
     }
 
-    /// Has the operator of this configuration accept what it may do, beside what `backends.md` says.
+    /// Has the operator of this configuration accept what it may do, beside what `backends.md`
+    /// says.
     pub fn accepted_in(&self, config: &Path) {
         let path = config.join("backends.md");
-        let descriptor = Descriptor::parse(&self.described().to_string()).expect("a sound descriptor");
-        let lines: String = lines(&Capability::of(&descriptor)).iter().map(|line| format!("- {line}\n")).collect();
+        let descriptor =
+            Descriptor::parse(&self.described().to_string()).expect("a sound descriptor");
+        let lines: String =
+            lines(&Capability::of(&descriptor)).iter().map(|line| format!("- {line}\n")).collect();
         let before = std::fs::read_to_string(&path).unwrap_or_default();
         std::fs::write(path, format!("{before}\n## {}\n\n{lines}", self.name)).expect("written");
     }
 
     fn module(&self) -> String {
-        let text = || EventKind::Text(Text { part: 0, text: self.version.clone(), replace: false, parent: None });
+        let text = || {
+            EventKind::Text(Text {
+                part: 0,
+                text: self.version.clone(),
+                replace: false,
+                parent: None,
+            })
+        };
         let event = || Action::Event(AgentEvent { session: 1, turn: 1, kind: text() });
-        let done = Action::TurnDone(TurnDone { session: 1, turn: 1, outcome: Outcome::Completed, text: None, usage: None });
+        let done = Action::TurnDone(TurnDone {
+            session: 1,
+            turn: 1,
+            outcome: Outcome::Completed,
+            text: None,
+            usage: None,
+        });
         let descriptor = self.described();
         let mut memory = Memory { bytes: Vec::new(), keys: Vec::new() };
         let described = memory.text_area(&descriptor.to_string());
-        // Canned answers follow the layout of the unchanged contract: changed ones are refused before they are used.
+        // Canned answers follow the layout of the unchanged contract: changed ones are refused
+        // before they are used.
         let layout = Layout::of(&Self::new("x", "1").wit());
         let nothing = memory.answer(&layout, &[]);
         memory.keys.clear();
-        let turn = memory.answer(&layout, &self.on_start.clone().unwrap_or_else(|| vec![event(), done]));
+        let turn =
+            memory.answer(&layout, &self.on_start.clone().unwrap_or_else(|| vec![event(), done]));
         let (tag_later, later) = self.later.clone().unwrap_or_else(|| (TIMER, vec![event()]));
         let later = memory.answer(&layout, &later);
         let none = memory.put(&[0; 12], 4);
@@ -150,13 +174,32 @@ impl Wat {
         let heap = ANSWERS + memory.bytes.len().next_multiple_of(16);
         let data: String = memory.bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
         let pages = self.pages.max(u32::try_from(heap / 65_536 + 1).expect("small"));
-        let Self { module, memories, start, describe, save, load, realloc, handle, after_handle, on_timer, contract, .. } = self;
+        let Self {
+            module,
+            memories,
+            start,
+            describe,
+            save,
+            load,
+            realloc,
+            handle,
+            after_handle,
+            on_timer,
+            contract,
+            ..
+        } = self;
         let after = if after_handle.is_empty() {
             String::new()
         } else {
-            format!(r#"(func (export "cabi_post_aetheel:backend/backend@{contract}#handle") (param i32) {after_handle})"#)
+            format!(
+                r#"(func (export "cabi_post_aetheel:backend/backend@{contract}#handle") (param i32) {after_handle})"#
+            )
         };
-        let start = if start.is_empty() { String::new() } else { format!("(func $start {start})(start $start)") };
+        let start = if start.is_empty() {
+            String::new()
+        } else {
+            format!("(func $start {start})(start $start)")
+        };
         format!(
             r#"(module
               {module}
@@ -211,7 +254,14 @@ pub fn component(wat: &str, wit: &str) -> Vec<u8> {
     let mut module = wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}"));
     let (resolve, package) = resolve(wit);
     let world = resolve.select_world(&[package], Some("agent-backend")).expect("the world");
-    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).expect("metadata");
+    wit_component::embed_component_metadata(
+        &mut module,
+        &resolve,
+        world,
+        StringEncoding::UTF8,
+        false,
+    )
+    .expect("metadata");
     let mut encoder = ComponentEncoder::default();
     encoder.module(&module).expect("module");
     encoder.validate(true).encode().unwrap_or_else(|error| panic!("{error:#}"))
@@ -219,7 +269,8 @@ pub fn component(wat: &str, wit: &str) -> Vec<u8> {
 
 fn resolve(wit: &str) -> (Resolve, wit_parser::PackageId) {
     let mut resolve = Resolve::default();
-    let package = resolve.push_str(Path::new("test.wit"), wit).unwrap_or_else(|error| panic!("{error:#}"));
+    let package =
+        resolve.push_str(Path::new("test.wit"), wit).unwrap_or_else(|error| panic!("{error:#}"));
     (resolve, package)
 }
 
@@ -259,7 +310,11 @@ impl Memory {
 
     /// A returned `ok(list<action>)`.
     fn answer(&mut self, layout: &Layout, actions: &[Action]) -> usize {
-        let list = self.list(layout, &layout.named("action"), &serde_json::to_value(actions).expect("JSON"));
+        let list = self.list(
+            layout,
+            &layout.named("action"),
+            &serde_json::to_value(actions).expect("JSON"),
+        );
         let area = self.put(&[0; 12], 4);
         self.word(area + 4, list);
         self.word(area + 8, actions.len());
@@ -280,7 +335,9 @@ impl Memory {
     fn lower(&mut self, layout: &Layout, of: &Type, value: &Value, at: usize) {
         match of {
             Type::Bool => self.set(at, &[u8::from(value.as_bool().expect("a bool"))]),
-            Type::U32 => self.word(at, usize::try_from(value.as_u64().expect("a number")).expect("small")),
+            Type::U32 => {
+                self.word(at, usize::try_from(value.as_u64().expect("a number")).expect("small"))
+            }
             Type::F64 => self.set(at, &value.as_f64().expect("a number").to_le_bytes()),
             Type::String => {
                 let text = value.as_str().expect("a text");
@@ -303,30 +360,47 @@ impl Memory {
                 TypeDefKind::Option(_) => {}
                 TypeDefKind::Enum(kind) => {
                     let name = value.as_str().expect("a case");
-                    let tag = kind.cases.iter().position(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
+                    let tag = kind
+                        .cases
+                        .iter()
+                        .position(|case| case.name == name)
+                        .unwrap_or_else(|| panic!("no case {name}"));
                     self.set(at, &[u8::try_from(tag).expect("few cases")]);
                 }
                 TypeDefKind::Variant(kind) => {
                     let (name, payload) = match value {
                         Value::String(name) => (name, None),
-                        value => value.as_object().and_then(|map| map.iter().next()).map(|(k, v)| (k, Some(v))).expect("a case"),
+                        value => value
+                            .as_object()
+                            .and_then(|map| map.iter().next())
+                            .map(|(k, v)| (k, Some(v)))
+                            .expect("a case"),
                     };
-                    let tag = kind.cases.iter().position(|case| case.name == *name).unwrap_or_else(|| panic!("no case {name}"));
+                    let tag = kind
+                        .cases
+                        .iter()
+                        .position(|case| case.name == *name)
+                        .unwrap_or_else(|| panic!("no case {name}"));
                     self.set(at, &[u8::try_from(tag).expect("few cases")]);
-                    let offset = layout.sizes.payload_offset(kind.tag(), kind.cases.iter().map(|case| case.ty.as_ref())).size_wasm32();
+                    let offset = layout
+                        .sizes
+                        .payload_offset(kind.tag(), kind.cases.iter().map(|case| case.ty.as_ref()))
+                        .size_wasm32();
                     if let (Some(of), Some(payload)) = (&kind.cases[tag].ty, payload) {
                         self.lower(layout, of, payload, at + offset);
                     }
                 }
                 TypeDefKind::Record(record) => {
-                    let offsets = layout.sizes.field_offsets(record.fields.iter().map(|field| &field.ty));
+                    let offsets =
+                        layout.sizes.field_offsets(record.fields.iter().map(|field| &field.ty));
                     for (field, (offset, of)) in record.fields.iter().zip(offsets) {
                         let at = at + offset.size_wasm32();
                         let key = layout.sizes.size(of).size_wasm32() == 4;
                         if key && (field.name == "session" || field.name == "turn") {
                             self.keys.push((field.name.clone(), at));
                         }
-                        // A field that says nothing is left out of recordings; zeros are its default.
+                        // A field that says nothing is left out of recordings; zeros are its
+                        // default.
                         if let Some(value) = value.get(&field.name) {
                             self.lower(layout, of, value, at);
                         }
@@ -354,8 +428,9 @@ impl Layout {
     }
 
     fn named(&self, name: &str) -> Type {
-        let found =
-            self.resolve.types.iter().find(|(_, def)| def.name.as_deref() == Some(name) && !matches!(def.kind, TypeDefKind::Type(_)));
+        let found = self.resolve.types.iter().find(|(_, def)| {
+            def.name.as_deref() == Some(name) && !matches!(def.kind, TypeDefKind::Type(_))
+        });
         Type::Id(found.expect("a type of the contract").0)
     }
 
@@ -368,13 +443,17 @@ impl Layout {
     fn payload(&self, name: &str) -> usize {
         let Type::Id(id) = self.named(name) else { unreachable!() };
         let TypeDefKind::Variant(kind) = &self.resolve.types[id].kind else { panic!("a variant") };
-        self.sizes.payload_offset(kind.tag(), kind.cases.iter().map(|case| case.ty.as_ref())).size_wasm32()
+        self.sizes
+            .payload_offset(kind.tag(), kind.cases.iter().map(|case| case.ty.as_ref()))
+            .size_wasm32()
     }
 
     /// Offsets from the first input: of its tag, and of the payload of a command.
     fn first_payload(&self) -> (usize, usize) {
         let Type::Id(timed) = self.named("timed-input") else { unreachable!() };
-        let TypeDefKind::Record(record) = &self.resolve.types[timed].kind else { panic!("a record") };
+        let TypeDefKind::Record(record) = &self.resolve.types[timed].kind else {
+            panic!("a record")
+        };
         let offsets = self.sizes.field_offsets(record.fields.iter().map(|field| &field.ty));
         let tag = offsets[1].0.size_wasm32();
         (tag, tag + self.payload("input") + self.payload("command"))

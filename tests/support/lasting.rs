@@ -1,13 +1,14 @@
-//! A long-lived agent and its backend, in this process. The agent reads `open NATIVE|new SESSION`, `prompt SESSION TURN
-//! TEXT`, `stop TURN`, `answer ASK DECISION`, `steer MESSAGE TEXT`, `health` and `bye` on stdin; its lines are
-//! `SESSION TURN WORD REST`.
+//! A long-lived agent and its backend, in this process. The agent reads `open NATIVE|new SESSION`,
+//! `prompt SESSION TURN TEXT`, `stop TURN`, `answer ASK DECISION`, `steer MESSAGE TEXT`, `health`
+//! and `bye` on stdin; its lines are `SESSION TURN WORD REST`.
 
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
-    Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Model, Outcome, Part,
-    Query, QueryAnswer, QueryKind, QueryResult, SessionInfo, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone,
-    TurnRef, Write,
+    Action, AgentEvent, Ask, AskKind, Chunk, Command, Descriptor, EventKind, Exit, Failure,
+    FailureKind, Input, Model, Outcome, Part, Query, QueryAnswer, QueryKind, QueryResult,
+    SessionInfo, SessionReady, Spawn, SteerOutcome, Steered, Text, TimedInput, TurnDone, TurnRef,
+    Write,
 };
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
 use async_trait::async_trait;
@@ -42,7 +43,14 @@ impl LastingBackend {
             r#"{{"name":"lasting","version":"{generation}","sharing":"{sharing}","features":["resume","steer","model","models","sessions","compact"],"programs":[{{"name":"agent"}}]}}"#
         );
         let descriptor = Descriptor::parse(&json).unwrap();
-        Self { descriptor, generation: Generation { number: generation, digest: generation.to_string().repeat(64) }, loads: true }
+        Self {
+            descriptor,
+            generation: Generation {
+                number: generation,
+                digest: generation.to_string().repeat(64),
+            },
+            loads: true,
+        }
     }
 }
 
@@ -135,18 +143,29 @@ impl Memory {
                 }
                 if !self.sessions.contains(&start.session) {
                     self.sessions.push(start.session);
-                    out.push(self.say(&format!("open {} {}", start.native_id.as_deref().unwrap_or("new"), start.session)));
+                    out.push(self.say(&format!(
+                        "open {} {}",
+                        start.native_id.as_deref().unwrap_or("new"),
+                        start.session
+                    )));
                 }
                 let Some(Part::Text(text)) = start.parts.first() else { panic!("no prompt") };
                 self.turns.push((start.session, start.turn));
                 out.push(self.say(&format!("prompt {} {} {text}", start.session, start.turn)));
                 out
             }
-            Input::Command(Command::Interrupt(turn)) => vec![self.say(&format!("stop {}", turn.turn))],
-            Input::Command(Command::Answer(answer)) => vec![self.say(&format!("answer {} {:?}", answer.ask, answer.decision))],
+            Input::Command(Command::Interrupt(turn)) => {
+                vec![self.say(&format!("stop {}", turn.turn))]
+            }
+            Input::Command(Command::Answer(answer)) => {
+                vec![self.say(&format!("answer {} {:?}", answer.ask, answer.decision))]
+            }
             Input::Command(Command::Steer(steer)) => {
                 let Some(Part::Text(text)) = steer.parts.first() else { panic!("no text") };
-                let told = Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::Injected });
+                let told = Action::Steered(Steered {
+                    message: steer.message,
+                    outcome: SteerOutcome::Injected,
+                });
                 vec![self.say(&format!("steer {} {text}", steer.turn)), told]
             }
             Input::Command(Command::Query(query)) => self.query(&query),
@@ -154,8 +173,15 @@ impl Memory {
             Input::Line(line) => self.line(&line.text),
             Input::Exited(_) => {
                 self.proc = None;
-                let failure = Failure { kind: FailureKind::Crashed, message: "it is gone".to_owned(), retry_after_ms: None };
-                std::mem::take(&mut self.turns).into_iter().map(|turn| done(turn, Outcome::Lost(failure.clone()))).collect()
+                let failure = Failure {
+                    kind: FailureKind::Crashed,
+                    message: "it is gone".to_owned(),
+                    retry_after_ms: None,
+                };
+                std::mem::take(&mut self.turns)
+                    .into_iter()
+                    .map(|turn| done(turn, Outcome::Lost(failure.clone())))
+                    .collect()
             }
             _ => vec![],
         }
@@ -169,7 +195,8 @@ impl Memory {
             // The label tells how often it was asked.
             QueryKind::Models => {
                 let label = format!("asked\u{1b}[2J {}\u{202e}", self.asked);
-                let model = |id: &str| Model { id: id.to_owned(), label: label.clone(), efforts: vec![] };
+                let model =
+                    |id: &str| Model { id: id.to_owned(), label: label.clone(), efforts: vec![] };
                 QueryResult::Models(vec![model("m-1"), model("--evil")])
             }
             QueryKind::Sessions => {
@@ -179,16 +206,30 @@ impl Memory {
                     cwd: Some(cwd.to_owned()),
                     updated: Some("2026-08-06T12:00:00Z".to_owned()),
                 };
-                let own = self.sessions.iter().map(|key| session(&format!("n-{key}"), "of the gateway", &self.cwd));
-                let foreign =
-                    [session("t-1", "At the terminal\n", &self.cwd), session("t-2", "far", "/far"), session("--evil", "", &self.cwd)];
+                let own = self
+                    .sessions
+                    .iter()
+                    .map(|key| session(&format!("n-{key}"), "of the gateway", &self.cwd));
+                let foreign = [
+                    session("t-1", "At the terminal\n", &self.cwd),
+                    session("t-2", "far", "/far"),
+                    session("--evil", "", &self.cwd),
+                ];
                 QueryResult::Sessions(own.chain(foreign).collect())
             }
             QueryKind::Compact => {
                 let session = query.session.expect("of a session");
                 assert!(self.sessions.contains(&session), "{session} is not open");
-                let ready = SessionReady { session, native_id: format!("short-{session}"), model: None, title: None };
-                let answer = Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Done });
+                let ready = SessionReady {
+                    session,
+                    native_id: format!("short-{session}"),
+                    model: None,
+                    title: None,
+                };
+                let answer = Action::QueryAnswer(QueryAnswer {
+                    query: query.query,
+                    answer: QueryResult::Done,
+                });
                 return vec![Action::SessionReady(ready), answer];
             }
             other => panic!("asked {other:?}"),
@@ -198,10 +239,17 @@ impl Memory {
 
     fn line(&mut self, line: &str) -> Vec<Action> {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
-        let [session, turn, word, rest] = words[..] else { panic!("not a line of the agent: {line:?}") };
+        let [session, turn, word, rest] = words[..] else {
+            panic!("not a line of the agent: {line:?}")
+        };
         let (session, turn) = (session.parse().unwrap(), turn.parse().unwrap());
         match word {
-            "session" => vec![Action::SessionReady(SessionReady { session, native_id: rest.to_owned(), model: None, title: None })],
+            "session" => vec![Action::SessionReady(SessionReady {
+                session,
+                native_id: rest.to_owned(),
+                model: None,
+                title: None,
+            })],
             "text" => {
                 let text = format!("{rest} (by {})", self.generation);
                 vec![Action::Event(AgentEvent {
@@ -215,19 +263,35 @@ impl Memory {
                 let kind = AskKind::PlanApproval(rest.to_owned());
                 let title = rest.to_owned();
                 let (options, diffs) = (vec![], vec![]);
-                vec![Action::Ask(Ask { ask: 7, session, turn, title, kind, always_label: None, options, diffs, changeable: false })]
+                vec![Action::Ask(Ask {
+                    ask: 7,
+                    session,
+                    turn,
+                    title,
+                    kind,
+                    always_label: None,
+                    options,
+                    diffs,
+                    changeable: false,
+                })]
             }
             "withdraw" => vec![Action::AskWithdrawn(7)],
             "done" | "stopped" => {
                 self.turns.retain(|open| *open != (session, turn));
-                vec![done((session, turn), if word == "done" { Outcome::Completed } else { Outcome::Interrupted })]
+                vec![done(
+                    (session, turn),
+                    if word == "done" { Outcome::Completed } else { Outcome::Interrupted },
+                )]
             }
             other => panic!("the agent said {other:?}"),
         }
     }
 
     fn say(&self, text: &str) -> Action {
-        Action::Write(Write { proc: self.proc.expect("it runs"), body: vec![Chunk::Text(format!("{text}\n"))] })
+        Action::Write(Write {
+            proc: self.proc.expect("it runs"),
+            body: vec![Chunk::Text(format!("{text}\n"))],
+        })
     }
 }
 
@@ -258,20 +322,30 @@ impl Sitting {
     pub async fn told(&mut self) -> Option<Told> {
         loop {
             let text = match self.agent.commands.recv().await? {
-                ProcessCommand::Write(bytes) => String::from_utf8(bytes).unwrap().trim_end().to_owned(),
+                ProcessCommand::Write(bytes) => {
+                    String::from_utf8(bytes).unwrap().trim_end().to_owned()
+                }
                 ProcessCommand::CloseStdin => return None,
-                ProcessCommand::Stop { signal, .. } => return Some(Told::Other(format!("{signal:?}"))),
+                ProcessCommand::Stop { signal, .. } => {
+                    return Some(Told::Other(format!("{signal:?}")));
+                }
             };
             let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
             match word {
                 "open" => {
                     self.opened.lock().unwrap().push(rest.to_owned());
                     let (native, session) = rest.split_once(' ').unwrap();
-                    let native = if native == "new" { format!("n-{session}") } else { native.to_owned() };
+                    let native =
+                        if native == "new" { format!("n-{session}") } else { native.to_owned() };
                     self.agent.say(&[&format!("{session} 0 session {native}")]).await;
                 }
                 "prompt" => {
-                    let [session, turn, text] = rest.splitn(3, ' ').map(str::to_owned).collect::<Vec<_>>().try_into().unwrap();
+                    let [session, turn, text] = rest
+                        .splitn(3, ' ')
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                        .try_into()
+                        .unwrap();
                     return Some(Told::Prompt { session, turn, text });
                 }
                 "bye" => return None,
@@ -281,7 +355,9 @@ impl Sitting {
     }
 
     pub async fn answer(&self, session: &str, turn: &str, text: &str) {
-        self.agent.say(&[&format!("{session} {turn} text {text}"), &format!("{session} {turn} done .")]).await;
+        self.agent
+            .say(&[&format!("{session} {turn} text {text}"), &format!("{session} {turn} done .")])
+            .await;
     }
 }
 

@@ -12,5 +12,6 @@ pub mod scripted;
 /// A built backend component.
 pub fn built(name: &str) -> Vec<u8> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("backends").join(name);
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}\nhint: run `make guests`", path.display()))
+    std::fs::read(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}\nhint: run `make guests`", path.display()))
 }

@@ -1,7 +1,8 @@
-//! The real program as a child process, in folders of its own and with an environment of the test's choosing.
+//! The real program as a child process, in folders of its own and with an environment of the test's
+//! choosing.
 //!
-//! Nothing of it outlives the [`Program`]: the process is killed by its id when dropped, and so is everything that
-//! carries the mark of one of its runs.
+//! Nothing of it outlives the [`Program`]: the process is killed by its id when dropped, and so is
+//! everything that carries the mark of one of its runs.
 #![allow(dead_code)] // several test modules use parts of it
 
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ use tokio::sync::watch;
 /// A limit for everything a test waits for; generous, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// Folders of one installation: configuration, backends, workspace, recordings and the agents' home.
+/// Folders of one installation: configuration, backends, workspace, recordings and the agents'
+/// home.
 pub struct Installation {
     folder: TempDir,
     variables: BTreeMap<String, String>,
@@ -53,7 +55,8 @@ impl Installation {
             // Tests write faster than people do.
             ("USER_PROMPTS_PER_MINUTE", "0".to_owned()),
         ];
-        let installation = Self { folder, variables: set.map(|(name, value)| (name.to_owned(), value)).into() };
+        let installation =
+            Self { folder, variables: set.map(|(name, value)| (name.to_owned(), value)).into() };
         fs::write(installation.backend("demo"), built("demo")).expect("written");
         installation
     }
@@ -82,9 +85,20 @@ impl Installation {
 
     /// All recordings by turn.
     pub fn recordings(&self) -> BTreeMap<String, String> {
-        let days = fs::read_dir(self.path("recordings")).into_iter().flatten().map(|day| day.unwrap().path());
-        let files = days.flat_map(|day| fs::read_dir(day).unwrap()).map(|file| file.unwrap().path());
-        files.map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), fs::read_to_string(file).unwrap())).collect()
+        let days = fs::read_dir(self.path("recordings"))
+            .into_iter()
+            .flatten()
+            .map(|day| day.unwrap().path());
+        let files =
+            days.flat_map(|day| fs::read_dir(day).unwrap()).map(|file| file.unwrap().path());
+        files
+            .map(|file| {
+                (
+                    file.file_stem().unwrap().to_string_lossy().into_owned(),
+                    fs::read_to_string(file).unwrap(),
+                )
+            })
+            .collect()
     }
 
     /// The text of every file below the folder, for looking for what must not be there.
@@ -112,7 +126,8 @@ impl Installation {
         self.spawn(Command::new("/bin/sh").args(["-c", line]).arg(aetheel()), false)
     }
 
-    /// Starts the program at a terminal of its own, as `script` from util-linux makes one; what it prints is stdout.
+    /// Starts the program at a terminal of its own, as `script` from util-linux makes one; what it
+    /// prints is stdout.
     pub fn start_at_terminal(&self, arguments: &[&str]) -> Program {
         // Dumb, so that nothing but our own words is printed.
         self.start_at("dumb", &format!("exec {} {}", aetheel().display(), arguments.join(" ")))
@@ -121,17 +136,41 @@ impl Installation {
     /// Starts a line of shell at a terminal of this kind; `$AETHEEL` is the program.
     pub fn start_at(&self, kind: &str, command: &str) -> Program {
         let mut script = Command::new("script");
-        script.args(["--quiet", "--flush", "--return", "--echo", "never", "--command", command, "/dev/null"]);
+        script.args([
+            "--quiet",
+            "--flush",
+            "--return",
+            "--echo",
+            "never",
+            "--command",
+            command,
+            "/dev/null",
+        ]);
         // The shell that `script` starts.
-        script.env("SHELL", "/bin/sh").env("TERM", kind).env("NO_COLOR", "1").env("AETHEEL", aetheel());
+        script
+            .env("SHELL", "/bin/sh")
+            .env("TERM", kind)
+            .env("NO_COLOR", "1")
+            .env("AETHEEL", aetheel());
         self.spawn(&mut script, true)
     }
 
     fn spawn(&self, command: &mut Command, at_terminal: bool) -> Program {
-        let kept: Vec<_> = command.as_std().get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
-        command.env_clear().envs(&self.variables).envs(kept).current_dir(self.folder.path()).kill_on_drop(true);
+        let kept: Vec<_> = command
+            .as_std()
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        command
+            .env_clear()
+            .envs(&self.variables)
+            .envs(kept)
+            .current_dir(self.folder.path())
+            .kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {:?}: {error}", command.as_std().get_program()));
+        let mut child = command.spawn().unwrap_or_else(|error| {
+            panic!("cannot start {:?}: {error}", command.as_std().get_program())
+        });
         Program {
             pid: Pid::from_raw(child.id().expect("it runs").cast_signed()).expect("a process id"),
             at_terminal,
@@ -159,7 +198,8 @@ pub fn aetheel() -> &'static Path {
 /// A built component.
 pub fn built(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"));
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make guests` first", path.display()))
+    fs::read(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; run `make guests` first", path.display()))
 }
 
 /// The same component with other bytes: a custom section more.
@@ -214,20 +254,31 @@ impl Program {
     pub async fn prints<T>(&self, what: &str, found: impl Fn(&str) -> Option<T>) -> T {
         match self.stdout.wait(|text| found(text)).await {
             Some(value) => value,
-            None => panic!("waited in vain for {what}\nstdout: {}\nstderr: {}", self.stdout(), self.stderr()),
+            None => panic!(
+                "waited in vain for {what}\nstdout: {}\nstderr: {}",
+                self.stdout(),
+                self.stderr()
+            ),
         }
     }
 
     /// Waits until this stands on stderr.
     pub async fn tells(&self, part: &str) {
         if self.stderr.wait(|text| text.contains(part).then_some(())).await.is_none() {
-            panic!("waited in vain for {part:?}\nstdout: {}\nstderr: {}", self.stdout(), self.stderr());
+            panic!(
+                "waited in vain for {part:?}\nstdout: {}\nstderr: {}",
+                self.stdout(),
+                self.stderr()
+            );
         }
     }
 
     /// Waits for a line of its log whose message begins so, and returns its fields.
     pub async fn logs(&self, message: &str) -> Value {
-        self.logs_where(message, |line| line["message"].as_str().is_some_and(|text| text.starts_with(message))).await
+        self.logs_where(message, |line| {
+            line["message"].as_str().is_some_and(|text| text.starts_with(message))
+        })
+        .await
     }
 
     /// Waits for a line of its log.
@@ -251,7 +302,9 @@ impl Program {
     pub async fn ended(&mut self) -> Ended {
         use std::os::unix::process::ExitStatusExt;
         let waited = tokio::time::timeout(LIMIT * 2, self.child.wait()).await;
-        let status = waited.unwrap_or_else(|_| panic!("it does not end\nstdout: {}\nstderr: {}", self.stdout(), self.stderr()));
+        let status = waited.unwrap_or_else(|_| {
+            panic!("it does not end\nstdout: {}\nstderr: {}", self.stdout(), self.stderr())
+        });
         let status = status.expect("it can be waited for");
         for printed in [&self.stdout, &self.stderr] {
             printed.end().await;
@@ -265,11 +318,17 @@ impl Program {
         let gateway = self.gateway().as_raw_nonzero().to_string();
         let ours = |pid: &i32| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let mark = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"AETHEEL_RUN="));
+            let mark = environment
+                .split(|byte| *byte == 0)
+                .find_map(|variable| variable.strip_prefix(b"AETHEEL_RUN="));
             // The mark begins with the namespace, then comes the gateway.
-            mark.is_some_and(|mark| String::from_utf8_lossy(mark).split('-').nth(1) == Some(&gateway))
+            mark.is_some_and(|mark| {
+                String::from_utf8_lossy(mark).split('-').nth(1) == Some(&gateway)
+            })
         };
-        let all = fs::read_dir("/proc").expect("processes").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let all = fs::read_dir("/proc")
+            .expect("processes")
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         all.filter(ours).filter_map(Pid::from_raw).collect()
     }
 
@@ -279,8 +338,12 @@ impl Program {
             return self.pid;
         }
         let pid = self.pid.as_raw_nonzero();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        children.split_whitespace().find_map(|child| Pid::from_raw(child.parse().ok()?)).unwrap_or(self.pid)
+        let children =
+            fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        children
+            .split_whitespace()
+            .find_map(|child| Pid::from_raw(child.parse().ok()?))
+            .unwrap_or(self.pid)
     }
 }
 
@@ -349,6 +412,9 @@ impl Printed {
     /// Waits until nothing more can come; not for long, in case somebody else holds the pipe.
     async fn end(&self) {
         let mut changed = self.changed.clone();
-        let _ = tokio::time::timeout(Duration::from_secs(5), async { while changed.changed().await.is_ok() {} }).await;
+        let _ = tokio::time::timeout(Duration::from_secs(5), async {
+            while changed.changed().await.is_ok() {}
+        })
+        .await;
     }
 }

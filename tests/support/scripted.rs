@@ -1,5 +1,5 @@
-//! An agent, its backend and its outlet, all in this process: what the dispatcher and the driver do is seen without
-//! components, processes or Discord.
+//! An agent, its backend and its outlet, all in this process: what the dispatcher and the driver do
+//! is seen without components, processes or Discord.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use aetheel::agent::{
-    Action, AgentEvent, AllowedTools, Chunk, Command, Descriptor, EventKind, Exit, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe,
-    Safety, SessionReady, Signal, Spawn, StartTurn, Stop, Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, AllowedTools, Chunk, Command, Descriptor, EventKind, Exit, Failure,
+    FailureKind, Input, Mode, Outcome, Part, Pipe, Safety, SessionReady, Signal, Spawn, StartTurn,
+    Stop, Text, TimedInput, TurnDone, Value,
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
-    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts, Reply, Settlement, Traces, Unseen,
+    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts, Reply,
+    Settlement, Traces, Unseen,
 };
 use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -23,15 +25,16 @@ use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, Room};
 use aetheel::turn::{
-    Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand,
-    ProcessEvent,
+    Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError,
+    Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
 };
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
 /// What a guest answers to one input.
-pub type Understanding = Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Action>, GuestFailure> + Send + Sync>;
+pub type Understanding =
+    Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Action>, GuestFailure> + Send + Sync>;
 
 /// What an [`Understanding`] may remember.
 #[derive(Default)]
@@ -53,10 +56,19 @@ impl ScriptedBackend {
     pub fn with_feature(understanding: Understanding, feature: Option<&str>) -> Self {
         let json = r#"{"name":"scripted","version":"1","features":["resume","system-prompt","streaming"],"expands":["slash-command"],
             "programs":[{"name":"agent","flags":[{"name":"--resume","value":"one"},{"name":"--danger","safety":"danger"}]}],"write-tools":["Write"]}"#;
-        let json = json
-            .replace(r#""streaming"]"#, &format!(r#""streaming"{}]"#, feature.map_or_else(String::new, |name| format!(r#","{name}""#))));
+        let json = json.replace(
+            r#""streaming"]"#,
+            &format!(
+                r#""streaming"{}]"#,
+                feature.map_or_else(String::new, |name| format!(r#","{name}""#))
+            ),
+        );
         let descriptor = Descriptor::parse(&json).unwrap();
-        Self { descriptor, generation: Generation { number: 1, digest: "0".repeat(64) }, understanding }
+        Self {
+            descriptor,
+            generation: Generation { number: 1, digest: "0".repeat(64) },
+            understanding,
+        }
     }
 
     /// The same as another load, of other bytes.
@@ -77,7 +89,10 @@ impl Backend for ScriptedBackend {
     }
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
-        Ok(Box::new(ScriptedGuest { state: GuestState::default(), understanding: self.understanding.clone() }))
+        Ok(Box::new(ScriptedGuest {
+            state: GuestState::default(),
+            understanding: self.understanding.clone(),
+        }))
     }
 }
 
@@ -149,16 +164,24 @@ impl Backends for Replaceable {
             return Err(refusal.to_owned());
         }
         let mut loads = self.loads.lock().unwrap();
-        let [.., before, now] = &loads[..] else { return Err("there is nothing before it".to_owned()) };
+        let [.., before, now] = &loads[..] else {
+            return Err("there is nothing before it".to_owned());
+        };
         assert_eq!(now.generation, *from, "another one serves");
-        let generation = Generation { number: from.number + 1, digest: before.generation.digest.clone() };
+        let generation =
+            Generation { number: from.number + 1, digest: before.generation.digest.clone() };
         let (descriptor, understanding) = (before.descriptor.clone(), before.understanding.clone());
-        loads.push(Arc::new(ScriptedBackend { descriptor, generation: generation.clone(), understanding }));
+        loads.push(Arc::new(ScriptedBackend {
+            descriptor,
+            generation: generation.clone(),
+            understanding,
+        }));
         Ok(generation)
     }
 }
 
-/// Understands the lines `text X`, `session ID`, `fail KIND`, `done`, and spawns the agent with the prompt on stdin.
+/// Understands the lines `text X`, `session ID`, `fail KIND`, `done`, and spawns the agent with the
+/// prompt on stdin.
 pub fn plain() -> Understanding {
     Arc::new(|state, input| {
         Ok(match input {
@@ -166,15 +189,24 @@ pub fn plain() -> Understanding {
                 state.start = Some(start.clone());
                 vec![spawn(start, &[])]
             }
-            Input::Command(Command::Interrupt(_)) => vec![Action::Stop(Stop { proc: 1, signal: Signal::Interrupt, grace_ms: 1000 })],
+            Input::Command(Command::Interrupt(_)) => {
+                vec![Action::Stop(Stop { proc: 1, signal: Signal::Interrupt, grace_ms: 1000 })]
+            }
             Input::Line(line) => match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                 ("text", text) => vec![event(text_event(text))],
                 ("notice", text) => vec![event(EventKind::Notice(text.to_owned()))],
                 ("session", id) => {
-                    vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })]
+                    vec![Action::SessionReady(SessionReady {
+                        session: 1,
+                        native_id: id.to_owned(),
+                        model: None,
+                        title: None,
+                    })]
                 }
                 ("done", _) => vec![done(Outcome::Completed)],
-                ("unknown-session", _) => vec![done(Outcome::Failed(failure(FailureKind::SessionUnknown)))],
+                ("unknown-session", _) => {
+                    vec![done(Outcome::Failed(failure(FailureKind::SessionUnknown)))]
+                }
                 _ => vec![],
             },
             _ => vec![],
@@ -183,12 +215,18 @@ pub fn plain() -> Understanding {
 }
 
 pub fn spawn(start: &StartTurn, arguments: &[&str]) -> Action {
-    let mut arguments: Vec<Value> = arguments.iter().map(|text| Value::Text((*text).to_owned())).collect();
+    let mut arguments: Vec<Value> =
+        arguments.iter().map(|text| Value::Text((*text).to_owned())).collect();
     if let Some(id) = &start.native_id {
         arguments.extend([Value::Text("--resume".to_owned()), Value::Text(id.clone())]);
     }
-    let stdin =
-        start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }).collect();
+    let stdin = start
+        .parts
+        .iter()
+        .filter_map(|part| {
+            if let Part::Text(text) = part { Some(Chunk::Text(text.clone())) } else { None }
+        })
+        .collect();
     let (session, turn) = (Some(start.session), Some(start.turn));
     Action::Spawn(Spawn {
         proc: 1,
@@ -230,13 +268,21 @@ pub struct Agent {
 
 impl Agent {
     pub async fn say(&self, lines: &[&str]) {
-        let lines = lines.iter().map(|text| OutputLine { pipe: Pipe::Stdout, text: (*text).to_owned(), truncated: false }).collect();
+        let lines = lines
+            .iter()
+            .map(|text| OutputLine {
+                pipe: Pipe::Stdout,
+                text: (*text).to_owned(),
+                truncated: false,
+            })
+            .collect();
         // The driver may have let go of the process already.
         let _ = self.events.send(ProcessEvent::Lines(lines)).await;
     }
 
     pub async fn exit(self, how: Exit, stderr: &str) {
-        let _ = self.events.send(ProcessEvent::Exited { how, stderr_tail: stderr.to_owned() }).await;
+        let _ =
+            self.events.send(ProcessEvent::Exited { how, stderr_tail: stderr.to_owned() }).await;
     }
 }
 
@@ -249,12 +295,22 @@ pub struct ScriptedLauncher {
 }
 
 impl ScriptedLauncher {
-    pub fn new<F: Future<Output = ()> + Send + 'static>(behaviour: impl Fn(Agent) -> F + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { behaviour: Arc::new(move |agent| Box::pin(behaviour(agent))), launches: Mutex::default() })
+    pub fn new<F: Future<Output = ()> + Send + 'static>(
+        behaviour: impl Fn(Agent) -> F + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            behaviour: Arc::new(move |agent| Box::pin(behaviour(agent))),
+            launches: Mutex::default(),
+        })
     }
 
     pub fn prompts(&self) -> Vec<String> {
-        self.launches.lock().unwrap().iter().map(|launch| String::from_utf8(launch.stdin.clone()).unwrap()).collect()
+        self.launches
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|launch| String::from_utf8(launch.stdin.clone()).unwrap())
+            .collect()
     }
 }
 
@@ -324,7 +380,9 @@ impl Collected {
 
 async fn all<T: Clone>(list: &watch::Sender<Vec<T>>, count: usize, what: &str) -> Vec<T> {
     let mut so_far = list.subscribe();
-    let enough = tokio::time::timeout(Duration::from_secs(120), so_far.wait_for(|list| list.len() >= count)).await;
+    let enough =
+        tokio::time::timeout(Duration::from_secs(120), so_far.wait_for(|list| list.len() >= count))
+            .await;
     match enough {
         Ok(found) => found.unwrap().clone(),
         Err(_) => panic!("only {} of {count} {what} came", list.borrow().len()),
@@ -350,7 +408,12 @@ impl Outlet for CollectingOutlet {
         }
     }
 
-    async fn give_up(&self, _: &Event, notice: Notice, traces: Traces) -> Result<(), DeliveryError> {
+    async fn give_up(
+        &self,
+        _: &Event,
+        notice: Notice,
+        traces: Traces,
+    ) -> Result<(), DeliveryError> {
         self.0.unfinished.lock().unwrap().extend(traces.posted);
         self.notify(notice).await
     }
@@ -366,7 +429,13 @@ impl Outlet for CollectingOutlet {
     }
 
     async fn fetch(&self, attached: &Attached, _: u64) -> Result<Vec<u8>, String> {
-        self.0.files.lock().unwrap().get(&attached.source).cloned().ok_or_else(|| "it is gone".to_owned())
+        self.0
+            .files
+            .lock()
+            .unwrap()
+            .get(&attached.source)
+            .cloned()
+            .ok_or_else(|| "it is gone".to_owned())
     }
 }
 
@@ -451,8 +520,13 @@ impl Desk {
         let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
         let collected = Arc::new(Collected::default());
-        let limits = Limits { max_concurrent: wishes.slots, max_depth: wishes.depth, busy_policy: BusyPolicy::Reject };
-        let mut parts = parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
+        let limits = Limits {
+            max_concurrent: wishes.slots,
+            max_depth: wishes.depth,
+            busy_policy: BusyPolicy::Reject,
+        };
+        let mut parts =
+            parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
         parts.host.cwd = folder.path().join("workspace");
         std::fs::create_dir(&parts.host.cwd).unwrap();
         parts.host.query_timeout = wishes.query_timeout;
@@ -460,7 +534,8 @@ impl Desk {
         parts.choices.mode = wishes.mode;
         parts.choices.approvers = wishes.approvers;
         parts.choices.allowed_tools = wishes.allowed_tools;
-        parts.recorder = Recorder::new(folder.path().join("recordings"), Room::ENDLESS, redactor.clone());
+        parts.recorder =
+            Recorder::new(folder.path().join("recordings"), Room::ENDLESS, redactor.clone());
         parts.redactor = redactor;
         let recorder = parts.recorder.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }

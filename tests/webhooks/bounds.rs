@@ -30,16 +30,29 @@ async fn what_is_no_call_is_refused_before_its_body_is_read() {
         call("1").with("Content-Encoding", "gzip"),
     ] {
         let answered = call.send(stand.address).await;
-        assert_eq!(answered.headers.get("allow").map(String::as_str), (answered.status == 405).then_some("POST"));
+        assert_eq!(
+            answered.headers.get("allow").map(String::as_str),
+            (answered.status == 405).then_some("POST")
+        );
         statuses.push(answered.status);
     }
     assert_eq!(statuses, [405, 405, 404, 404, 415, 415, 415, 415]);
     // A gigabyte that is only announced.
     let mut stream = TcpStream::connect(stand.address).await.unwrap();
-    stream.write_all(format!("{}Content-Length: 1073741824\r\n\r\n", call("1").head()).as_bytes()).await.unwrap();
+    stream
+        .write_all(format!("{}Content-Length: 1073741824\r\n\r\n", call("1").head()).as_bytes())
+        .await
+        .unwrap();
     assert_eq!(answer(&mut stream).await.status, 413);
     for kind in ["text/plain; charset=utf-8", "application/cloudevents+json", "Application/JSON"] {
-        assert_eq!(call(kind.split(['/', ';']).nth(1).unwrap().trim()).with("Content-Type", kind).send(stand.address).await.status, 202);
+        assert_eq!(
+            call(kind.split(['/', ';']).nth(1).unwrap().trim())
+                .with("Content-Type", kind)
+                .send(stand.address)
+                .await
+                .status,
+            202
+        );
     }
     assert_eq!(stand.begun().await, 3);
 }
@@ -48,7 +61,10 @@ async fn what_is_no_call_is_refused_before_its_body_is_read() {
 async fn an_endless_body_is_cut_off_and_not_kept() {
     let stand = Stand::quick().await;
     let mut stream = TcpStream::connect(stand.address).await.unwrap();
-    stream.write_all(format!("{}Transfer-Encoding: chunked\r\n\r\n", call("1").head()).as_bytes()).await.unwrap();
+    stream
+        .write_all(format!("{}Transfer-Encoding: chunked\r\n\r\n", call("1").head()).as_bytes())
+        .await
+        .unwrap();
     let (mut reading, mut writing) = stream.into_split();
     let piece = [b"10000\r\n".as_slice(), &[b'x'; 1 << 16], b"\r\n"].concat();
     let (sent, mut told) = watch::channel(0_usize);
@@ -60,9 +76,15 @@ async fn an_endless_body_is_cut_off_and_not_kept() {
     });
     let mut answered = Vec::new();
     // Afterwards the connection may be reset, since there is more that nobody reads.
-    let _ = tokio::time::timeout(Duration::from_secs(60), reading.read_to_end(&mut answered)).await.expect("it is cut off");
+    let _ = tokio::time::timeout(Duration::from_secs(60), reading.read_to_end(&mut answered))
+        .await
+        .expect("it is cut off");
     writer.await.unwrap();
-    assert!(String::from_utf8_lossy(&answered).starts_with("HTTP/1.1 413 "), "{}", String::from_utf8_lossy(&answered));
+    assert!(
+        String::from_utf8_lossy(&answered).starts_with("HTTP/1.1 413 "),
+        "{}",
+        String::from_utf8_lossy(&answered)
+    );
     // One body, and what fits between two sockets.
     assert!(*told.borrow_and_update() < 32 << 20, "{} bytes were taken", *told.borrow());
     assert_eq!(stand.begun().await, 0);
@@ -72,7 +94,10 @@ async fn an_endless_body_is_cut_off_and_not_kept() {
 async fn a_large_body_is_cut_in_the_prompt() {
     let stand = Stand::quick().await;
     let body = format!("\"{}\"", "ä".repeat(500_000));
-    assert_eq!(Call::post("deploy", &body).standard(STANDARD, "1", 0).send(stand.address).await.status, 202);
+    assert_eq!(
+        Call::post("deploy", &body).standard(STANDARD, "1", 0).send(stand.address).await.status,
+        202
+    );
     let (event, _) = stand.desk.collected.answers(1).await.remove(0);
     assert!((64 << 10..66 << 10).contains(&event.prompt.len()), "{}", event.prompt.len());
     assert!(event.prompt.contains("The data was cut: these are the first 65535 of 1000002 bytes."));
@@ -85,7 +110,9 @@ async fn whoever_is_slow_is_cut_off_and_holds_up_nobody() {
     let mut dripping = TcpStream::connect(stand.address).await.unwrap();
     dripping.write_all(b"POST /webhooks/deploy HTTP/1.1\r\nHost: x\r\nX-A: b").await.unwrap();
     let mut slow = TcpStream::connect(stand.address).await.unwrap();
-    slow.write_all(format!("{}Content-Length: 100\r\n\r\nab", call("1").head()).as_bytes()).await.unwrap();
+    slow.write_all(format!("{}Content-Length: 100\r\n\r\nab", call("1").head()).as_bytes())
+        .await
+        .unwrap();
     let mut endless = TcpStream::connect(stand.address).await.unwrap();
     let header = format!("X-A: {}\r\n", "x".repeat(4_000));
     let flood = async {
@@ -101,14 +128,22 @@ async fn whoever_is_slow_is_cut_off_and_holds_up_nobody() {
         let _ = endless.read_to_end(&mut rest).await;
         rest
     };
-    let refused = tokio::time::timeout(Duration::from_secs(60), flood).await.expect("endless headers are cut off");
-    assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431 "), "{}", String::from_utf8_lossy(&refused));
+    let refused = tokio::time::timeout(Duration::from_secs(60), flood)
+        .await
+        .expect("endless headers are cut off");
+    assert!(
+        refused.is_empty() || refused.starts_with(b"HTTP/1.1 431 "),
+        "{}",
+        String::from_utf8_lossy(&refused)
+    );
     assert_eq!(call("2").send(stand.address).await.status, 202, "nobody is held up");
 
     assert_eq!(answer(&mut slow).await.status, 408);
     for stream in [&mut silent, &mut dripping] {
         let mut rest = Vec::new();
-        let _ = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut rest)).await.expect("it is cut off");
+        let _ = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut rest))
+            .await
+            .expect("it is cut off");
         assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
     }
     assert_eq!(stand.begun().await, 1);
@@ -124,17 +159,26 @@ async fn slow_bodies_hold_up_no_good_call_and_are_told_to_come_back() {
         stream.write_all(format!("{head}Content-Length: 100\r\n\r\nab").as_bytes()).await.unwrap();
         slow.push(stream);
         if n % 20 == 0 {
-            assert_eq!(call(&format!("good-{n}")).send(stand.address).await.status, 202, "beside {n} slow ones");
+            assert_eq!(
+                call(&format!("good-{n}")).send(stand.address).await.status,
+                202,
+                "beside {n} slow ones"
+            );
         }
     }
     // Of 64 at the same time the oldest goes when another comes.
     for stream in &mut slow[..100] {
-        let refused = tokio::time::timeout(Duration::from_secs(60), answer(stream)).await.expect("it is cut off");
+        let refused = tokio::time::timeout(Duration::from_secs(60), answer(stream))
+            .await
+            .expect("it is cut off");
         if refused.status == 408 {
             // A busy machine, on which it stood still for too long.
             continue;
         }
-        assert_eq!((refused.status, refused.headers["retry-after"].as_str(), refused.body.trim_end()), (503, "1", "{\"error\":\"busy\"}"));
+        assert_eq!(
+            (refused.status, refused.headers["retry-after"].as_str(), refused.body.trim_end()),
+            (503, "1", "{\"error\":\"busy\"}")
+        );
     }
 }
 
@@ -146,10 +190,17 @@ async fn idle_connections_hold_up_no_good_call() {
         idle.push(TcpStream::connect(stand.address).await.unwrap());
     }
     assert_eq!(call("good").send(stand.address).await.status, 202);
-    let alive = |stream: &TcpStream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
-    assert!(alive(&idle[200]), "the call did not wait until those before it were cut off for their silence");
+    let alive = |stream: &TcpStream| {
+        stream.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(
+        alive(&idle[200]),
+        "the call did not wait until those before it were cut off for their silence"
+    );
     let mut rest = Vec::new();
-    let gone = tokio::time::timeout(Duration::from_secs(60), idle[0].read_to_end(&mut rest)).await.expect("the oldest made room");
+    let gone = tokio::time::timeout(Duration::from_secs(60), idle[0].read_to_end(&mut rest))
+        .await
+        .expect("the oldest made room");
     assert!(gone.is_err() || rest.is_empty());
 }
 
@@ -164,10 +215,16 @@ async fn a_call_that_no_signature_can_prove_is_refused_before_its_body_comes() {
         unsigned().head(),
     ] {
         let mut stream = TcpStream::connect(stand.address).await.unwrap();
-        stream.write_all(format!("{head}Content-Length: 1000000\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("{head}Content-Length: 1000000\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         assert_eq!(answer(&mut stream).await.status, 401, "{head}");
     }
-    assert_eq!(Call::post("alarm", "the disk is full").bearer(BEARER).send(stand.address).await.status, 202);
+    assert_eq!(
+        Call::post("alarm", "the disk is full").bearer(BEARER).send(stand.address).await.status,
+        202
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,11 +237,16 @@ async fn a_webhook_has_its_limit_which_only_its_own_callers_use_up() {
     for (id, status) in [("1", 202), ("2", 202), ("3", 429), ("4", 429)] {
         let answered = call(id).send(stand.address).await;
         assert_eq!(answered.status, status, "{answered:?}");
-        let retry = answered.headers.get("retry-after").map(|seconds| seconds.parse::<u64>().unwrap());
+        let retry =
+            answered.headers.get("retry-after").map(|seconds| seconds.parse::<u64>().unwrap());
         assert_eq!(retry.is_some(), status == 429);
         assert!(retry.is_none_or(|seconds| (1..=61).contains(&seconds)), "{retry:?}");
     }
-    assert_eq!(Call::post("alarm", "{}").bearer(BEARER).send(stand.address).await.status, 202, "another one has its own");
+    assert_eq!(
+        Call::post("alarm", "{}").bearer(BEARER).send(stand.address).await.status,
+        202,
+        "another one has its own"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

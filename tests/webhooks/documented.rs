@@ -7,20 +7,35 @@ use super::{Stand, serve_with};
 
 /// The shell examples of the page, in order.
 fn examples() -> Vec<String> {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/webhooks.md")).unwrap();
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/webhooks.md"))
+            .unwrap();
     page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
 /// The value that an example gives its variable `secret`.
 fn secret(example: &str) -> String {
-    example.split_whitespace().find_map(|word| word.strip_prefix("secret=")).expect("it begins with a secret").to_owned()
+    example
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("secret="))
+        .expect("it begins with a secret")
+        .to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_calls_are_taken() {
-    let there = |program: &str| Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let there = |program: &str| {
+        Command::new(program)
+            .arg("--help")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok()
+    };
     if !there("curl") || !there("openssl") {
-        eprintln!("curl or openssl is not installed; the examples of the documentation were not run");
+        eprintln!(
+            "curl or openssl is not installed; the examples of the documentation were not run"
+        );
         return;
     }
     let examples = examples();
@@ -28,16 +43,26 @@ async fn the_documented_calls_are_taken() {
     assert_eq!(examples.len(), names.len());
     let stand = Stand::quick().await;
     let schemes = ["standard", "github", "bearer"];
-    let definition = |n: usize| format!("## {}\n- scheme: {}\n- secret: SECRET_{n}\n\nDo it.\n\n", names[n], schemes[n]);
+    let definition = |n: usize| {
+        format!("## {}\n- scheme: {}\n- secret: SECRET_{n}\n\nDo it.\n\n", names[n], schemes[n])
+    };
     stand.define(&(0..names.len()).map(definition).collect::<String>());
-    let secrets = examples.iter().enumerate().map(|(n, example)| (format!("SECRET_{n}"), secret(example).into())).collect();
+    let secrets = examples
+        .iter()
+        .enumerate()
+        .map(|(n, example)| (format!("SECRET_{n}"), secret(example).into()))
+        .collect();
     let serving = serve_with(&stand.desk, secrets).await;
     serving.open().await;
     for (example, name) in examples.iter().zip(names) {
         assert!(example.contains(&format!("/webhooks/{name}")), "{example}");
         let script = example.replace("127.0.0.1:8787", &serving.address.to_string());
-        let run = tokio::process::Command::new("/bin/sh").args(["-ec", &script]).output().await.unwrap();
+        let run =
+            tokio::process::Command::new("/bin/sh").args(["-ec", &script]).output().await.unwrap();
         let said = String::from_utf8_lossy(&run.stdout).into_owned();
-        assert!(said.starts_with("HTTP/1.1 202 ") && said.contains("{\"status\":\"accepted\"}"), "{script}\n{said}");
+        assert!(
+            said.starts_with("HTTP/1.1 202 ") && said.contains("{\"status\":\"accepted\"}"),
+            "{script}\n{said}"
+        );
     }
 }

@@ -5,7 +5,8 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, Settings};
 
 use aetheel_acp_client::{Agent, Launch, Modes, SystemPrompt};
 
-/// The agent a launch profile of the operator's names (`config/acp.md`), as told by `settings.options`.
+/// The agent a launch profile of the operator's names (`config/acp.md`), as told by
+/// `settings.options`.
 #[derive(Debug, Default)]
 pub struct Profile {
     launch: Option<Launch>,
@@ -24,7 +25,9 @@ impl Agent for Profile {
             let options = json::parse(&settings.options).unwrap_or_default();
             self.read(&options)?;
         }
-        self.launch.clone().ok_or_else(|| failure("no turn has told yet which agent to start; send it a message first"))
+        self.launch.clone().ok_or_else(|| {
+            failure("no turn has told yet which agent to start; send it a message first")
+        })
     }
 
     fn modes(&self) -> &Modes {
@@ -43,9 +46,15 @@ impl Agent for Profile {
 impl Profile {
     fn read(&mut self, options: &Value) -> Result<(), Failure> {
         let program = options.text("program").filter(|program| !program.is_empty());
-        let program = program.ok_or_else(|| failure("the launch profile names no program; add `- command:` to its section in acp.md"))?;
-        let texts = |list: &[Value]| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        let environment: BTreeMap<String, String> = serde_json::from_str(&options["environment"].to_string()).unwrap_or_default();
+        let program = program.ok_or_else(|| {
+            failure(
+                "the launch profile names no program; add `- command:` to its section in acp.md",
+            )
+        })?;
+        let texts =
+            |list: &[Value]| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let environment: BTreeMap<String, String> =
+            serde_json::from_str(&options["environment"].to_string()).unwrap_or_default();
         self.launch = Some(Launch {
             program: program.to_owned(),
             arguments: texts(options.list("arguments")),
@@ -53,7 +62,12 @@ impl Profile {
             files: Vec::new(),
         });
         let mode = |level: &str| options["modes"].text(level).map(str::to_owned);
-        self.modes = Modes { default: mode("default"), edit: mode("edit"), danger: mode("danger"), plan: mode("plan") };
+        self.modes = Modes {
+            default: mode("default"),
+            edit: mode("edit"),
+            danger: mode("danger"),
+            plan: mode("plan"),
+        };
         self.system_prompt = match options.text("system-prompt") {
             Some("meta") => SystemPrompt::Meta,
             Some("none") => SystemPrompt::None,

@@ -3,7 +3,9 @@
 
 mod support;
 
-use aetheel_backend_sdk::wit::{Action, AskKind, Decision, Exit, Mode, Outcome, Safety, StartTurn, ToolStatus};
+use aetheel_backend_sdk::wit::{
+    Action, AskKind, Decision, Exit, Mode, Outcome, Safety, StartTurn, ToolStatus,
+};
 use support::{answer, asked, done, ends, next, play, starts, text, turn, with_modes};
 
 #[test]
@@ -12,7 +14,10 @@ fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
     play.start(turn(1));
     let ask = asked(&mut play);
     assert_eq!(ask.title, "touch perm_allow_once.txt");
-    assert_eq!(ask.always_label.as_deref(), Some("Always Allow Bash(touch perm_allow_once.txt) and access to /srv/project"));
+    assert_eq!(
+        ask.always_label.as_deref(),
+        Some("Always Allow Bash(touch perm_allow_once.txt) and access to /srv/project")
+    );
     let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
     assert_eq!(
         (tool.kind.as_str(), tool.native_name.as_str(), tool.target.as_deref()),
@@ -25,8 +30,11 @@ fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
     answer(&mut play, second.ask, Decision::AllowOnce);
     let end = done(&mut play);
     assert_eq!((end.outcome, end.text.as_deref()), (Outcome::Completed, Some("After the answer.")));
-    let answers: Vec<_> =
-        play.written_with("\"outcome\"").iter().map(|line| (line["id"].clone(), line["result"]["outcome"]["optionId"].clone())).collect();
+    let answers: Vec<_> = play
+        .written_with("\"outcome\"")
+        .iter()
+        .map(|line| (line["id"].clone(), line["result"]["outcome"]["optionId"].clone()))
+        .collect();
     assert_eq!(answers, [(0.into(), "allow".into()), (1.into(), "allow".into())]);
     assert!(ends(&play.actions).iter().all(|end| end.status == ToolStatus::Ok));
     play.finish().check();
@@ -39,7 +47,10 @@ fn always_is_the_agents_own_option_for_it() {
     let ask = asked(&mut play).ask;
     answer(&mut play, ask, Decision::AllowAlways);
     play.until_host("allow_always");
-    assert_eq!(play.written_with("\"outcome\"")[0]["result"]["outcome"]["optionId"], "allow_always");
+    assert_eq!(
+        play.written_with("\"outcome\"")[0]["result"]["outcome"]["optionId"],
+        "allow_always"
+    );
 }
 
 #[test]
@@ -49,12 +60,16 @@ fn what_was_always_allowed_ends_with_its_process_before_a_turn_that_may_do_less(
     let ask = asked(&mut play).ask;
     answer(&mut play, ask, Decision::AllowAlways);
     done(&mut play);
-    let spawns = |actions: &[Action]| actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count();
+    let spawns = |actions: &[Action]| {
+        actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count()
+    };
     let mut plans = next(&play, 2);
     plans.settings.mode = Mode::Plan;
     play.cut().start(plans);
     assert!(play.actions.contains(&Action::CloseStdin(1)), "it may hold in any mode");
-    assert!(play.actions.iter().any(|action| matches!(action, Action::Stop(stop) if stop.proc == 1)));
+    assert!(
+        play.actions.iter().any(|action| matches!(action, Action::Stop(stop) if stop.proc == 1))
+    );
     assert_eq!(spawns(&play.actions), 2);
     play.exit(Exit::Code(0));
     assert_eq!(play.outcomes().len(), 1, "the turn waits for the new process");
@@ -88,7 +103,10 @@ fn beside_others_at_work_the_session_alone_is_closed_and_opened_again() {
     plans.settings.mode = Mode::Plan;
     play.cut().start(StartTurn { session: 2, ..turn(3) }).start(plans.clone());
     assert!(!play.actions.contains(&Action::CloseStdin(1)), "the other session's turn goes on");
-    assert_eq!(play.written_with("session/close")[0]["params"]["sessionId"], plans.native_id.unwrap());
+    assert_eq!(
+        play.written_with("session/close")[0]["params"]["sessionId"],
+        plans.native_id.unwrap()
+    );
     assert_eq!(play.written_with("session/resume").len(), 0);
     let id = play.id_of("session/close").unwrap();
     play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
@@ -112,7 +130,11 @@ fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
     let ask = asked(&mut zed).ask;
     answer(&mut zed, ask, Decision::Deny(None));
     assert_eq!(done(&mut zed).outcome, Outcome::Interrupted);
-    assert_eq!(zed.written_with("\"outcome\"")[0]["id"], "b88074e1-1f5b-4c94-9b6a-7742d26329f5", "ids are the agent's own, text or number");
+    assert_eq!(
+        zed.written_with("\"outcome\"")[0]["id"],
+        "b88074e1-1f5b-4c94-9b6a-7742d26329f5",
+        "ids are the agent's own, text or number"
+    );
     // Ends the turn as a good one.
     let mut droid = play("droid-permission-reject-once");
     droid.start(turn(1));
@@ -121,7 +143,10 @@ fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
     assert_eq!(done(&mut droid).outcome, Outcome::Completed);
     for mut play in [claude, zed, droid] {
         let denied: Vec<_> = ends(&play.actions).into_iter().map(|end| end.status).collect();
-        assert!(!denied.is_empty() && denied.iter().all(|status| *status == ToolStatus::Denied), "{denied:?}");
+        assert!(
+            !denied.is_empty() && denied.iter().all(|status| *status == ToolStatus::Denied),
+            "{denied:?}"
+        );
         play.finish().check();
     }
 }
@@ -136,7 +161,11 @@ fn a_person_who_stops_the_turn_cancels_it_before_the_agent_hears_the_refusal() {
     assert!(last[0].contains("session/cancel"), "{last:?}");
     assert!(last[1].contains(r#""outcome":"cancelled""#), "{last:?}");
     assert_eq!(done(&mut play).outcome, Outcome::Interrupted);
-    assert_eq!(play.written_with("session/set_mode")[0]["params"]["modeId"], "read-only", "its own default never asks");
+    assert_eq!(
+        play.written_with("session/set_mode")[0]["params"]["modeId"],
+        "read-only",
+        "its own default never asks"
+    );
     play.finish().check();
 }
 
@@ -147,8 +176,17 @@ fn where_everything_is_allowed_nobody_is_asked() {
     start.settings.safety = Safety::Danger;
     play.start(with_modes(start, r#"{"danger":"build"}"#)).finish();
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
-    assert!(!play.actions.iter().any(|action| matches!(action, aetheel_backend_sdk::wit::Action::Ask(_))));
-    assert!(play.written_with("\"outcome\"").iter().all(|line| line["result"]["outcome"]["optionId"] == "once"));
+    assert!(
+        !play
+            .actions
+            .iter()
+            .any(|action| matches!(action, aetheel_backend_sdk::wit::Action::Ask(_)))
+    );
+    assert!(
+        play.written_with("\"outcome\"")
+            .iter()
+            .all(|line| line["result"]["outcome"]["optionId"] == "once")
+    );
 }
 
 #[test]

@@ -6,10 +6,13 @@ mod support;
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, EventKind, Exit, FailureKind, Outcome, Part, PlanStatus, QueryKind, QueryResult, Steer, SteerOutcome,
-    ToolStatus, TurnRef,
+    Action, Command, Delivery, EventKind, Exit, FailureKind, Outcome, Part, PlanStatus, QueryKind,
+    QueryResult, Steer, SteerOutcome, ToolStatus, TurnRef,
 };
-use support::{SESSION, answer, asked, done, ends, events, failure, is_done, next, play, query, starts, text, thinking, turn, with_modes};
+use support::{
+    SESSION, answer, asked, done, ends, events, failure, is_done, next, play, query, starts, text,
+    thinking, turn, with_modes,
+};
 
 #[test]
 fn a_conversation_of_two_turns_is_told_with_its_usage() {
@@ -19,17 +22,32 @@ fn a_conversation_of_two_turns_is_told_with_its_usage() {
     assert_eq!(first.outcome, Outcome::Completed);
     assert_eq!(first.text.as_deref(), Some("Hello there from the mock model."));
     let usage = first.usage.clone().unwrap();
-    assert_eq!((usage.input, usage.output, usage.cached, usage.context_used, usage.context_size), (100, 20, 10, Some(130), Some(200_000)));
+    assert_eq!(
+        (usage.input, usage.output, usage.cached, usage.context_used, usage.context_size),
+        (100, 20, 10, Some(130), Some(200_000))
+    );
     assert!((usage.cost_usd.unwrap() - 0.000_603).abs() < 1e-9);
     assert_eq!(thinking(&play.actions), "Let me think about it.");
-    let ready = play.actions.iter().find_map(|action| if let Action::SessionReady(ready) = action { Some(ready) } else { None }).unwrap();
-    assert_eq!((ready.native_id.as_str(), ready.model.as_deref()), ("68bfe30c-a51e-49e7-87f3-68dc8719301b", Some("claude-sonnet-4-5")));
+    let ready = play
+        .actions
+        .iter()
+        .find_map(
+            |action| if let Action::SessionReady(ready) = action { Some(ready) } else { None },
+        )
+        .unwrap();
+    assert_eq!(
+        (ready.native_id.as_str(), ready.model.as_deref()),
+        ("68bfe30c-a51e-49e7-87f3-68dc8719301b", Some("claude-sonnet-4-5"))
+    );
 
     let second = next(&play, 2);
     play.start(second);
     let second = done(&mut play);
     assert_eq!(text(&play.actions, 2), "Second turn in the same session.");
-    assert!((second.usage.clone().unwrap().cost_usd.unwrap() - 0.000_603).abs() < 1e-9, "the cost is told for the whole session");
+    assert!(
+        (second.usage.clone().unwrap().cost_usd.unwrap() - 0.000_603).abs() < 1e-9,
+        "the cost is told for the whole session"
+    );
     assert_eq!(play.written_with("session/new").len(), 1, "the session is warm");
     play.finish().check();
 }
@@ -40,15 +58,24 @@ fn the_agent_is_greeted_with_its_stdin_and_offered_neither_files_nor_terminals()
     play.start(turn(1)).finish();
     let Action::Spawn(spawn) = &play.actions[0] else { panic!("{:?}", play.actions[0]) };
     assert!(spawn.keep_open && !spawn.listens);
-    assert_eq!((spawn.session, spawn.turn, spawn.program.as_str()), (Some(SESSION), Some(1), "acp-agent"));
+    assert_eq!(
+        (spawn.session, spawn.turn, spawn.program.as_str()),
+        (Some(SESSION), Some(1), "acp-agent")
+    );
     let hello = &play.written_with("\"initialize\"")[0]["params"];
     assert_eq!(hello["protocolVersion"], 1);
-    assert_eq!(hello["clientCapabilities"], serde_json::json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false}));
+    assert_eq!(
+        hello["clientCapabilities"],
+        serde_json::json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false})
+    );
 }
 
 #[test]
 fn thinking_tokens_are_counted_once_whether_an_agent_counts_them_beside_the_output_or_in_it() {
-    for (name, modes) in [("codex-init-prompt-streaming", r#"{"default":"agent"}"#), ("opencode-permission-allow-once", "{}")] {
+    for (name, modes) in [
+        ("codex-init-prompt-streaming", r#"{"default":"agent"}"#),
+        ("opencode-permission-allow-once", "{}"),
+    ] {
         let mut play = play(name);
         play.start(with_modes(turn(1), modes));
         if name.starts_with("opencode") {
@@ -71,7 +98,10 @@ fn a_tool_use_is_told_from_its_first_word_to_its_end_with_what_it_changed() {
     answer(&mut play, ask.ask, aetheel_backend_sdk::wit::Decision::AllowOnce);
     assert_eq!(done(&mut play).text.as_deref(), Some("Written."));
     let last = *starts(&play.actions).last().unwrap();
-    assert_eq!((last.kind.as_str(), last.native_name.as_str(), last.title.as_str()), ("file_write", "Write", "Write a.txt"));
+    assert_eq!(
+        (last.kind.as_str(), last.native_name.as_str(), last.title.as_str()),
+        ("file_write", "Write", "Write a.txt")
+    );
     assert_eq!(last.target.as_deref(), Some("/srv/project/a.txt"));
     let end = ends(&play.actions)[0];
     assert_eq!((end.status, end.diffs.len()), (ToolStatus::Ok, 1));
@@ -83,17 +113,23 @@ fn a_tool_use_is_told_from_its_first_word_to_its_end_with_what_it_changed() {
 fn plans_are_told_whole() {
     let mut play = play("claude-plan-todo");
     play.start(turn(1)).finish();
-    let plan =
-        events(&play.actions).into_iter().find_map(|event| if let EventKind::Plan(plan) = event { Some(plan.clone()) } else { None });
+    let plan = events(&play.actions).into_iter().find_map(|event| {
+        if let EventKind::Plan(plan) = event { Some(plan.clone()) } else { None }
+    });
     let plan = plan.unwrap();
-    assert_eq!((plan.len(), plan[0].text.as_str(), plan[0].status), (1, "one", PlanStatus::Pending));
+    assert_eq!(
+        (plan.len(), plan[0].text.as_str(), plan[0].status),
+        (1, "one", PlanStatus::Pending)
+    );
     play.check();
 }
 
 #[test]
 fn an_interrupt_in_mid_text_ends_the_turn_and_the_next_one_runs() {
     let mut play = play("claude-interrupt-mid-text");
-    play.start(turn(1)).until_host("session/cancel").command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    play.start(turn(1))
+        .until_host("session/cancel")
+        .command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
     let first = done(&mut play);
     assert_eq!((first.outcome, first.text), (Outcome::Interrupted, None));
     assert_eq!(play.written_with("session/cancel").len(), 1);
@@ -106,7 +142,10 @@ fn an_interrupt_in_mid_text_ends_the_turn_and_the_next_one_runs() {
 
 #[test]
 fn an_interrupt_in_a_tool_ends_the_turn() {
-    for (name, modes) in [("codex-interrupt-mid-tool", r#"{"default":"agent"}"#), ("claude-interrupt-mid-tool", "{}")] {
+    for (name, modes) in [
+        ("codex-interrupt-mid-tool", r#"{"default":"agent"}"#),
+        ("claude-interrupt-mid-tool", "{}"),
+    ] {
         let mut play = play(name);
         play.start(with_modes(turn(1), modes))
             .until_host("session/cancel")
@@ -117,7 +156,8 @@ fn an_interrupt_in_a_tool_ends_the_turn() {
 }
 
 #[test]
-fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_again_for_the_next_prompt() {
+fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_again_for_the_next_prompt()
+ {
     let mut play = play("codex-interrupt-mid-tool");
     play.start(with_modes(turn(1), r#"{"default":"agent"}"#)).until_host("session/cancel");
     assert!(play.written_with("session/close").is_empty());
@@ -131,13 +171,18 @@ fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_ag
     assert!(play.written_with("session/resume").is_empty(), "it is not closed yet");
     let id = play.id_of("session/close").unwrap();
     play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
-    assert_eq!(play.written_with("session/resume")[0]["params"]["sessionId"], closed[0]["params"]["sessionId"]);
+    assert_eq!(
+        play.written_with("session/resume")[0]["params"]["sessionId"],
+        closed[0]["params"]["sessionId"]
+    );
 }
 
 #[test]
 fn a_session_that_was_stopped_in_mid_text_stays_open() {
     let mut play = play("claude-interrupt-mid-text");
-    play.start(turn(1)).until_host("session/cancel").command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    play.start(turn(1))
+        .until_host("session/cancel")
+        .command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
     done(&mut play);
     assert!(play.written_with("session/close").is_empty());
 }
@@ -147,7 +192,8 @@ fn an_interrupt_while_a_person_is_asked_takes_the_question_back() {
     let mut play = play("claude-interrupt-during-permission");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
-    play.until_host("session/cancel").command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    play.until_host("session/cancel")
+        .command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
     assert_eq!(done(&mut play).outcome, Outcome::Interrupted);
     assert!(play.actions.contains(&Action::AskWithdrawn(ask)));
     assert_eq!(play.written_with("outcome")[0]["result"]["outcome"]["outcome"], "cancelled");
@@ -161,23 +207,37 @@ fn an_interrupt_while_a_person_is_asked_takes_the_question_back() {
 #[test]
 fn an_interrupt_while_the_agent_starts_is_not_waited_for_and_the_session_serves_the_next_turn() {
     let mut play = play("claude-init-prompt-streaming");
-    play.start(turn(1)).until_host("session/new").command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
+    play.start(turn(1))
+        .until_host("session/new")
+        .command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }));
     assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
     play.start(turn(2));
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
-    assert_eq!(play.written_with("session/new").len(), 1, "the session that was being made is used");
+    assert_eq!(
+        play.written_with("session/new").len(),
+        1,
+        "the session that was being made is used"
+    );
     assert_eq!(text(&play.actions, 2), "Hello there from the mock model.");
 }
 
 #[test]
 fn errors_of_the_model_fail_the_turn_and_the_next_one_runs() {
-    for (name, modes) in [("claude-error-400", "{}"), ("droid-error-400", "{}"), ("codex-error-400", r#"{"default":"agent"}"#)] {
+    for (name, modes) in [
+        ("claude-error-400", "{}"),
+        ("droid-error-400", "{}"),
+        ("codex-error-400", r#"{"default":"agent"}"#),
+    ] {
         let mut play = play(name);
         play.start(with_modes(turn(1), modes));
         let first = done(&mut play);
         let failure = failure(&first.outcome);
         assert_eq!(failure.kind, FailureKind::BadRequest, "{name}");
-        assert!(failure.message.contains("prompt is bad") && !failure.message.contains('{'), "{name}: {}", failure.message);
+        assert!(
+            failure.message.contains("prompt is bad") && !failure.message.contains('{'),
+            "{name}: {}",
+            failure.message
+        );
         let second = next(&play, 2);
         play.start(with_modes(second, modes));
         assert_eq!(done(&mut play).outcome, Outcome::Completed, "{name}");
@@ -191,11 +251,17 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
     let mut play = play("claude-resume-list-fork-close");
     let mut start = turn(1);
     start.native_id = Some("68bfe30c-a51e-49e7-87f3-68dc8719301b".to_owned());
-    play.start(start).command(query(1, QueryKind::Sessions)).until(|action| matches!(action, Action::QueryAnswer(_)));
+    play.start(start)
+        .command(query(1, QueryKind::Sessions))
+        .until(|action| matches!(action, Action::QueryAnswer(_)));
     let first = done(&mut play);
     assert_eq!(first.outcome, Outcome::Completed);
     assert!(first.text.unwrap().starts_with("History: "), "the model knows what was said");
-    assert_eq!(first.usage.clone().unwrap().cost_usd, None, "what the session had cost before is not known");
+    assert_eq!(
+        first.usage.clone().unwrap().cost_usd,
+        None,
+        "what the session had cost before is not known"
+    );
     assert!(play.written_with("session/load").is_empty());
     let mut copy = turn(2);
     copy.native_id = Some("68bfe30c-a51e-49e7-87f3-68dc8719301b".to_owned());
@@ -206,7 +272,11 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
     assert!(matches!(ready, Action::SessionReady(_)));
     play.until_host("session/close").command(Command::CloseSession(SESSION));
     assert_eq!(play.written_with("session/close").len(), 1);
-    let Some(Action::QueryAnswer(listed)) = play.actions.iter().find(|action| matches!(action, Action::QueryAnswer(_))) else { panic!() };
+    let Some(Action::QueryAnswer(listed)) =
+        play.actions.iter().find(|action| matches!(action, Action::QueryAnswer(_)))
+    else {
+        panic!()
+    };
     let QueryResult::Sessions(sessions) = &listed.answer else { panic!("{listed:?}") };
     assert_eq!((sessions.len(), sessions[0].cwd.as_deref()), (3, Some("/srv/project")));
 }
@@ -214,8 +284,11 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
 #[test]
 fn a_history_told_again_is_no_part_of_the_turn() {
     // As if it could not resume without telling the history.
-    let folder = format!("{}/../../tests/fixtures/acp/codex-zed-load-session", env!("CARGO_MANIFEST_DIR"));
-    let text_of = std::fs::read_to_string(format!("{folder}/dialogue.jsonl")).unwrap().replace(r#""resume": {}, "#, "");
+    let folder =
+        format!("{}/../../tests/fixtures/acp/codex-zed-load-session", env!("CARGO_MANIFEST_DIR"));
+    let text_of = std::fs::read_to_string(format!("{folder}/dialogue.jsonl"))
+        .unwrap()
+        .replace(r#""resume": {}, "#, "");
     let mut play = Play::<Backend>::of(&text_of, json_rpc);
     let mut start = turn(1);
     start.native_id = Some("01a20003-95b8-78a1-b573-70e9a17bf5c7".to_owned());
@@ -248,7 +321,11 @@ fn another_prompt_steers_the_agent_that_said_it_takes_one() {
     let outcome = done(&mut play);
     assert_eq!(play.written_with("session/prompt").len(), 2);
     assert!(play.actions.iter().any(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected)));
-    assert_eq!((outcome.outcome, outcome.text.as_deref()), (Outcome::Completed, Some("plan finished")), "the last answer ends the turn");
+    assert_eq!(
+        (outcome.outcome, outcome.text.as_deref()),
+        (Outcome::Completed, Some("plan finished")),
+        "the last answer ends the turn"
+    );
     assert_eq!(outcome.usage.clone().unwrap().input, 300);
     play.finish();
     assert_eq!(play.done().len(), 1);
@@ -266,7 +343,9 @@ fn the_steering_method_is_used_where_it_is_offered() {
     assert!(play.actions.iter().any(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected)));
     let outputs: Vec<_> = events(&play.actions)
         .into_iter()
-        .filter_map(|event| if let EventKind::ToolOutput(out) = event { Some(&out.text) } else { None })
+        .filter_map(
+            |event| if let EventKind::ToolOutput(out) = event { Some(&out.text) } else { None },
+        )
         .collect();
     assert_eq!(outputs, ["one\n", "two\n"], "output is told while the tool runs");
     assert_eq!(ends(&play.actions)[0].exit_code, Some(0));
@@ -280,7 +359,9 @@ fn nothing_is_put_into_the_turn_of_an_agent_that_did_not_offer_it() {
     let mut play = play("droid-init-prompt-streaming");
     play.start(turn(1)).until_agent("agent_thought_chunk");
     play.command(Command::Steer(steer("and this")));
-    assert!(matches!(play.actions.last(), Some(Action::Steered(steered)) if steered.outcome == SteerOutcome::NotNow));
+    assert!(
+        matches!(play.actions.last(), Some(Action::Steered(steered)) if steered.outcome == SteerOutcome::NotNow)
+    );
     assert_eq!(play.written_with("session/prompt").len(), 1);
 }
 
@@ -306,12 +387,19 @@ fn images_are_handed_over_as_bytes_the_backend_never_sees() {
         size: 70,
         path: "/srv/files/a.png".into(),
     };
-    start.parts = vec![Part::Text("what is it?".into()), Part::Image(image.clone()), Part::File(image)];
+    start.parts =
+        vec![Part::Text("what is it?".into()), Part::Image(image.clone()), Part::File(image)];
     play.start(start);
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
     let prompt = &play.written_with("session/prompt")[0]["params"]["prompt"];
-    assert_eq!(prompt[1], serde_json::json!({"type": "image", "mimeType": "image/png", "data": "<base64 of 7>"}));
-    assert_eq!(prompt[2]["text"], "[Attached file: a.png (image/png, 70 bytes) at /srv/files/a.png]");
+    assert_eq!(
+        prompt[1],
+        serde_json::json!({"type": "image", "mimeType": "image/png", "data": "<base64 of 7>"})
+    );
+    assert_eq!(
+        prompt[2]["text"],
+        "[Attached file: a.png (image/png, 70 bytes) at /srv/files/a.png]"
+    );
 }
 
 #[test]
@@ -321,7 +409,11 @@ fn model_and_effort_are_chosen_before_the_prompt_and_an_effort_the_model_lacks_i
     start.settings.model = Some("opencode/big-pickle".to_owned());
     start.settings.effort = Some("medium".to_owned());
     play.start(start).finish();
-    let set: Vec<_> = play.written_with("session/set_config_option").iter().map(|line| line["params"]["configId"].clone()).collect();
+    let set: Vec<_> = play
+        .written_with("session/set_config_option")
+        .iter()
+        .map(|line| line["params"]["configId"].clone())
+        .collect();
     assert_eq!(set, ["model", "effort"]);
     let prompt = play.written.iter().position(|line| line.contains("session/prompt")).unwrap();
     assert_eq!(prompt, play.written.len() - 1, "the prompt comes last");
@@ -337,7 +429,10 @@ fn shutting_down_closes_stdin_and_then_terminates_what_does_not_leave() {
     answer(&mut play, ask, aetheel_backend_sdk::wit::Decision::DenyAndStop);
     play.until(is_done);
     play.cut().command(Command::Shutdown);
-    assert!(matches!(play.actions[play.actions.len() - 2..], [Action::CloseStdin(1), Action::SetTimer(_)]));
+    assert!(matches!(
+        play.actions[play.actions.len() - 2..],
+        [Action::CloseStdin(1), Action::SetTimer(_)]
+    ));
     play.elapse(10_000.0);
     assert!(matches!(play.actions.last(), Some(Action::Stop(_))));
     play.exit(Exit::Signal(15));

@@ -6,8 +6,8 @@ mod support;
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Mode, Outcome, QueryKind, QueryResult, Safety, SpawnFailed,
-    ToolStatus, TurnRef,
+    Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Mode, Outcome,
+    QueryKind, QueryResult, Safety, SpawnFailed, ToolStatus, TurnRef,
 };
 use support::{SESSION, answer, events, failure, is_done, next, query, turn, with_modes};
 
@@ -20,7 +20,12 @@ impl Agent {
         let mut play = Play::of("", json_rpc);
         play.start(start);
         let mut agent = Self(play);
-        agent.answers("initialize", &format!(r#"{{"protocolVersion":1,"agentInfo":{{"name":"toy","version":"1"}},{abilities}}}"#));
+        agent.answers(
+            "initialize",
+            &format!(
+                r#"{{"protocolVersion":1,"agentInfo":{{"name":"toy","version":"1"}},{abilities}}}"#
+            ),
+        );
         agent
     }
 
@@ -32,14 +37,22 @@ impl Agent {
     }
 
     fn answers(&mut self, method: &str, result: &str) -> &mut Self {
-        let id = self.0.id_of(method).unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.0.written));
+        let id = self
+            .0
+            .id_of(method)
+            .unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.0.written));
         self.0.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
         self
     }
 
     fn refuses(&mut self, method: &str, code: i32, message: &str) -> &mut Self {
-        let id = self.0.id_of(method).unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.0.written));
-        self.0.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#));
+        let id = self
+            .0
+            .id_of(method)
+            .unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.0.written));
+        self.0.say(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#
+        ));
         self
     }
 
@@ -49,7 +62,9 @@ impl Agent {
     }
 
     fn asks(&mut self, id: &str, method: &str, params: &str) -> &mut Self {
-        self.0.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
+        self.0.say(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
+        ));
         self
     }
 
@@ -68,11 +83,17 @@ const MODES: &str = r#","modes":{"currentModeId":"ask","availableModes":[{"id":"
 #[test]
 fn always_is_offered_where_it_can_be_taken_back() {
     let options = r#"[{"optionId":"a","kind":"allow_once","name":"Yes"},{"optionId":"b","kind":"allow_always","name":"Always"}]"#;
-    let params = format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t","title":"ls"}},"options":{options}}}"#);
-    for (abilities, offered) in [(NOTHING, None), (r#""agentCapabilities":{"loadSession":true}"#, Some("Always"))] {
+    let params = format!(
+        r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t","title":"ls"}},"options":{options}}}"#
+    );
+    for (abilities, offered) in
+        [(NOTHING, None), (r#""agentCapabilities":{"loadSession":true}"#, Some("Always"))]
+    {
         let mut agent = Agent::opened(turn(1), abilities, "");
         agent.asks("7", "session/request_permission", &params);
-        let Some(Action::Ask(ask)) = agent.0.actions.last() else { panic!("{:?}", agent.0.actions) };
+        let Some(Action::Ask(ask)) = agent.0.actions.last() else {
+            panic!("{:?}", agent.0.actions)
+        };
         assert_eq!(ask.always_label.as_deref(), offered, "{abilities}");
     }
 }
@@ -83,12 +104,18 @@ fn each_level_finds_its_mode_and_a_lower_one_is_gone_back_to() {
     start.settings.safety = Safety::Danger;
     let mut agent = Agent::opened(start, NOTHING, MODES);
     assert_eq!(agent.last()["params"], serde_json::json!({"sessionId": "s1", "modeId": "yolo"}));
-    agent.answers("session/set_mode", "{}").answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    agent
+        .answers("session/set_mode", "{}")
+        .answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let second = next(&agent.0, 2);
     agent.0.start(second);
     assert_eq!(agent.last()["params"]["modeId"], "ask");
     agent.refuses("session/set_mode", -32602, "no");
-    assert_eq!(failure(agent.outcome()).kind, FailureKind::Unsupported, "a lower level is never ignored");
+    assert_eq!(
+        failure(agent.outcome()).kind,
+        FailureKind::Unsupported,
+        "a lower level is never ignored"
+    );
     let mut third = next(&agent.0, 3);
     third.settings.mode = Mode::Plan;
     agent.0.start(third);
@@ -103,7 +130,11 @@ fn an_agent_that_keeps_its_mode_is_granted_everything_where_everything_is_allowe
     agent.refuses("session/set_mode", -32602, "modes cannot be changed");
     assert!(agent.0.id_of("session/prompt").is_some());
     let options = r#"[{"optionId":"y","kind":"allow_once","name":"Yes"}]"#;
-    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#));
+    agent.asks(
+        "5",
+        "session/request_permission",
+        &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#),
+    );
     assert_eq!(agent.last()["result"]["outcome"]["optionId"], "y");
 }
 
@@ -129,11 +160,15 @@ fn a_model_the_agent_does_not_know_fails_the_turn_and_one_that_is_given_up_is_ta
     start.settings.model = Some("b".to_owned());
     let mut agent = Agent::opened(start, NOTHING, models);
     assert_eq!(agent.last()["params"]["modelId"], "b");
-    agent.answers("session/set_model", "{}").answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    agent
+        .answers("session/set_model", "{}")
+        .answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let second = next(&agent.0, 2);
     agent.0.start(second);
     assert_eq!(agent.last()["params"]["modelId"], "a", "no model chosen: the agent's own");
-    agent.answers("session/set_model", "null").answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
+    agent
+        .answers("session/set_model", "null")
+        .answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let mut third = next(&agent.0, 3);
     third.settings.model = Some("c".to_owned());
     agent.0.start(third);
@@ -160,14 +195,23 @@ fn the_system_prompt_comes_before_the_first_prompt_and_again_only_when_it_has_ch
         start
     };
     let mut agent = prompted(with(2, "Be kind."));
-    assert!(agent.last()["params"]["prompt"][0]["text"].as_str().unwrap().starts_with("<system-prompt>\nBe kind.\n</system-prompt>"));
+    assert!(
+        agent.last()["params"]["prompt"][0]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("<system-prompt>\nBe kind.\n</system-prompt>")
+    );
     assert_eq!(agent.last()["params"]["prompt"][1]["text"], "hello");
     for (number, text, blocks) in [(3, "Be kind.", 1), (4, "Be brief.", 2), (5, "", 1)] {
         agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
         let mut start = with(number, text);
         start.native_id = next(&agent.0, number).native_id;
         agent.0.start(start);
-        assert_eq!(agent.last()["params"]["prompt"].as_array().unwrap().len(), blocks, "turn {number}");
+        assert_eq!(
+            agent.last()["params"]["prompt"].as_array().unwrap().len(),
+            blocks,
+            "turn {number}"
+        );
     }
 }
 
@@ -175,7 +219,10 @@ fn the_system_prompt_comes_before_the_first_prompt_and_again_only_when_it_has_ch
 fn the_system_prompt_goes_where_the_agent_has_a_place_for_it() {
     let mut start = turn(1);
     start.settings.system_prompt = Some("Be kind.".to_owned());
-    let mut agent = Agent::greeted(start.clone(), r#""agentCapabilities":{"sessionCapabilities":{"systemPrompt":{}}}"#);
+    let mut agent = Agent::greeted(
+        start.clone(),
+        r#""agentCapabilities":{"sessionCapabilities":{"systemPrompt":{}}}"#,
+    );
     assert_eq!(
         agent.last()["params"]["systemPrompt"],
         serde_json::json!({"mode": "append", "content": [{"type": "text", "text": "Be kind."}]})
@@ -198,7 +245,12 @@ fn an_agent_that_wants_to_be_signed_in_is_so_once_as_its_profile_says_or_says_wh
     agent.refuses("session/new", -32000, "Authentication required");
     let failed = failure(agent.outcome());
     assert_eq!(failed.kind, FailureKind::Authentication);
-    assert!(failed.message.contains("Authentication required") && failed.message.contains("Log in, API key"), "{}", failed.message);
+    assert!(
+        failed.message.contains("Authentication required")
+            && failed.message.contains("Log in, API key"),
+        "{}",
+        failed.message
+    );
     assert!(agent.0.id_of("authenticate").is_none(), "it could forget the sign-in it has");
     start.settings.options = r#"{"program":"acp-agent","sign-in":"api-key"}"#.to_owned();
     let mut agent = Agent::greeted(start, methods);
@@ -227,11 +279,16 @@ fn an_unknown_session_is_unknown_and_an_agent_without_sessions_has_none() {
 fn resuming_falls_back_to_loading() {
     let mut start = turn(1);
     start.native_id = Some("s1".to_owned());
-    let mut agent = Agent::greeted(start, r#""agentCapabilities":{"loadSession":true,"sessionCapabilities":{"resume":{}}}"#);
+    let mut agent = Agent::greeted(
+        start,
+        r#""agentCapabilities":{"loadSession":true,"sessionCapabilities":{"resume":{}}}"#,
+    );
     agent.refuses("session/resume", -32601, "Method not found");
     agent.answers("session/load", "null");
     assert!(agent.0.id_of("session/prompt").is_none(), "its history may follow");
-    agent.updates(r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}"#);
+    agent.updates(
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}"#,
+    );
     agent.0.elapse(300.0);
     assert!(agent.0.id_of("session/prompt").is_none(), "it did");
     agent.0.elapse(300.0);
@@ -259,7 +316,9 @@ fn every_reason_to_stop_has_its_outcome() {
             other => panic!("{other:?}"),
         };
         assert_eq!(word, outcome);
-        let unknown = events(&agent.0.actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_)));
+        let unknown = events(&agent.0.actions)
+            .iter()
+            .any(|event| matches!(event, EventKind::Unrecognised(_)));
         assert_eq!(unknown, reason == "because");
     }
 }
@@ -267,7 +326,9 @@ fn every_reason_to_stop_has_its_outcome() {
 #[test]
 fn what_is_asked_of_the_client_beside_permissions_is_refused_as_unknown() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
-    for (id, method) in [("7", "fs/read_text_file"), ("\"x\"", "terminal/create"), ("8", "elicitation/create")] {
+    for (id, method) in
+        [("7", "fs/read_text_file"), ("\"x\"", "terminal/create"), ("8", "elicitation/create")]
+    {
         agent.asks(id, method, r#"{"sessionId":"s1"}"#);
         assert_eq!(agent.last()["error"]["code"], -32601);
         assert_eq!(agent.last()["id"].to_string(), id);
@@ -277,7 +338,9 @@ fn what_is_asked_of_the_client_beside_permissions_is_refused_as_unknown() {
 #[test]
 fn what_is_not_known_is_told_and_extensions_are_not() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
-    agent.updates(r#"{"sessionUpdate":"state_update","state":"running"}"#).updates(r#"{"sessionUpdate":"available_commands_update"}"#);
+    agent
+        .updates(r#"{"sessionUpdate":"state_update","state":"running"}"#)
+        .updates(r#"{"sessionUpdate":"available_commands_update"}"#);
     agent.0.say(r#"{"jsonrpc":"2.0","method":"_vendor/news","params":{}}"#);
     agent
         .0
@@ -286,7 +349,9 @@ fn what_is_not_known_is_told_and_extensions_are_not() {
         .say(r#"{"id":99,"result":{}}"#);
     let told: Vec<_> = events(&agent.0.actions)
         .into_iter()
-        .filter_map(|event| if let EventKind::Unrecognised(what) = event { Some(what.what.clone()) } else { None })
+        .filter_map(|event| {
+            if let EventKind::Unrecognised(what) = event { Some(what.what.clone()) } else { None }
+        })
         .collect();
     assert_eq!(
         told,
@@ -304,10 +369,20 @@ fn what_comes_without_a_turn_is_no_event_and_a_request_then_is_answered() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let before = agent.0.actions.len();
-    agent.updates(r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"late"}}"#);
+    agent.updates(
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"late"}}"#,
+    );
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
-    assert!(!agent.0.actions[before..].iter().any(|action| matches!(action, Action::Event(_) | Action::TurnDone(_))));
-    agent.asks("3", "session/request_permission", r#"{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":[]}"#);
+    assert!(
+        !agent.0.actions[before..]
+            .iter()
+            .any(|action| matches!(action, Action::Event(_) | Action::TurnDone(_)))
+    );
+    agent.asks(
+        "3",
+        "session/request_permission",
+        r#"{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":[]}"#,
+    );
     assert_eq!(agent.last()["result"]["outcome"]["outcome"], "cancelled");
 }
 
@@ -315,7 +390,11 @@ fn what_comes_without_a_turn_is_no_event_and_a_request_then_is_answered() {
 fn an_ask_that_is_open_when_the_turn_ends_is_answered_in_nobodys_name() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let options = r#"[{"optionId":"y","kind":"allow_once","name":"Yes"}]"#;
-    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#));
+    agent.asks(
+        "5",
+        "session/request_permission",
+        &format!(r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t"}},"options":{options}}}"#),
+    );
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     assert_eq!(agent.0.written_with("\"id\":5,")[0]["result"]["outcome"]["outcome"], "cancelled");
     let before = agent.0.written.len();
@@ -324,25 +403,37 @@ fn an_ask_that_is_open_when_the_turn_ends_is_answered_in_nobodys_name() {
 }
 
 #[test]
-fn the_arguments_of_a_tool_that_are_told_as_text_are_shown_where_leave_is_asked_and_output_is_not_taken_for_them() {
+fn the_arguments_of_a_tool_that_are_told_as_text_are_shown_where_leave_is_asked_and_output_is_not_taken_for_them()
+ {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let call = |status: &str| {
         let text = r#"{\"where\":\"/etc/x\",\"n\":3}"#;
-        let content = format!(r#"[{{"type":"content","content":{{"type":"text","text":"{text}"}}}}]"#);
+        let content =
+            format!(r#"[{{"type":"content","content":{{"type":"text","text":"{text}"}}}}]"#);
         format!(
             r#"{{"toolCallId":"mcp_srv_put__1","status":"{status}","title":"put (srv MCP Server)","kind":"other","content":{content}}}"#
         )
     };
-    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{},"options":[]}}"#, call("pending")));
-    let Some(Action::Ask(ask)) = agent.0.actions.last() else { panic!("{:?}", agent.0.actions.last()) };
+    agent.asks(
+        "5",
+        "session/request_permission",
+        &format!(r#"{{"sessionId":"s1","toolCall":{},"options":[]}}"#, call("pending")),
+    );
+    let Some(Action::Ask(ask)) = agent.0.actions.last() else {
+        panic!("{:?}", agent.0.actions.last())
+    };
     let AskKind::Permission(start) = &ask.kind else { panic!("{ask:?}") };
     let input: serde_json::Value = serde_json::from_str(&start.input).unwrap();
-    assert_eq!((start.kind.as_str(), input), ("mcp", serde_json::json!({"where": "/etc/x", "n": 3})));
+    assert_eq!(
+        (start.kind.as_str(), input),
+        ("mcp", serde_json::json!({"where": "/etc/x", "n": 3}))
+    );
 
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent.updates(&call("completed").replacen('{', r#"{"sessionUpdate":"tool_call_update","#, 1));
-    let inputs =
-        events(&agent.0.actions).into_iter().filter_map(|event| if let EventKind::ToolStart(start) = event { Some(start) } else { None });
+    let inputs = events(&agent.0.actions).into_iter().filter_map(|event| {
+        if let EventKind::ToolStart(start) = event { Some(start) } else { None }
+    });
     assert!(inputs.map(|start| start.input.as_str()).all(|input| input == "{}"));
 }
 
@@ -354,11 +445,14 @@ fn a_command_that_tells_nothing_but_its_exit_code_failed() {
         ("echo: Command exited with code: 3", ToolStatus::Ok, None),
     ] {
         let mut agent = Agent::opened(turn(1), NOTHING, "");
-        let content = format!(r#"[{{"type":"content","content":{{"type":"text","text":"{text}"}}}}]"#);
+        let content =
+            format!(r#"[{{"type":"content","content":{{"type":"text","text":"{text}"}}}}]"#);
         let of = r#""toolCallId":"run_shell_command__1","title":"exit 3","kind":"execute""#;
         agent.updates(&format!(r#"{{"sessionUpdate":"tool_call",{of},"status":"in_progress"}}"#));
         agent.updates(&format!(r#"{{"sessionUpdate":"tool_call_update",{of},"status":"completed","content":{content}}}"#));
-        let end = events(&agent.0.actions).into_iter().find_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None });
+        let end = events(&agent.0.actions)
+            .into_iter()
+            .find_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None });
         assert_eq!(end.map(|end| (end.status, end.exit_code)), Some((status, code)), "{text}");
     }
 }
@@ -367,9 +461,17 @@ fn a_command_that_tells_nothing_but_its_exit_code_failed() {
 fn a_plan_to_be_approved_is_asked_as_one() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let call = r##"{"toolCallId":"t","kind":"switch_mode","title":"Ready to code?","rawInput":{"plan":"# Plan"}}"##;
-    agent.asks("5", "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{call},"options":[]}}"#));
-    let Some(Action::Ask(ask)) = agent.0.actions.last() else { panic!("{:?}", agent.0.actions.last()) };
-    assert!(matches!(&ask.kind, aetheel_backend_sdk::wit::AskKind::PlanApproval(plan) if plan == "# Plan"));
+    agent.asks(
+        "5",
+        "session/request_permission",
+        &format!(r#"{{"sessionId":"s1","toolCall":{call},"options":[]}}"#),
+    );
+    let Some(Action::Ask(ask)) = agent.0.actions.last() else {
+        panic!("{:?}", agent.0.actions.last())
+    };
+    assert!(
+        matches!(&ask.kind, aetheel_backend_sdk::wit::AskKind::PlanApproval(plan) if plan == "# Plan")
+    );
 }
 
 #[test]
@@ -379,7 +481,11 @@ fn an_agent_of_another_version_or_one_that_is_not_there_fails_the_turn() {
     assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::Protocol);
     assert!(play.actions.contains(&Action::CloseStdin(1)), "it is of no use");
     let mut play = Play::<Backend>::of("", json_rpc);
-    play.start(turn(1)).input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "no such program".into(), not_found: true }));
+    play.start(turn(1)).input(Input::SpawnFailed(SpawnFailed {
+        proc: 1,
+        message: "no such program".into(),
+        not_found: true,
+    }));
     assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::NotFound);
     let mut play = Play::<Backend>::of("", json_rpc);
     let mut nameless = turn(1);
@@ -409,14 +515,20 @@ fn a_health_question_starts_the_agent_once_it_is_known_and_other_questions_are_n
         QueryKind::DeleteSession("s".into()),
     ] {
         agent.0.command(query(3, kind));
-        assert!(matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if matches!(&told.answer, QueryResult::Failed(_))));
+        assert!(
+            matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if matches!(&told.answer, QueryResult::Failed(_)))
+        );
     }
     agent.0.exit(Exit::Code(0)).command(query(4, QueryKind::Health));
     assert!(
         matches!(agent.0.actions.iter().rev().find(|action| matches!(action, Action::Spawn(_))), Some(Action::Spawn(spawn)) if spawn.proc == 2 && spawn.session.is_none())
     );
-    agent.0.say(r#"{"jsonrpc":"2.0","id":4,"result":{"protocolVersion":1,"agentInfo":{"title":"Toy"}}}"#);
-    assert!(matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if told.answer == QueryResult::Health("Toy answers".into())));
+    agent.0.say(
+        r#"{"jsonrpc":"2.0","id":4,"result":{"protocolVersion":1,"agentInfo":{"title":"Toy"}}}"#,
+    );
+    assert!(
+        matches!(agent.0.actions.last(), Some(Action::QueryAnswer(told)) if told.answer == QueryResult::Health("Toy answers".into()))
+    );
 }
 
 #[test]
@@ -441,14 +553,18 @@ fn a_turn_that_comes_while_the_agent_leaves_starts_another_and_resumes_the_sessi
     // The first one goes; then the second speaks.
     agent.0.exit(Exit::Code(0));
     assert_eq!(agent.0.done().len(), 1);
-    agent.answers("initialize", r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#);
+    agent
+        .answers("initialize", r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#);
     assert_eq!(agent.last()["params"]["sessionId"], "s1");
 }
 
 #[test]
 fn an_interrupted_turn_whose_agent_dies_was_interrupted() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
-    agent.0.command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 })).exit(Exit::Signal(9));
+    agent
+        .0
+        .command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 }))
+        .exit(Exit::Signal(9));
     assert_eq!(agent.outcome(), &Outcome::Interrupted);
 }
 
@@ -470,22 +586,37 @@ fn planning(modes: &str, session: &str) -> Agent {
 }
 
 fn wants(agent: &mut Agent, id: &str, call: &str) {
-    agent.asks(id, "session/request_permission", &format!(r#"{{"sessionId":"s1","toolCall":{call},"options":{OPTIONS}}}"#));
+    agent.asks(
+        id,
+        "session/request_permission",
+        &format!(r#"{{"sessionId":"s1","toolCall":{call},"options":{OPTIONS}}}"#),
+    );
 }
 
 #[test]
 fn an_agent_that_may_bypass_permissions_plans_in_the_mode_that_asks_whatever_the_profile_says() {
     for modes in [r#"{"plan":"plan"}"#, r#"{"plan":"default"}"#, "{}"] {
         let agent = planning(modes, CLAUDE_MODES);
-        assert_eq!(agent.0.written_with("session/set_mode")[0]["params"]["modeId"], "default", "{modes}");
+        assert_eq!(
+            agent.0.written_with("session/set_mode")[0]["params"]["modeId"],
+            "default",
+            "{modes}"
+        );
         let prompt = agent.0.written_with("session/prompt")[0]["params"]["prompt"].clone();
-        assert!(prompt[0]["text"].as_str().unwrap().starts_with("<planning>"), "it is told: {prompt}");
+        assert!(
+            prompt[0]["text"].as_str().unwrap().starts_with("<planning>"),
+            "it is told: {prompt}"
+        );
         assert_eq!(prompt[1]["text"], "hello");
     }
     // Where it may not, as for root, its own mode holds.
     let agent = planning("{}", &CLAUDE_MODES.replace("bypassPermissions", "dontAsk"));
     assert_eq!(agent.0.written_with("session/set_mode")[0]["params"]["modeId"], "plan");
-    assert_eq!(agent.0.written_with("session/prompt")[0]["params"]["prompt"][0]["text"], "hello", "it knows already");
+    assert_eq!(
+        agent.0.written_with("session/prompt")[0]["params"]["prompt"][0]["text"],
+        "hello",
+        "it knows already"
+    );
 }
 
 #[test]
@@ -502,25 +633,44 @@ fn whoever_plans_changes_nothing_and_nobody_is_asked_for_it() {
         wants(&mut agent, "5", call);
         assert_eq!(agent.last()["result"]["outcome"]["optionId"], "no", "{call}");
     }
-    assert!(!agent.0.actions.iter().any(|action| matches!(action, Action::Ask(_))), "nobody can allow it");
-    let told = events(&agent.0.actions).into_iter().filter(|kind| matches!(kind, EventKind::Notice(_))).count();
+    assert!(
+        !agent.0.actions.iter().any(|action| matches!(action, Action::Ask(_))),
+        "nobody can allow it"
+    );
+    let told = events(&agent.0.actions)
+        .into_iter()
+        .filter(|kind| matches!(kind, EventKind::Notice(_)))
+        .count();
     assert_eq!(told, changing.len(), "people read what was not done");
     wants(&mut agent, "6", r#"{"toolCallId":"f","kind":"read","title":"Read"}"#);
     assert!(matches!(agent.0.actions.last(), Some(Action::Ask(_))), "looking may be allowed");
     agent.answers("session/prompt", r#"{"stopReason":"cancelled"}"#);
-    assert_eq!(agent.outcome(), &Outcome::Completed, "some end their turn when something is refused: nobody stopped it");
+    assert_eq!(
+        agent.outcome(),
+        &Outcome::Completed,
+        "some end their turn when something is refused: nobody stopped it"
+    );
 }
 
 #[test]
 fn after_a_person_agreed_to_a_plan_what_it_needs_is_asked_for_and_never_granted_for_good_with_it() {
     let mut agent = planning("{}", CLAUDE_MODES);
-    wants(&mut agent, "5", r#"{"toolCallId":"p","kind":"switch_mode","title":"Ready?","rawInput":{"plan":"All of it."}}"#);
-    let Some(Action::Ask(ask)) = agent.0.actions.last().cloned() else { panic!("{:?}", agent.0.actions) };
+    wants(
+        &mut agent,
+        "5",
+        r#"{"toolCallId":"p","kind":"switch_mode","title":"Ready?","rawInput":{"plan":"All of it."}}"#,
+    );
+    let Some(Action::Ask(ask)) = agent.0.actions.last().cloned() else {
+        panic!("{:?}", agent.0.actions)
+    };
     assert_eq!(ask.always_label, None, "that would be leave to bypass permissions");
     answer(&mut agent.0, ask.ask, Decision::AllowOnce);
     assert_eq!(agent.last()["result"]["outcome"]["optionId"], "yes");
     wants(&mut agent, "6", r#"{"toolCallId":"a","kind":"edit","title":"Write"}"#);
-    assert!(matches!(agent.0.actions.last(), Some(Action::Ask(next)) if next.ask != ask.ask), "a person decides");
+    assert!(
+        matches!(agent.0.actions.last(), Some(Action::Ask(next)) if next.ask != ask.ask),
+        "a person decides"
+    );
 }
 
 #[test]

@@ -5,7 +5,9 @@ mod support;
 
 use acp::Backend;
 use aetheel_backend_sdk::storm::{Change, disturbed, survive};
-use aetheel_backend_sdk::wit::{Action, Answer, Command, Decision, Input, Mode, QueryKind, TurnRef};
+use aetheel_backend_sdk::wit::{
+    Action, Answer, Command, Decision, Input, Mode, QueryKind, TurnRef,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{SESSION, play, query, turn, with_modes};
@@ -36,7 +38,10 @@ fn inputs(name: &str) -> Vec<Input> {
     let asks = play.actions.iter().filter(|action| matches!(action, Action::Ask(_))).count();
     for ask in 1..=u32::try_from(asks).unwrap() {
         let at = inputs.len() - 1;
-        inputs.insert(at, Input::Command(Command::Answer(Answer { ask, decision: Decision::AllowOnce })));
+        inputs.insert(
+            at,
+            Input::Command(Command::Answer(Answer { ask, decision: Decision::AllowOnce })),
+        );
     }
     let at = inputs.len() * 2 / 3;
     inputs.insert(at, Input::Command(Command::Interrupt(TurnRef { session: SESSION, turn: 1 })));
@@ -53,7 +58,8 @@ fn every_line_may_be_cut_anywhere() {
     }
 }
 
-/// What people and the host may do at any time; a turn that plans takes back what was always allowed before.
+/// What people and the host may do at any time; a turn that plans takes back what was always
+/// allowed before.
 fn command(number: u32, how: u8) -> Input {
     let session = u32::from(how % 3) + 1;
     Input::Command(match how / 3 % 6 {

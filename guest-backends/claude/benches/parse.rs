@@ -15,7 +15,9 @@ fn main() {
 /// A long streamed answer, a big tool result, and many tools.
 #[divan::bench(args = ["long-20k", "shell-big-output", "tools-sequence"])]
 fn recorded(bencher: Bencher, name: &str) {
-    let fixture = Fixture::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude").join(name));
+    let fixture = Fixture::load(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude").join(name),
+    );
     let bytes: usize = fixture.stdout.iter().map(|line| line.len() + 1).sum();
     bencher
         .counter(BytesCount::new(bytes))

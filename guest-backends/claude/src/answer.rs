@@ -1,8 +1,8 @@
 //! Which text belongs to the answer, told piece by piece and then whole.
 //!
-//! A model message comes as a stream of blocks, each followed by an `assistant` line with the whole block, which is what
-//! counts. When the connection breaks, Claude Code asks again without streaming: the pieces of the broken message are
-//! withdrawn then, or people would read them twice.
+//! A model message comes as a stream of blocks, each followed by an `assistant` line with the whole
+//! block, which is what counts. When the connection breaks, Claude Code asks again without
+//! streaming: the pieces of the broken message are withdrawn then, or people would read them twice.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::wit::{ToolEnd, ToolStatus};
@@ -62,7 +62,9 @@ impl Answer {
 
     /// More of a block arrived. Returns false when there is no such block.
     pub(crate) fn more(&mut self, index: u32, said: &str, emit: &mut Emit) -> bool {
-        let Some(block) = self.blocks.iter_mut().rev().find(|block| block.index == index && !block.whole) else {
+        let Some(block) =
+            self.blocks.iter_mut().rev().find(|block| block.index == index && !block.whole)
+        else {
             return false;
         };
         block.said.push_str(said);
@@ -80,7 +82,13 @@ impl Answer {
     }
 
     /// A block is told whole, as part of the message with this id.
-    pub(crate) fn whole(&mut self, message: Option<&str>, holds: Holds, said: &str, emit: &mut Emit) {
+    pub(crate) fn whole(
+        &mut self,
+        message: Option<&str>,
+        holds: Holds,
+        said: &str,
+        emit: &mut Emit,
+    ) {
         if message.is_some() && message != self.message.as_deref() {
             self.begin(message, emit);
             // It came in one piece: there is nothing of it to withdraw.
@@ -116,10 +124,11 @@ impl Answer {
         self.parts += 1;
     }
 
-    /// Returns the whole answer for what the agent calls its result, and begins a new one. None: the parts in order.
+    /// Returns the whole answer for what the agent calls its result, and begins a new one. None:
+    /// the parts in order.
     ///
-    /// The result is only the last block of the last message. A message that ran into the model's output limit was
-    /// continued in another one, and its text belongs to the answer.
+    /// The result is only the last block of the last message. A message that ran into the model's
+    /// output limit was continued in another one, and its text belongs to the answer.
     pub(crate) fn finish(&mut self, result: &str) -> Option<String> {
         let tail = std::mem::take(&mut self.tail);
         self.before = 0;
@@ -131,14 +140,21 @@ impl Answer {
         }
     }
 
-    /// Returns the whole answer where its result is not told, and begins a new one. None: the parts in order.
+    /// Returns the whole answer where its result is not told, and begins a new one. None: the parts
+    /// in order.
     pub(crate) fn rest(&mut self) -> Option<String> {
         let tail = self.tail.clone();
         self.finish(&tail)
     }
 
     fn push(&mut self, index: u32, holds: Holds) -> usize {
-        self.blocks.push(Block { index, part: self.parts, holds, said: String::new(), whole: false });
+        self.blocks.push(Block {
+            index,
+            part: self.parts,
+            holds,
+            said: String::new(),
+            whole: false,
+        });
         self.parts += 1;
         self.blocks.len() - 1
     }
@@ -147,11 +163,21 @@ impl Answer {
         self.tail.truncate(self.before);
         for block in self.blocks.drain(..) {
             match block.holds {
-                Holds::Text if !block.said.is_empty() || block.whole => emit.whole_text(block.part, ""),
-                Holds::Thinking if !block.said.is_empty() || block.whole => emit.whole_thinking(block.part, ""),
+                Holds::Text if !block.said.is_empty() || block.whole => {
+                    emit.whole_text(block.part, "")
+                }
+                Holds::Thinking if !block.said.is_empty() || block.whole => {
+                    emit.whole_thinking(block.part, "")
+                }
                 // Announced, but the whole use never came: it did not run.
                 Holds::Tool(id) if !block.whole => {
-                    emit.tool_end(ToolEnd { id, status: ToolStatus::Cancelled, output: None, exit_code: None, diffs: Vec::new() });
+                    emit.tool_end(ToolEnd {
+                        id,
+                        status: ToolStatus::Cancelled,
+                        output: None,
+                        exit_code: None,
+                        diffs: Vec::new(),
+                    });
                 }
                 _ => {}
             }

@@ -1,4 +1,5 @@
-//! What Claude Code tells beside the conversation: sub-agents and commands in the background, and how much of an account is used.
+//! What Claude Code tells beside the conversation: sub-agents and commands in the background, and
+//! how much of an account is used.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +64,8 @@ fn status(told: Option<&str>) -> TaskStatus {
     }
 }
 
-/// Subscriptions tell in every run how much of them is used (`rate_limit_info` of the SDK 0.3.185; no recording has one).
+/// Subscriptions tell in every run how much of them is used (`rate_limit_info` of the SDK 0.3.185;
+/// no recording has one).
 pub(crate) fn rate_limit(info: &Value, emit: &mut Emit) {
     let status = info.text("status").unwrap_or("allowed");
     let id = info.text("rateLimitType").unwrap_or("account");
@@ -74,7 +76,8 @@ pub(crate) fn rate_limit(info: &Value, emit: &mut Emit) {
         "seven_day_sonnet" => "Claude Sonnet, 7 days",
         _ => "Claude account",
     };
-    let used_percent = info.number("utilization").map(|used| if used <= 1.0 { used * 100.0 } else { used });
+    let used_percent =
+        info.number("utilization").map(|used| if used <= 1.0 { used * 100.0 } else { used });
     emit.event(EventKind::Quota(vec![Quota {
         id: id.to_owned(),
         label: label.to_owned(),

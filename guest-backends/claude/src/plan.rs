@@ -1,13 +1,15 @@
 //! The command line of a turn, and of a conversation.
 //!
-//! The prompt goes in on stdin, the system prompt in a file: nothing people wrote is ever an argument. `--tools` and
-//! `--allowedTools` take any number of values up to the next flag, so they stand last and nothing follows them.
+//! The prompt goes in on stdin, the system prompt in a file: nothing people wrote is ever an
+//! argument. `--tools` and `--allowedTools` take any number of values up to the next flag, so they
+//! stand last and nothing follows them.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn, StartTurn, Value, Variable,
+    Action, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Spawn,
+    StartTurn, Value, Variable,
 };
 
 use crate::prompt;
@@ -15,17 +17,19 @@ use crate::prompt;
 const SYSTEM_PROMPT: &str = "system-prompt.md";
 /// Claude Code's name of the mode that plans only.
 pub(crate) const PLAN: &str = "plan";
-/// Claude Code's name of the mode that asks for nothing. A process has it only when it was launched with the flag.
+/// Claude Code's name of the mode that asks for nothing. A process has it only when it was launched
+/// with the flag.
 pub(crate) const BYPASS: &str = "bypassPermissions";
 /// How the operator says that no tool is allowed; no tool of Claude Code is called so.
 const NO_TOOLS: &str = "none";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-/// Tools that change nothing: approved beforehand at every safety level. Those that change files are not, below
-/// `danger`: the mode `acceptEdits` approves them in the working directory, beforehand would be everywhere.
+/// Tools that change nothing: approved beforehand at every safety level. Those that change files
+/// are not, below `danger`: the mode `acceptEdits` approves them in the working directory,
+/// beforehand would be everywhere.
 const READING: [&str; 5] = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"];
-/// Claude Code keeps a memory of its own below `~/.claude` and tells the model to write there; people here have one in
-/// `memory.md`.
+/// Claude Code keeps a memory of its own below `~/.claude` and tells the model to write there;
+/// people here have one in `memory.md`.
 const NO_OWN_MEMORY: &str = "CLAUDE_CODE_DISABLE_AUTO_MEMORY";
 
 /// Without it Claude Code does not tell when it is at rest.
@@ -36,19 +40,44 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     let prompt = checked(&start.parts)?;
     let resume = start.native_id.clone().map(|id| (id, start.fork));
     let arguments = arguments(&["--output-format", "stream-json"], resume, &start, emit)?;
-    Ok(Spawn { environment: variables(&[NO_OWN_MEMORY]), ..spawn("claude", arguments, vec![Chunk::Text(prompt)]) })
+    Ok(Spawn {
+        environment: variables(&[NO_OWN_MEMORY]),
+        ..spawn("claude", arguments, vec![Chunk::Text(prompt)])
+    })
 }
 
-/// Returns the process for a conversation that begins with this turn, or goes on with it; `stdin` is said first.
-pub(crate) fn live(resume: Option<(String, bool)>, start: &StartTurn, stdin: String, emit: &mut Emit) -> Result<Spawn, Failure> {
-    let head = ["--input-format", "stream-json", "--output-format", "stream-json", "--permission-prompt-tool", "stdio"];
+/// Returns the process for a conversation that begins with this turn, or goes on with it; `stdin`
+/// is said first.
+pub(crate) fn live(
+    resume: Option<(String, bool)>,
+    start: &StartTurn,
+    stdin: String,
+    emit: &mut Emit,
+) -> Result<Spawn, Failure> {
+    let head = [
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--permission-prompt-tool",
+        "stdio",
+    ];
     let arguments = arguments(&head, resume, start, emit)?;
     Ok(lasting(arguments, stdin))
 }
 
 /// Returns a process that is only asked about itself.
 pub(crate) fn probe(stdin: String) -> Spawn {
-    let head = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--permission-mode", "default"];
+    let head = [
+        "-p",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--permission-mode",
+        "default",
+    ];
     let mut arguments = Arguments::default();
     arguments.flags(&head);
     lasting(arguments.0, stdin)
@@ -68,8 +97,14 @@ pub(crate) fn checked(parts: &[Part]) -> Result<String, Failure> {
 pub(crate) fn mode(settings: &Settings) -> &'static str {
     match (settings.mode, settings.safety) {
         (Mode::Plan, _) => PLAN,
-        // Nothing is offered, so that nothing is to be skipped either: what else there may be (MCP servers) asks.
-        (Mode::Build, _) if settings.allowed_tools.iter().all(|tool| tool == NO_TOOLS) && !settings.allowed_tools.is_empty() => "default",
+        // Nothing is offered, so that nothing is to be skipped either: what else there may be (MCP
+        // servers) asks.
+        (Mode::Build, _)
+            if settings.allowed_tools.iter().all(|tool| tool == NO_TOOLS)
+                && !settings.allowed_tools.is_empty() =>
+        {
+            "default"
+        }
         (Mode::Build, Safety::Default) => "default",
         (Mode::Build, Safety::Edit) => "acceptEdits",
         (Mode::Build, Safety::Danger) => BYPASS,
@@ -100,15 +135,23 @@ impl Fixed {
     /// As JSON, for another instance.
     pub(crate) fn kept(&self) -> Option<serde_json::Value> {
         let Self { system_prompt, max_turns, tools, options } = self;
-        let word = |tool: &Value| if let Value::Text(word) = tool { Some(word.clone()) } else { None };
+        let word =
+            |tool: &Value| if let Value::Text(word) = tool { Some(word.clone()) } else { None };
         let tools: Vec<String> = tools.iter().map(word).collect::<Option<_>>()?;
-        Some(serde_json::json!({ "system-prompt": system_prompt, "max-turns": max_turns, "tools": tools, "options": options }))
+        Some(
+            serde_json::json!({ "system-prompt": system_prompt, "max-turns": max_turns, "tools": tools, "options": options }),
+        )
     }
 
     /// What another instance kept.
     pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
-        let tools = kept.list("tools").iter().map(|word| Some(Value::Text(word.as_str()?.to_owned()))).collect::<Option<_>>()?;
-        let (system_prompt, options) = (kept.text("system-prompt").map(str::to_owned), kept.text("options")?.to_owned());
+        let tools = kept
+            .list("tools")
+            .iter()
+            .map(|word| Some(Value::Text(word.as_str()?.to_owned())))
+            .collect::<Option<_>>()?;
+        let (system_prompt, options) =
+            (kept.text("system-prompt").map(str::to_owned), kept.text("options")?.to_owned());
         Some(Self { system_prompt, max_turns: kept.count("max-turns"), tools, options })
     }
 }
@@ -117,7 +160,12 @@ fn system_prompt(settings: &Settings) -> Option<&String> {
     settings.system_prompt.as_ref().filter(|text| !text.is_empty())
 }
 
-fn arguments(head: &[&str], resume: Option<(String, bool)>, start: &StartTurn, emit: &mut Emit) -> Result<Vec<Value>, Failure> {
+fn arguments(
+    head: &[&str],
+    resume: Option<(String, bool)>,
+    start: &StartTurn,
+    emit: &mut Emit,
+) -> Result<Vec<Value>, Failure> {
     let settings = &start.settings;
     let mut arguments = Arguments::default();
     arguments.flags(&["-p"]);
@@ -129,16 +177,23 @@ fn arguments(head: &[&str], resume: Option<(String, bool)>, start: &StartTurn, e
     }
     match resume {
         // Anything but a UUID would be taken for a title to search for.
-        Some((id, _)) if !is_uuid(&id) => return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Claude Code")),
+        Some((id, _)) if !is_uuid(&id) => {
+            return Err(failure(
+                FailureKind::SessionUnknown,
+                "the session id is not one of Claude Code",
+            ));
+        }
         Some((id, fork)) => {
             arguments.option("--resume", id);
             if fork {
                 arguments.flags(&["--fork-session"]);
             }
         }
-        // A first turn that is killed before it says anything can be resumed by a preset id. One id works once: a
-        // second use is refused as "already in use".
-        None if is_uuid(&start.fresh_id) => arguments.option("--session-id", start.fresh_id.clone()),
+        // A first turn that is killed before it says anything can be resumed by a preset id. One id
+        // works once: a second use is refused as "already in use".
+        None if is_uuid(&start.fresh_id) => {
+            arguments.option("--session-id", start.fresh_id.clone())
+        }
         None => {}
     }
     if let Some(model) = &settings.model {
@@ -149,18 +204,30 @@ fn arguments(head: &[&str], resume: Option<(String, bool)>, start: &StartTurn, e
     }
     match (effort(settings), &settings.effort) {
         (Some(effort), _) => arguments.option("--effort", effort.to_owned()),
-        (None, Some(effort)) => emit.diagnostic(Level::Warn, format!("Claude Code has no effort {effort:?}: left at its default")),
+        (None, Some(effort)) => emit.diagnostic(
+            Level::Warn,
+            format!("Claude Code has no effort {effort:?}: left at its default"),
+        ),
         (None, None) => {}
     }
     if let Some(text) = system_prompt(settings) {
-        emit.action(Action::PutFile(PutFile { name: SYSTEM_PROMPT.to_owned(), body: vec![Chunk::Text(text.clone())] }));
+        emit.action(Action::PutFile(PutFile {
+            name: SYSTEM_PROMPT.to_owned(),
+            body: vec![Chunk::Text(text.clone())],
+        }));
         // Not kept over a resume, so it goes along every time.
-        arguments.0.extend([Value::Text("--append-system-prompt-file".to_owned()), Value::File(SYSTEM_PROMPT.to_owned())]);
+        arguments.0.extend([
+            Value::Text("--append-system-prompt-file".to_owned()),
+            Value::File(SYSTEM_PROMPT.to_owned()),
+        ]);
     }
     arguments.chosen(&json::parse(&settings.options).unwrap_or_default());
     if settings.safety == Safety::Danger {
         for tool in settings.allowed_tools.iter().filter(|tool| tool.contains('(')) {
-            emit.diagnostic(Level::Warn, format!("the rule in {tool:?} limits nothing while permissions are skipped"));
+            emit.diagnostic(
+                Level::Warn,
+                format!("the rule in {tool:?} limits nothing while permissions are skipped"),
+            );
         }
     }
     arguments.0.extend(tools(settings));
@@ -173,7 +240,10 @@ fn lasting(arguments: Vec<Value>, stdin: String) -> Spawn {
 }
 
 fn variables(names: &[&str]) -> Vec<Variable> {
-    names.iter().map(|name| Variable { name: (*name).to_owned(), value: Value::Text("1".to_owned()) }).collect()
+    names
+        .iter()
+        .map(|name| Variable { name: (*name).to_owned(), value: Value::Text("1".to_owned()) })
+        .collect()
 }
 
 #[derive(Default)]
@@ -196,8 +266,8 @@ impl Arguments {
     }
 }
 
-/// `--tools` is what really limits: it decides what the model is offered. `--allowedTools` approves beforehand, and does
-/// so even where the safety level would not, hence the selection.
+/// `--tools` is what really limits: it decides what the model is offered. `--allowedTools` approves
+/// beforehand, and does so even where the safety level would not, hence the selection.
 fn tools(settings: &Settings) -> Vec<Value> {
     let allowed = &settings.allowed_tools;
     let mut arguments = Arguments::default();
@@ -206,7 +276,8 @@ fn tools(settings: &Settings) -> Vec<Value> {
     }
     let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
     // The tools of MCP servers are not of the built-in set that `--tools` chooses from.
-    let offered: Vec<String> = allowed.iter().map(name).filter(|tool| !tool.starts_with("mcp__")).collect();
+    let offered: Vec<String> =
+        allowed.iter().map(name).filter(|tool| !tool.starts_with("mcp__")).collect();
     arguments.option("--tools", offered.join(","));
     let all = mode(settings) == BYPASS;
     for tool in allowed {
@@ -219,7 +290,9 @@ fn tools(settings: &Settings) -> Vec<Value> {
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+        && text.bytes().enumerate().all(|(at, byte)| {
+            if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+        })
 }
 
 fn failure(kind: FailureKind, message: &str) -> Failure {

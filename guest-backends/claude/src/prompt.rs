@@ -1,5 +1,5 @@
-//! What people said, as Claude Code takes it: plain text on stdin in a one-shot run, a message of the stream-json input
-//! otherwise.
+//! What people said, as Claude Code takes it: plain text on stdin in a one-shot run, a message of
+//! the stream-json input otherwise.
 
 use aetheel_backend_sdk::wit::{Attachment, Chunk, Part};
 use serde_json::json;
@@ -25,14 +25,17 @@ pub(crate) fn text(parts: &[Part]) -> String {
 
 /// Returns a line of stream-json input. Without images its content is the text a one-shot run gets.
 pub(crate) fn message(parts: &[Part], priority: Option<Priority>) -> Vec<Chunk> {
-    let mut chunks = vec![Chunk::Text(r#"{"type":"user","message":{"role":"user","content":"#.to_owned())];
+    let mut chunks =
+        vec![Chunk::Text(r#"{"type":"user","message":{"role":"user","content":"#.to_owned())];
     if parts.iter().any(|part| matches!(part, Part::Image(file) if fits(file))) {
         blocks(parts, &mut chunks);
     } else {
         push(&mut chunks, &json!(text(parts)).to_string());
     }
     let end = match priority {
-        Some((priority, uuid)) => format!(r#","priority":{},"uuid":{}}}"#, json!(priority), json!(uuid)),
+        Some((priority, uuid)) => {
+            format!(r#","priority":{},"uuid":{}}}"#, json!(priority), json!(uuid))
+        }
         None => "}".to_owned(),
     };
     push(&mut chunks, &format!(r#"}},"parent_tool_use_id":null,"session_id":""{end}"#));
@@ -46,12 +49,19 @@ fn blocks(parts: &[Part], chunks: &mut Vec<Chunk>) {
         match part {
             Part::Image(file) if fits(file) => {
                 let media_type = json!(file.media_type);
-                push(chunks, &format!(r#"{{"type":"image","source":{{"type":"base64","media_type":{media_type},"data":""#));
+                push(
+                    chunks,
+                    &format!(
+                        r#"{{"type":"image","source":{{"type":"base64","media_type":{media_type},"data":""#
+                    ),
+                );
                 chunks.push(Chunk::Base64(file.blob));
                 push(chunks, r#""}}"#);
             }
             Part::Text(text) => push(chunks, &json!({"type": "text", "text": text}).to_string()),
-            Part::Image(file) | Part::File(file) => push(chunks, &json!({"type": "text", "text": place(file)}).to_string()),
+            Part::Image(file) | Part::File(file) => {
+                push(chunks, &json!({"type": "text", "text": place(file)}).to_string())
+            }
         }
     }
     push(chunks, "]");
@@ -69,5 +79,8 @@ fn fits(file: &Attachment) -> bool {
 }
 
 fn place(file: &Attachment) -> String {
-    format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+    format!(
+        "[Attached file: {} ({}, {} bytes) at {}]",
+        file.name, file.media_type, file.size, file.path
+    )
 }

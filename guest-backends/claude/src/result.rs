@@ -6,10 +6,17 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, Outcome, Usage};
 
 use crate::answer::Answer;
 
-/// Returns what a `result` line says of the turn. `code` is Claude Code's word for the last error it told.
+/// Returns what a `result` line says of the turn. `code` is Claude Code's word for the last error
+/// it told.
 ///
-/// `is_error` decides: API failures have the subtype `success`, and the exit code of an interrupted run may be 0.
-pub(crate) fn turn_result(result: &Value, code: Option<&str>, answer: &mut Answer, usage: Option<Usage>) -> TurnResult {
+/// `is_error` decides: API failures have the subtype `success`, and the exit code of an interrupted
+/// run may be 0.
+pub(crate) fn turn_result(
+    result: &Value,
+    code: Option<&str>,
+    answer: &mut Answer,
+    usage: Option<Usage>,
+) -> TurnResult {
     let said = result.text("result").unwrap_or_default();
     let whole = answer.finish(said);
     let subtype = result.text("subtype").unwrap_or_default();
@@ -22,10 +29,16 @@ pub(crate) fn turn_result(result: &Value, code: Option<&str>, answer: &mut Answe
     };
     let outcome = match subtype {
         "error_max_turns" | "error_max_budget_usd" => Outcome::Limit(message),
-        _ if result.text("terminal_reason").is_some_and(|reason| reason.starts_with("aborted")) => Outcome::Interrupted,
+        _ if result.text("terminal_reason").is_some_and(|reason| reason.starts_with("aborted")) => {
+            Outcome::Interrupted
+        }
         _ => {
             let refused = result.text("stop_reason") == Some("refusal");
-            let kind = if refused { FailureKind::Refused } else { kind(result.count("api_error_status"), code, &message) };
+            let kind = if refused {
+                FailureKind::Refused
+            } else {
+                kind(result.count("api_error_status"), code, &message)
+            };
             Outcome::Failed(Failure { kind, message, retry_after_ms: None })
         }
     };
@@ -41,12 +54,17 @@ fn is_error(result: &Value, subtype: &str) -> bool {
 
 /// The errors meant for people.
 fn errors(result: &Value) -> Option<String> {
-    let errors: Vec<&str> =
-        result.list("errors").iter().filter_map(Value::as_str).filter(|error| !error.starts_with("[ede_diagnostic]")).collect();
+    let errors: Vec<&str> = result
+        .list("errors")
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|error| !error.starts_with("[ede_diagnostic]"))
+        .collect();
     (!errors.is_empty()).then(|| errors.join("; "))
 }
 
-/// Returns the kind of a failure from the HTTP status, Claude Code's own word for it, and the text for people.
+/// Returns the kind of a failure from the HTTP status, Claude Code's own word for it, and the text
+/// for people.
 pub(crate) fn kind(status: Option<u32>, code: Option<&str>, text: &str) -> FailureKind {
     let text = text.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -61,7 +79,10 @@ pub(crate) fn kind(status: Option<u32>, code: Option<&str>, text: &str) -> Failu
         || says(&["not logged in", "please run /login", "invalid api key"])
     {
         FailureKind::Authentication
-    } else if status == Some(429) || code == Some("rate_limit") || says(&["usage limit reached", "hit your limit"]) {
+    } else if status == Some(429)
+        || code == Some("rate_limit")
+        || says(&["usage limit reached", "hit your limit"])
+    {
         FailureKind::RateLimited
     } else if status == Some(404) || says(&["issue with the selected model"]) {
         FailureKind::ModelNotFound

@@ -6,8 +6,9 @@ use aetheel_backend_sdk::{Emit, figures};
 
 /// What the turn used so far, as the model's messages tell it.
 ///
-/// Results count from the start of the process (2.1.197) or of the session, over all its processes (2.1.330), so what was told before the
-/// turn is taken off. What a result adds by itself is told since 2.1.330, and believed before that difference.
+/// Results count from the start of the process (2.1.197) or of the session, over all its processes
+/// (2.1.330), so what was told before the turn is taken off. What a result adds by itself is told
+/// since 2.1.330, and believed before that difference.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     /// The process continues a session and told no result yet: its sums may be the session's.
@@ -40,7 +41,14 @@ impl Spent {
     /// Another turn of the same process begins.
     pub(crate) fn begin_turn(&mut self) {
         let Self { unknown_before, told, told_usd, .. } = *self;
-        *self = Self { unknown_before, told, told_usd, paid: told, paid_usd: told_usd, ..Self::default() };
+        *self = Self {
+            unknown_before,
+            told,
+            told_usd,
+            paid: told,
+            paid_usd: told_usd,
+            ..Self::default()
+        };
     }
 
     /// What the process told so far, as JSON for another instance.
@@ -80,17 +88,34 @@ impl Spent {
         Usage { context_used: self.context_used(), ..sum.usage() }
     }
 
-    /// Returns what a `result` line says of the whole turn. `model` is the main model's name; `aside`: something beside the model's messages may
-    /// have used tokens.
+    /// Returns what a `result` line says of the whole turn. `model` is the main model's name;
+    /// `aside`: something beside the model's messages may have used tokens.
     ///
-    /// `modelUsage` counts sub-agents and requests that were made again without streaming, as the cost does; `usage`
-    /// leaves both out.
-    pub(crate) fn of_result(&mut self, result: &Value, model: Option<&str>, aside: bool, emit: &mut Emit) -> Option<Usage> {
-        let added = result.get("model_usage_since_last_result").and_then(Value::as_object).filter(|models| !models.is_empty());
-        let models = added.or_else(|| result.get("modelUsage").and_then(Value::as_object)).filter(|models| !models.is_empty());
-        let total = |models: &Object| models.values().map(Tokens::of_model).fold(Tokens::default(), Tokens::and);
+    /// `modelUsage` counts sub-agents and requests that were made again without streaming, as the
+    /// cost does; `usage` leaves both out.
+    pub(crate) fn of_result(
+        &mut self,
+        result: &Value,
+        model: Option<&str>,
+        aside: bool,
+        emit: &mut Emit,
+    ) -> Option<Usage> {
+        let added = result
+            .get("model_usage_since_last_result")
+            .and_then(Value::as_object)
+            .filter(|models| !models.is_empty());
+        let models = added
+            .or_else(|| result.get("modelUsage").and_then(Value::as_object))
+            .filter(|models| !models.is_empty());
+        let total = |models: &Object| {
+            models.values().map(Tokens::of_model).fold(Tokens::default(), Tokens::and)
+        };
         let cost = match added {
-            Some(models) => models.values().map(|model| model.number("costUSD")).sum::<Option<f64>>().map(|added| self.told_usd + added),
+            Some(models) => models
+                .values()
+                .map(|model| model.number("costUSD"))
+                .sum::<Option<f64>>()
+                .map(|added| self.told_usd + added),
             None => result.number("total_cost_usd"),
         };
         let first = std::mem::take(&mut self.unknown_before);
@@ -104,7 +129,11 @@ impl Spent {
         self.told_usd = cost.unwrap_or(self.told_usd);
         let seen = self.before.and(self.message);
         let mut told_cost = cost.map(|cost| since(self.paid_usd, cost));
-        if first && added.is_none() && !aside && !figures::fits(&self.told.without(before).usage(), &seen.usage()) {
+        if first
+            && added.is_none()
+            && !aside
+            && !figures::fits(&self.told.without(before).usage(), &seen.usage())
+        {
             emit.unrecognised(
                 "tokens that the turn did not use: those of the whole session?",
                 Some("modelUsage".to_owned()),
@@ -120,9 +149,14 @@ impl Spent {
         }
         let main = models.and_then(|models| models.get(model?).or_else(|| models.values().next()));
         // Sums of earlier turns, or of another result of this one, are not told model by model.
-        let whole = if added.is_some() { before == self.paid } else { self.paid == Tokens::default() && !first };
-        let by_model =
-            models.filter(|_| whole).map(|models| models.fields().map(|(name, told)| Tokens::of_model(told).named(name, told)).collect());
+        let whole = if added.is_some() {
+            before == self.paid
+        } else {
+            self.paid == Tokens::default() && !first
+        };
+        let by_model = models.filter(|_| whole).map(|models| {
+            models.fields().map(|(name, told)| Tokens::of_model(told).named(name, told)).collect()
+        });
         Some(Usage {
             cost_usd: told_cost,
             models: by_model.unwrap_or_default(),
@@ -184,10 +218,23 @@ impl Tokens {
 
     fn named(self, model: &str, told: &Value) -> ModelUsage {
         let Self { input, output, cached, written } = self;
-        ModelUsage { model: model.to_owned(), input, output, cached, cache_write: written, cost_usd: told.number("costUSD") }
+        ModelUsage {
+            model: model.to_owned(),
+            input,
+            output,
+            cached,
+            cache_write: written,
+            cost_usd: told.number("costUSD"),
+        }
     }
 
     fn usage(self) -> Usage {
-        Usage { input: self.input, output: self.output, cached: self.cached, cache_write: self.written, ..Usage::default() }
+        Usage {
+            input: self.input,
+            output: self.output,
+            cached: self.cached,
+            cache_write: self.written,
+            ..Usage::default()
+        }
     }
 }

@@ -1,13 +1,17 @@
-//! The lines `claude -p --output-format stream-json` prints, one JSON object each; the same ones in both modes.
+//! The lines `claude -p --output-format stream-json` prints, one JSON object each; the same ones in
+//! both modes.
 //!
-//! `--output-format json` prints one object of the type `result`, with `--verbose` an array of all messages: both are
-//! read just the same. What only the control protocol has is not read here but in [`crate::live`].
+//! `--output-format json` prints one object of the type `result`, with `--verbose` an array of all
+//! messages: both are read just the same. What only the control protocol has is not read here but
+//! in [`crate::live`].
 
 use std::mem;
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::one_shot::Agent;
-use aetheel_backend_sdk::wit::{Failure, Level, Line, Outcome, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus};
+use aetheel_backend_sdk::wit::{
+    Failure, Level, Line, Outcome, Pipe, Spawn, StartTurn, ToolEnd, ToolStatus,
+};
 use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::answer::{Answer, Holds};
@@ -16,7 +20,8 @@ use crate::spent::Spent;
 use crate::todo::Todo;
 use crate::{plan, result, tool};
 
-/// Lines that say nothing a turn needs: answers of the control protocol, signs of life, hints for a user interface.
+/// Lines that say nothing a turn needs: answers of the control protocol, signs of life, hints for a
+/// user interface.
 const IGNORED_TYPES: [&str; 8] = [
     "auth_status",
     // How far a message of ours is (2.1.330).
@@ -28,7 +33,8 @@ const IGNORED_TYPES: [&str; 8] = [
     "tool_progress",
     "tool_use_summary",
 ];
-/// `system` lines that say nothing a turn needs: progress that other lines tell better, and hooks of the operator.
+/// `system` lines that say nothing a turn needs: progress that other lines tell better, and hooks
+/// of the operator.
 const IGNORED_SYSTEM: [&str; 15] = [
     // 2.1.330; what it means for the end of a turn is seen to in `live`.
     "background_tasks_changed",
@@ -50,12 +56,19 @@ const IGNORED_SYSTEM: [&str; 15] = [
 /// Tools that use tokens of their own.
 const ASKS_A_MODEL: [&str; 5] = ["Agent", "Task", "Skill", "WebFetch", "WebSearch"];
 /// `system` lines with words for people (2.1.330).
-const WORDS: [&str; 5] = ["informational", "model_consent_fallback", "model_fallback", "model_refusal_fallback", "notification"];
+const WORDS: [&str; 5] = [
+    "informational",
+    "model_consent_fallback",
+    "model_fallback",
+    "model_refusal_fallback",
+    "notification",
+];
 /// What Claude Code says in the place of an answer that has no text.
 const NO_CONTENT: &str = "(no content)";
 
-/// Begins the result of a run that succeeded, also where the rest is missing: Claude Code 2.1.197 exits without waiting
-/// until a slow reader has taken everything, and the line repeats the whole answer.
+/// Begins the result of a run that succeeded, also where the rest is missing: Claude Code 2.1.197
+/// exits without waiting until a slow reader has taken everything, and the line repeats the whole
+/// answer.
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"#;
 /// The same of 2.1.330, which says so somewhere before the answer.
 const SUCCESS_SINCE: [&str; 2] = [r#"{"duration_api_ms":"#, r#","is_error":false,"#];
@@ -75,7 +88,8 @@ pub struct Claude {
     refused: Vec<String>,
     answer: Answer,
     spent: Spent,
-    /// Something beside the messages of the model may have used tokens: a sub-agent, a tool that asks a model, another attempt.
+    /// Something beside the messages of the model may have used tokens: a sub-agent, a tool that
+    /// asks a model, another attempt.
     aside: bool,
     todo: Todo,
     tasks: Tasks,
@@ -101,7 +115,11 @@ impl Agent for Claude {
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
-        Failure { kind: result::kind(None, self.error.as_deref(), stderr), message: stderr.to_owned(), retry_after_ms: None }
+        Failure {
+            kind: result::kind(None, self.error.as_deref(), stderr),
+            message: stderr.to_owned(),
+            retry_after_ms: None,
+        }
     }
 }
 
@@ -120,10 +138,15 @@ impl Claude {
 
     /// What another instance kept.
     pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
-        Some(Self { spent: Spent::taken_over(&kept["spent"])?, todo: Todo::taken_over(kept.list("tasks")), ..Self::default() })
+        Some(Self {
+            spent: Spent::taken_over(&kept["spent"])?,
+            todo: Todo::taken_over(kept.list("tasks")),
+            ..Self::default()
+        })
     }
 
-    /// Another process tells what follows. `resumed`: it continues a session, whose money and tokens it may count on from.
+    /// Another process tells what follows. `resumed`: it continues a session, whose money and
+    /// tokens it may count on from.
     pub(crate) fn restarted(&mut self, resumed: bool) {
         self.spent = Spent::of_process(resumed);
     }
@@ -139,16 +162,35 @@ impl Claude {
     }
 
     /// Takes a line in; `message` is what was parsed from it. Returns a result once there is one.
-    pub(crate) fn said(&mut self, message: Option<&Value>, text: &str, truncated: bool, emit: &mut Emit) -> Option<TurnResult> {
+    pub(crate) fn said(
+        &mut self,
+        message: Option<&Value>,
+        text: &str,
+        truncated: bool,
+        emit: &mut Emit,
+    ) -> Option<TurnResult> {
         match message {
-            Some(Value::Array(messages)) => messages.iter().filter_map(|message| self.message(message, &message.to_string(), emit)).last(),
+            Some(Value::Array(messages)) => messages
+                .iter()
+                .filter_map(|message| self.message(message, &message.to_string(), emit))
+                .last(),
             Some(message @ Value::Object(_)) => self.message(message, text, emit),
-            _ if text.starts_with(SUCCESS) || (text.starts_with(SUCCESS_SINCE[0]) && text.contains(SUCCESS_SINCE[1])) => {
+            _ if text.starts_with(SUCCESS)
+                || (text.starts_with(SUCCESS_SINCE[0]) && text.contains(SUCCESS_SINCE[1])) =>
+            {
                 emit.diagnostic(Level::Warn, "the result of Claude Code is cut off; the answer is whole, tokens and cost are not known");
-                Some(TurnResult { outcome: Outcome::Completed, text: self.answer.rest(), usage: None })
+                Some(TurnResult {
+                    outcome: Outcome::Completed,
+                    text: self.answer.rest(),
+                    usage: None,
+                })
             }
             _ => {
-                let what = if truncated { "line longer than the limit" } else { "line that is not a JSON object" };
+                let what = if truncated {
+                    "line longer than the limit"
+                } else {
+                    "line that is not a JSON object"
+                };
                 emit.unrecognised(what, None, text);
                 None
             }
@@ -167,7 +209,9 @@ impl Claude {
             Some("result") => return Some(self.result(message, emit)),
             Some("rate_limit_event") => beside::rate_limit(&message["rate_limit_info"], emit),
             Some(kind) if IGNORED_TYPES.contains(&kind) => {}
-            Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
+            Some(kind) => {
+                emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw)
+            }
             None => emit.unrecognised("line without a type", Some("type".to_owned()), raw),
         }
         None
@@ -179,27 +223,44 @@ impl Claude {
                 self.model = message.text("model").map(str::to_owned);
                 match message.text("session_id") {
                     Some(id) => self.session_ready(id, emit),
-                    None => emit.unrecognised("init line without a session", Some("session_id".to_owned()), raw),
+                    None => emit.unrecognised(
+                        "init line without a session",
+                        Some("session_id".to_owned()),
+                        raw,
+                    ),
                 }
             }
             Some("api_retry") => {
                 let (status, error) = (message.count("error_status"), message.text("error"));
                 let count = |key| message.count(key).unwrap_or_default();
                 let status_text = status.map(|status| format!(", {status}")).unwrap_or_default();
-                let text =
-                    format!("attempt {} of {} ({}{status_text})", count("attempt"), count("max_retries"), error.unwrap_or("unknown error"));
+                let text = format!(
+                    "attempt {} of {} ({}{status_text})",
+                    count("attempt"),
+                    count("max_retries"),
+                    error.unwrap_or("unknown error")
+                );
                 self.aside = true;
                 emit.retry(result::kind(status, error, ""), text, message.count("retry_delay_ms"));
             }
             Some(subtype) if WORDS.contains(&subtype) => {
-                if let Some(said) = message.text("content").or_else(|| message.text("text")).filter(|said| !said.trim().is_empty()) {
+                if let Some(said) = message
+                    .text("content")
+                    .or_else(|| message.text("text"))
+                    .filter(|said| !said.trim().is_empty())
+                {
                     emit.notice(said);
                 }
             }
-            // By a rule or a mode: nobody was asked (2.1.330). The end of the use is told as an error like any other.
+            // By a rule or a mode: nobody was asked (2.1.330). The end of the use is told as an
+            // error like any other.
             Some("permission_denied") => match message.text("tool_use_id") {
                 Some(tool_use) => self.refuse(tool_use),
-                None => emit.unrecognised("denial of no use of a tool", Some("tool_use_id".to_owned()), raw),
+                None => emit.unrecognised(
+                    "denial of no use of a tool",
+                    Some("tool_use_id".to_owned()),
+                    raw,
+                ),
             },
             Some("compact_boundary") => {
                 self.aside = true;
@@ -207,8 +268,14 @@ impl Claude {
             }
             Some("task_started" | "task_notification") => self.tasks.told(message, emit),
             Some(subtype) if IGNORED_SYSTEM.contains(&subtype) => {}
-            Some(subtype) => emit.unrecognised(format!("system line {subtype:?}"), Some("subtype".to_owned()), raw),
-            None => emit.unrecognised("system line without a subtype", Some("subtype".to_owned()), raw),
+            Some(subtype) => emit.unrecognised(
+                format!("system line {subtype:?}"),
+                Some("subtype".to_owned()),
+                raw,
+            ),
+            None => {
+                emit.unrecognised("system line without a subtype", Some("subtype".to_owned()), raw)
+            }
         }
     }
 
@@ -231,7 +298,9 @@ impl Claude {
                 self.answer.begin(message.text("id"), emit);
                 self.spent.begin(message.get("usage"));
             }
-            Some("content_block_start") => self.block_start(index(), &event["content_block"], raw, emit),
+            Some("content_block_start") => {
+                self.block_start(index(), &event["content_block"], raw, emit)
+            }
             Some("content_block_delta") => self.delta(index(), &event["delta"], raw, emit),
             Some("message_delta") => {
                 if event["delta"].text("stop_reason").is_some() {
@@ -243,32 +312,52 @@ impl Claude {
             }
             Some("message_stop") => self.answer.complete(),
             Some("content_block_stop" | "ping") => {}
-            Some(kind) => emit.unrecognised(format!("stream event {kind:?}"), Some("event.type".to_owned()), raw),
-            None => emit.unrecognised("stream event without a type", Some("event.type".to_owned()), raw),
+            Some(kind) => emit.unrecognised(
+                format!("stream event {kind:?}"),
+                Some("event.type".to_owned()),
+                raw,
+            ),
+            None => {
+                emit.unrecognised("stream event without a type", Some("event.type".to_owned()), raw)
+            }
         }
     }
 
     fn block_start(&mut self, index: u32, block: &Value, raw: &str, emit: &mut Emit) {
         match block.text("type") {
-            Some("text") => self.answer.open(index, Holds::Text, block.text("text").unwrap_or_default(), emit),
-            Some("thinking") => self.answer.open(index, Holds::Thinking, block.text("thinking").unwrap_or_default(), emit),
+            Some("text") => {
+                self.answer.open(index, Holds::Text, block.text("text").unwrap_or_default(), emit)
+            }
+            Some("thinking") => self.answer.open(
+                index,
+                Holds::Thinking,
+                block.text("thinking").unwrap_or_default(),
+                emit,
+            ),
             Some("redacted_thinking") => {}
             Some("tool_use") => {
-                let (id, name) = (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
+                let (id, name) =
+                    (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
                 self.answer.open(index, Holds::Tool(id.to_owned()), "", emit);
                 // Its input is still being written, which takes long for long files.
                 emit.tool_start(tool::start(id, name, None, &Value::Null));
             }
-            kind => {
-                emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some("event.content_block.type".to_owned()), raw)
-            }
+            kind => emit.unrecognised(
+                format!("content block {:?}", kind.unwrap_or_default()),
+                Some("event.content_block.type".to_owned()),
+                raw,
+            ),
         }
     }
 
     fn delta(&mut self, index: u32, delta: &Value, raw: &str, emit: &mut Emit) {
         let known = match delta.text("type") {
-            Some("text_delta") => self.answer.more(index, delta.text("text").unwrap_or_default(), emit),
-            Some("thinking_delta") => self.answer.more(index, delta.text("thinking").unwrap_or_default(), emit),
+            Some("text_delta") => {
+                self.answer.more(index, delta.text("text").unwrap_or_default(), emit)
+            }
+            Some("thinking_delta") => {
+                self.answer.more(index, delta.text("thinking").unwrap_or_default(), emit)
+            }
             Some("citations_delta" | "input_json_delta" | "signature_delta") => true,
             kind => {
                 let what = format!("content block delta {:?}", kind.unwrap_or_default());
@@ -277,7 +366,11 @@ impl Claude {
             }
         };
         if !known {
-            emit.unrecognised("content block delta for no block", Some("event.index".to_owned()), raw);
+            emit.unrecognised(
+                "content block delta for no block",
+                Some("event.index".to_owned()),
+                raw,
+            );
         }
     }
 
@@ -298,12 +391,24 @@ impl Claude {
                     NO_CONTENT | "" => {}
                     said => self.answer.aside(said, emit),
                 },
-                (Some("text"), None) => self.answer.whole(id, Holds::Text, block.text("text").unwrap_or_default(), emit),
-                (Some("text"), Some(parent)) => emit.text_of(parent, 0, block.text("text").unwrap_or_default()),
-                (Some("thinking"), None) => self.answer.whole(id, Holds::Thinking, block.text("thinking").unwrap_or_default(), emit),
+                (Some("text"), None) => {
+                    self.answer.whole(id, Holds::Text, block.text("text").unwrap_or_default(), emit)
+                }
+                (Some("text"), Some(parent)) => {
+                    emit.text_of(parent, 0, block.text("text").unwrap_or_default())
+                }
+                (Some("thinking"), None) => self.answer.whole(
+                    id,
+                    Holds::Thinking,
+                    block.text("thinking").unwrap_or_default(),
+                    emit,
+                ),
                 (Some("thinking"), Some(_)) | (Some("redacted_thinking"), _) => {}
                 (Some("tool_use"), _) => {
-                    let (tool, name) = (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
+                    let (tool, name) = (
+                        block.text("id").unwrap_or_default(),
+                        block.text("name").unwrap_or_default(),
+                    );
                     let input = &block["input"];
                     self.aside |= parent.is_some() || ASKS_A_MODEL.contains(&name);
                     if parent.is_none() {
@@ -324,7 +429,8 @@ impl Claude {
     fn user(&mut self, line: &Value, raw: &str, emit: &mut Emit) {
         let blocks = line["message"].list("content");
         // It says more about the one result the line has; with several there is no telling which.
-        let results = blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
+        let results =
+            blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
         let beside = if results == 1 { &line["tool_use_result"] } else { &Value::Null };
         for (at, block) in blocks.iter().enumerate() {
             match block.text("type") {
@@ -332,9 +438,16 @@ impl Claude {
                 Some("text" | "image" | "document") => {}
                 Some("tool_result") => {
                     let id = block.text("tool_use_id").unwrap_or_default();
-                    let output = tool_output(&block["content"], &format!("message.content[{at}].content"), raw, emit);
+                    let output = tool_output(
+                        &block["content"],
+                        &format!("message.content[{at}].content"),
+                        raw,
+                        emit,
+                    );
                     let mut end = tool::end(id, block, output, beside);
-                    if end.status != ToolStatus::Ok && self.refused.iter().any(|refused| refused == id) {
+                    if end.status != ToolStatus::Ok
+                        && self.refused.iter().any(|refused| refused == id)
+                    {
                         end.status = ToolStatus::Denied;
                     }
                     if matches!(end.status, ToolStatus::Denied | ToolStatus::Cancelled) {
@@ -356,10 +469,17 @@ impl Claude {
             let id = denial.text("tool_use_id").unwrap_or_default();
             if !self.stopped.iter().any(|stopped| stopped == id) {
                 self.stopped.push(id.to_owned());
-                emit.tool_end(ToolEnd { id: id.to_owned(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
+                emit.tool_end(ToolEnd {
+                    id: id.to_owned(),
+                    status: ToolStatus::Denied,
+                    output: None,
+                    exit_code: None,
+                    diffs: Vec::new(),
+                });
             }
         }
-        // Without an `init` line the id is only told here. A failed resume echoes the id it did not find.
+        // Without an `init` line the id is only told here. A failed resume echoes the id it did not
+        // find.
         if let Some(id) = line.text("session_id")
             && self.session.is_none()
             && !line.is_true("is_error")
@@ -384,7 +504,9 @@ fn tool_output(content: &Value, path: &str, raw: &str, emit: &mut Emit) -> Strin
     for (at, block) in blocks.iter().enumerate() {
         match block.text("type") {
             Some("text") => texts.push(block.text("text").unwrap_or_default().to_owned()),
-            Some(kind @ ("document" | "image" | "tool_reference")) => texts.push(format!("[{kind}]")),
+            Some(kind @ ("document" | "image" | "tool_reference")) => {
+                texts.push(format!("[{kind}]"))
+            }
             kind => unknown_block(kind, format!("{path}[{at}].type"), raw, emit),
         }
     }

@@ -1,4 +1,5 @@
-//! The agent's own plan: tasks it makes and ticks off with tools of their own, or a list it writes as a whole.
+//! The agent's own plan: tasks it makes and ticks off with tools of their own, or a list it writes
+//! as a whole.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus};
@@ -36,7 +37,9 @@ impl Todo {
 
     /// What another instance kept.
     pub(crate) fn taken_over(tasks: &[Value]) -> Self {
-        let task = |task: &Value| Some(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? });
+        let task = |task: &Value| {
+            Some(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? })
+        };
         Self { tasks: tasks.iter().filter_map(task).collect(), pending: Vec::new() }
     }
 
@@ -45,7 +48,9 @@ impl Todo {
         match tool {
             // Claude Code up to 2.0.
             "TodoWrite" => {
-                return Some(input.list("todos").iter().filter_map(|todo| entry(todo, "content")).collect());
+                return Some(
+                    input.list("todos").iter().filter_map(|todo| entry(todo, "content")).collect(),
+                );
             }
             "TaskCreate" => self.pending.push((id.to_owned(), Change::Create)),
             "TaskUpdate" => self.pending.push((id.to_owned(), Change::Update(input.to_static()))),
@@ -64,7 +69,8 @@ impl Todo {
         match change {
             Change::Create => {
                 let task = result.get("task")?;
-                self.tasks.push(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? });
+                self.tasks
+                    .push(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? });
             }
             Change::Update(input) => {
                 let id = input.text("taskId")?;

@@ -4,8 +4,8 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::Tools;
 use aetheel_backend_sdk::wit::{FileChange, FileDiff, ToolEnd, ToolStart, ToolStatus};
 
-/// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor says the same. `Agent` is listed
-/// as `Task`.
+/// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor
+/// says the same. `Agent` is listed as `Task`.
 const TOOLS: Tools = Tools::new(&[
     ("bash", &["Bash", "BashOutput", "KillBash", "KillShell"], &["command"]),
     ("file_read", &["Read", "NotebookRead"], &["file_path", "notebook_path"]),
@@ -16,7 +16,11 @@ const TOOLS: Tools = Tools::new(&[
     ("web_search", &["WebSearch"], &["query"]),
     ("web_fetch", &["WebFetch"], &["url"]),
     ("agent_spawn", &["Agent", "Task"], &["description"]),
-    ("todo", &["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"], &["subject", "taskId"]),
+    (
+        "todo",
+        &["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"],
+        &["subject", "taskId"],
+    ),
     ("ask_user", &["AskUserQuestion"], &[]),
     ("skill", &["Skill", "SlashCommand"], &["skill", "command"]),
     (
@@ -46,32 +50,42 @@ pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -
     ToolStart { parent: parent.map(str::to_owned), ..TOOLS.start(id, name, input) }
 }
 
-/// Returns the end of a tool use from its result block, the text in it, and what Claude Code says of the result beside
-/// the block (null where it says nothing).
+/// Returns the end of a tool use from its result block, the text in it, and what Claude Code says
+/// of the result beside the block (null where it says nothing).
 pub(crate) fn end(id: &str, block: &Value, output: String, beside: &Value) -> ToolEnd {
-    let output = match output.strip_prefix("<tool_use_error>").and_then(|inner| inner.strip_suffix("</tool_use_error>")) {
+    let output = match output
+        .strip_prefix("<tool_use_error>")
+        .and_then(|inner| inner.strip_suffix("</tool_use_error>"))
+    {
         Some(inner) => inner.to_owned(),
         None => output,
     };
     let status = if !block.is_true("is_error") { ToolStatus::Ok } else { unhappy(&output, beside) };
-    let exit_code =
-        (status == ToolStatus::Failed).then(|| output.strip_prefix("Exit code ")?.lines().next()?.trim().parse().ok()).flatten();
-    let diffs = if status == ToolStatus::Ok { diff(beside).into_iter().collect() } else { Vec::new() };
+    let exit_code = (status == ToolStatus::Failed)
+        .then(|| output.strip_prefix("Exit code ")?.lines().next()?.trim().parse().ok())
+        .flatten();
+    let diffs =
+        if status == ToolStatus::Ok { diff(beside).into_iter().collect() } else { Vec::new() };
     ToolEnd { id: id.to_owned(), status, output: Some(output), exit_code, diffs }
 }
 
 fn unhappy(output: &str, beside: &Value) -> ToolStatus {
     // Without a terminal nobody rejects a tool: this is an interrupt.
-    if beside.as_str() == Some("User rejected tool use") || output.starts_with("The user doesn't want to proceed with this tool use") {
+    if beside.as_str() == Some("User rejected tool use")
+        || output.starts_with("The user doesn't want to proceed with this tool use")
+    {
         ToolStatus::Cancelled
-    } else if output.starts_with("Claude requested permissions to ") || output.starts_with("Permission to use ") {
+    } else if output.starts_with("Claude requested permissions to ")
+        || output.starts_with("Permission to use ")
+    {
         ToolStatus::Denied
     } else {
         ToolStatus::Failed
     }
 }
 
-/// What a use of `Write` or `Edit` would change; whether a file is there that `Write` replaces it does not say.
+/// What a use of `Write` or `Edit` would change; whether a file is there that `Write` replaces it
+/// does not say.
 pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
     let Some(path) = input.text("file_path") else { return Vec::new() };
     let text = |from: &Value, key| from.text(key).map(str::to_owned);
@@ -82,7 +96,11 @@ pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
         ..FileDiff::default()
     };
     match name {
-        "Write" => vec![FileDiff { path: path.to_owned(), new_text: text(input, "content"), ..FileDiff::default() }],
+        "Write" => vec![FileDiff {
+            path: path.to_owned(),
+            new_text: text(input, "content"),
+            ..FileDiff::default()
+        }],
         "Edit" => vec![of(input)],
         "MultiEdit" => input.list("edits").iter().map(of).collect(),
         _ => Vec::new(),
@@ -93,14 +111,16 @@ pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
 fn diff(beside: &Value) -> Option<FileDiff> {
     let path = beside.text("filePath")?.to_owned();
     let hunks = beside.list("structuredPatch");
-    let new_text = beside.text("content").filter(|_| beside.text("type") == Some("create")).map(str::to_owned);
+    let new_text =
+        beside.text("content").filter(|_| beside.text("type") == Some("create")).map(str::to_owned);
     if hunks.is_empty() && new_text.is_none() {
         return None;
     }
     let mut unified = String::new();
     for hunk in hunks {
         let count = |key| hunk.count(key).unwrap_or_default();
-        let (old, new) = ((count("oldStart"), count("oldLines")), (count("newStart"), count("newLines")));
+        let (old, new) =
+            ((count("oldStart"), count("oldLines")), (count("newStart"), count("newLines")));
         unified += &format!("@@ -{},{} +{},{} @@\n", old.0, old.1, new.0, new.1);
         for line in hunk.list("lines").iter().filter_map(Value::as_str) {
             unified += line;
@@ -108,7 +128,13 @@ fn diff(beside: &Value) -> Option<FileDiff> {
         }
     }
     let change = if new_text.is_some() { FileChange::Added } else { FileChange::Edited };
-    Some(FileDiff { path, change, new_text, unified: Some(unified).filter(|unified| !unified.is_empty()), ..FileDiff::default() })
+    Some(FileDiff {
+        path,
+        change,
+        new_text,
+        unified: Some(unified).filter(|unified| !unified.is_empty()),
+        ..FileDiff::default()
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The command line: what is asked for reaches Claude Code, what people wrote never becomes a flag, and the host's rules
-//! about declared flags are kept.
+//! The command line: what is asked for reaches Claude Code, what people wrote never becomes a flag,
+//! and the host's rules about declared flags are kept.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -7,7 +7,9 @@ use std::path::Path;
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{Fixture, run, start};
 use aetheel_backend_sdk::json::{self, Value as Json};
-use aetheel_backend_sdk::wit::{Action, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn, StartTurn, Value,
+};
 use claude::Backend;
 
 const ID: &str = "940cfb3c-ee8c-45dc-84ee-2c2dc41b1622";
@@ -50,15 +52,27 @@ fn a_plain_turn_streams_and_reads_its_prompt_from_stdin() {
     assert_eq!(spawn.program, "claude");
     assert_eq!(spawn.stdin, [Chunk::Text("--help".to_owned())]);
     let fresh = start("").fresh_id;
-    let expected = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages", "--dangerously-skip-permissions"];
+    let expected = [
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        "--dangerously-skip-permissions",
+    ];
     assert_eq!(arguments(start("--help")), [&expected[..], &["--session-id", &fresh]].concat());
 }
 
 #[test]
 fn options_of_its_own_have_their_flags() {
-    let chosen = arguments(with(|settings| r#"{"setting-sources":"user,project"}"#.clone_into(&mut settings.options)));
+    let chosen = arguments(with(|settings| {
+        r#"{"setting-sources":"user,project"}"#.clone_into(&mut settings.options)
+    }));
     assert!(has(&chosen, &["--setting-sources=user,project"]), "{chosen:?}");
-    assert_eq!(arguments(with(|settings| "{}".clone_into(&mut settings.options))), arguments(start("hi")));
+    assert_eq!(
+        arguments(with(|settings| "{}".clone_into(&mut settings.options))),
+        arguments(start("hi"))
+    );
 }
 
 #[test]
@@ -69,16 +83,20 @@ fn every_setting_has_its_flag() {
         settings.max_turns = Some(25);
         settings.system_prompt = Some("be kind".to_owned());
     }));
-    for wanted in
-        [&["--model", "sonnet"], &["--effort", "xhigh"], &["--max-turns", "25"], &["--append-system-prompt-file", "<system-prompt.md>"]]
-    {
+    for wanted in [
+        &["--model", "sonnet"],
+        &["--effort", "xhigh"],
+        &["--max-turns", "25"],
+        &["--append-system-prompt-file", "<system-prompt.md>"],
+    ] {
         assert!(has(&full, wanted), "{wanted:?} not in {full:?}");
     }
 }
 
 #[test]
 fn the_system_prompt_is_a_file_put_before_the_start() {
-    let (_, actions) = spawned(with(|settings| settings.system_prompt = Some("be kind".to_owned())));
+    let (_, actions) =
+        spawned(with(|settings| settings.system_prompt = Some("be kind".to_owned())));
     let put = actions.iter().position(|action| matches!(action, Action::PutFile(file) if file.body == [Chunk::Text("be kind".to_owned())]));
     let spawn = actions.iter().position(|action| matches!(action, Action::Spawn(_)));
     assert!(put.is_some() && put < spawn, "{actions:?}");
@@ -95,9 +113,13 @@ fn a_session_is_resumed_forked_or_preset() {
 #[test]
 fn an_id_that_cannot_be_a_session_starts_nothing() {
     for id in ["--help", "latest", "my title", "940cfb3c-ee8c-45dc-84ee-2c2dc41b162"] {
-        let actions = run::<Backend>(StartTurn { native_id: Some(id.to_owned()), ..start("hi") }, Vec::new());
+        let actions =
+            run::<Backend>(StartTurn { native_id: Some(id.to_owned()), ..start("hi") }, Vec::new());
         let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
-        assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown), "{done:?}");
+        assert!(
+            matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown),
+            "{done:?}"
+        );
     }
 }
 
@@ -106,7 +128,10 @@ fn a_blank_prompt_starts_nothing() {
     for prompt in ["", " \n\t"] {
         let actions = run::<Backend>(start(prompt), Vec::new());
         let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
-        assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::BadRequest), "{done:?}");
+        assert!(
+            matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::BadRequest),
+            "{done:?}"
+        );
     }
 }
 
@@ -131,18 +156,38 @@ fn allowed_tools_limit_what_is_offered_and_approve_what_the_level_covers() {
     let tools = |safety, mode| {
         arguments(with(|settings| {
             (settings.safety, settings.mode) = (safety, mode);
-            settings.allowed_tools = ["Read", "Write", "Bash(git *)", "mcp__x__y"].map(str::to_owned).to_vec();
+            settings.allowed_tools =
+                ["Read", "Write", "Bash(git *)", "mcp__x__y"].map(str::to_owned).to_vec();
         }))
     };
     let danger = tools(Safety::Danger, Mode::Build);
     let wanted = ["--tools", "Read,Write,Bash"];
-    let each = ["--allowedTools", "Read", "--allowedTools", "Write", "--allowedTools", "Bash(git *)", "--allowedTools", "mcp__x__y"];
-    assert!(danger.ends_with(&[&wanted[..], &each[..]].concat().iter().map(ToString::to_string).collect::<Vec<_>>()), "{danger:?}");
+    let each = [
+        "--allowedTools",
+        "Read",
+        "--allowedTools",
+        "Write",
+        "--allowedTools",
+        "Bash(git *)",
+        "--allowedTools",
+        "mcp__x__y",
+    ];
+    assert!(
+        danger.ends_with(
+            &[&wanted[..], &each[..]].concat().iter().map(ToString::to_string).collect::<Vec<_>>()
+        ),
+        "{danger:?}"
+    );
     let approved = |arguments: Vec<String>| {
-        let at: Vec<usize> = (0..arguments.len()).filter(|&at| arguments[at] == "--allowedTools").collect();
+        let at: Vec<usize> =
+            (0..arguments.len()).filter(|&at| arguments[at] == "--allowedTools").collect();
         at.into_iter().map(|at| arguments[at + 1].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(approved(tools(Safety::Edit, Mode::Build)), ["Read"], "edits are approved where the mode does, not everywhere");
+    assert_eq!(
+        approved(tools(Safety::Edit, Mode::Build)),
+        ["Read"],
+        "edits are approved where the mode does, not everywhere"
+    );
     assert_eq!(approved(tools(Safety::Default, Mode::Build)), ["Read"]);
     assert_eq!(approved(tools(Safety::Danger, Mode::Plan)), ["Read"]);
     assert!(has(&tools(Safety::Default, Mode::Build), &["--tools", "Read,Write,Bash"]));
@@ -151,9 +196,17 @@ fn allowed_tools_limit_what_is_offered_and_approve_what_the_level_covers() {
 #[test]
 fn where_no_tool_is_allowed_no_permission_is_skipped() {
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
-        let found = arguments(with(|settings| (settings.safety, settings.allowed_tools) = (safety, vec!["none".to_owned()])));
-        assert!(has(&found, &["--permission-mode", "default"]) && has(&found, &["--tools", "none"]), "{found:?}");
-        assert!(!found.iter().any(|argument| argument.contains("skip") || argument == "acceptEdits"), "{found:?}");
+        let found = arguments(with(|settings| {
+            (settings.safety, settings.allowed_tools) = (safety, vec!["none".to_owned()])
+        }));
+        assert!(
+            has(&found, &["--permission-mode", "default"]) && has(&found, &["--tools", "none"]),
+            "{found:?}"
+        );
+        assert!(
+            !found.iter().any(|argument| argument.contains("skip") || argument == "acceptEdits"),
+            "{found:?}"
+        );
     }
 }
 
@@ -164,7 +217,8 @@ fn the_agents_own_memory_is_off() {
     assert_eq!(set, ["CLAUDE_CODE_DISABLE_AUTO_MEMORY"]);
     let text = Backend::describe();
     let descriptor = json::parse(&text).unwrap();
-    let declared: Vec<&str> = descriptor["environment"].list("set").iter().filter_map(Json::as_str).collect();
+    let declared: Vec<&str> =
+        descriptor["environment"].list("set").iter().filter_map(Json::as_str).collect();
     assert_eq!(declared, [set, vec!["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"]].concat());
 }
 
@@ -172,7 +226,11 @@ fn the_agents_own_memory_is_off() {
 fn an_effort_claude_code_does_not_have_is_left_out_and_told() {
     let (spawn, actions) = spawned(with(|settings| settings.effort = Some("heroic".to_owned())));
     assert!(!spawn.arguments.contains(&Value::Text("--effort".to_owned())));
-    assert!(actions.iter().any(|action| matches!(action, Action::Diagnostic(line) if line.text.contains("heroic"))));
+    assert!(
+        actions.iter().any(
+            |action| matches!(action, Action::Diagnostic(line) if line.text.contains("heroic"))
+        )
+    );
 }
 
 #[test]
@@ -182,7 +240,12 @@ fn parts_of_a_prompt_stand_apart() {
     assert_eq!(spawn.stdin, [Chunk::Text("one\n\ntwo".to_owned())]);
 }
 
-fn flag<'a>(flags: &'a [Json<'a>], name: &str, safety: Safety, value: Option<&str>) -> Option<&'a Json<'a>> {
+fn flag<'a>(
+    flags: &'a [Json<'a>],
+    name: &str,
+    safety: Safety,
+    value: Option<&str>,
+) -> Option<&'a Json<'a>> {
     let rank = |text: Option<&str>| match text {
         None | Some("default") => Safety::Default,
         Some("edit") => Safety::Edit,
@@ -223,7 +286,9 @@ fn every_argument_is_declared_for_its_safety_level() {
             while let Some(argument) = arguments.next() {
                 let value = arguments.next_if(|next| !next.starts_with('-'));
                 let found = flag(flags, &argument, safety, value.as_deref());
-                let found = found.unwrap_or_else(|| panic!("{argument} {value:?} is not declared at {safety:?}"));
+                let found = found.unwrap_or_else(|| {
+                    panic!("{argument} {value:?} is not declared at {safety:?}")
+                });
                 assert_eq!(found.text("value") == Some("one"), value.is_some(), "{argument}");
             }
         }
@@ -236,19 +301,29 @@ fn every_argument_is_declared_for_its_safety_level() {
 #[test]
 fn every_flag_used_was_accepted_by_the_real_agent() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude");
-    let accepted: Vec<String> = Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
+    let accepted: Vec<String> =
+        Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
     // Tried with the same version in runs that are not kept here.
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
     let dialogues: Vec<String> = std::fs::read_dir(folder.join("live"))
         .unwrap()
         .map(|case| std::fs::read_to_string(case.unwrap().path().join("dialogue.jsonl")).unwrap())
         .collect();
-    let said = |dialogue: &String, name: &str, end: char| dialogue.lines().next().unwrap().contains(&format!("\"{name}{end}"));
-    let spoken = |name: &str| dialogues.iter().any(|dialogue| said(dialogue, name, '"') || said(dialogue, name, '='));
+    let said = |dialogue: &String, name: &str, end: char| {
+        dialogue.lines().next().unwrap().contains(&format!("\"{name}{end}"))
+    };
+    let spoken = |name: &str| {
+        dialogues.iter().any(|dialogue| said(dialogue, name, '"') || said(dialogue, name, '='))
+    };
     let text = Backend::describe();
     let descriptor = json::parse(&text).unwrap();
     for flag in descriptor.list("programs")[0].list("flags") {
         let name = flag.text("name").unwrap();
-        assert!(accepted.iter().any(|argument| argument == name) || elsewhere.contains(&name) || spoken(name), "{name} was never tried");
+        assert!(
+            accepted.iter().any(|argument| argument == name)
+                || elsewhere.contains(&name)
+                || spoken(name),
+            "{name} was never tried"
+        );
     }
 }

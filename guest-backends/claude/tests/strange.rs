@@ -9,11 +9,14 @@ use claude::Backend;
 use proptest::prelude::*;
 
 fn fixture(name: &str) -> Fixture {
-    Fixture::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude").join(name))
+    Fixture::load(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude").join(name),
+    )
 }
 
 fn unknown(lines: &[&str]) -> Vec<Unrecognised> {
-    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
+    let actions =
+        run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
     actions
         .into_iter()
         .filter_map(|action| match action {
@@ -34,7 +37,11 @@ fn whatever_is_new_is_named_with_its_place_and_kept() {
         (r#"{"hello":1}"#, "line without a type", Some("type")),
         (r#"{"type":"hologram"}"#, r#"line type "hologram""#, Some("type")),
         (r#"{"type":"system","subtype":"aurora"}"#, r#"system line "aurora""#, Some("subtype")),
-        (r#"{"type":"stream_event","event":{"type":"message_pause"}}"#, r#"stream event "message_pause""#, Some("event.type")),
+        (
+            r#"{"type":"stream_event","event":{"type":"message_pause"}}"#,
+            r#"stream event "message_pause""#,
+            Some("event.type"),
+        ),
         (
             r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"video"}}}"#,
             r#"content block "video""#,
@@ -58,7 +65,10 @@ fn whatever_is_new_is_named_with_its_place_and_kept() {
     ] {
         let found = unknown(&[text]);
         assert_eq!(found.len(), 1, "{text}: {found:?}");
-        assert_eq!((found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()), (what, path, text));
+        assert_eq!(
+            (found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()),
+            (what, path, text)
+        );
     }
 }
 
@@ -66,7 +76,8 @@ fn whatever_is_new_is_named_with_its_place_and_kept() {
 fn a_sample_is_short_and_made_of_whole_characters() {
     let found = unknown(&[&"é".repeat(5000)]);
     assert_eq!(found[0].sample.len(), 2048);
-    let cut = Line { proc: 1, pipe: Pipe::Stdout, text: "{\"type\":\"assi".to_owned(), truncated: true };
+    let cut =
+        Line { proc: 1, pipe: Pipe::Stdout, text: "{\"type\":\"assi".to_owned(), truncated: true };
     let actions = run::<Backend>(start("hi"), vec![Input::Line(cut)]);
     assert!(matches!(actions.last(), Some(Action::Event(event))
         if matches!(&event.kind, EventKind::Unrecognised(unknown) if unknown.what == "line longer than the limit")));
@@ -97,8 +108,14 @@ fn text_of_a_sub_agent_goes_to_its_tool() {
             _ => None,
         })
         .collect();
-    assert!(matches!(&kinds[0], EventKind::Text(text) if text.parent.as_deref() == Some("t1") && text.text == "sub"), "{kinds:?}");
-    assert!(matches!(&kinds[1], EventKind::ToolStart(tool) if tool.parent.as_deref() == Some("t1") && tool.id == "t2"), "{kinds:?}");
+    assert!(
+        matches!(&kinds[0], EventKind::Text(text) if text.parent.as_deref() == Some("t1") && text.text == "sub"),
+        "{kinds:?}"
+    );
+    assert!(
+        matches!(&kinds[1], EventKind::ToolStart(tool) if tool.parent.as_deref() == Some("t1") && tool.id == "t2"),
+        "{kinds:?}"
+    );
 }
 
 #[test]
@@ -108,7 +125,8 @@ fn a_tool_announced_in_a_broken_message_is_called_off() {
         r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"Bash"}}}"#,
         r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"b"}}}"#,
     ];
-    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
+    let actions =
+        run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
     assert!(
         matches!(actions.last(), Some(Action::Event(event)) if matches!(&event.kind, EventKind::ToolEnd(end) if end.id == "t")),
         "{actions:?}"
@@ -118,13 +136,18 @@ fn a_tool_announced_in_a_broken_message_is_called_off() {
 #[test]
 fn numbers_and_keys_may_drift() {
     let retry = r#"{"type":"system","type":"system","subtype":"api_retry","attempt":1.0,"max_retries":"ten","retry_delay_ms":551.86,"error_status":429.0}"#;
-    let result =
-        r#"{"type":"result","is_error":false,"result":"yes","usage":{"input_tokens":1.5e1,"output_tokens":-4},"total_cost_usd":1}"#;
-    let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, retry), line(Pipe::Stdout, result), fixture("plain").exited()]);
+    let result = r#"{"type":"result","is_error":false,"result":"yes","usage":{"input_tokens":1.5e1,"output_tokens":-4},"total_cost_usd":1}"#;
+    let actions = run::<Backend>(
+        start("hi"),
+        vec![line(Pipe::Stdout, retry), line(Pipe::Stdout, result), fixture("plain").exited()],
+    );
     assert!(actions.iter().any(|action| matches!(action, Action::Event(event)
         if matches!(&event.kind, EventKind::Retry(retry) if retry.retry_after_ms == Some(552)))));
     let Some(Action::TurnDone(done)) = actions.last() else { panic!("{actions:?}") };
-    assert_eq!((&done.outcome, done.text.as_deref(), done.usage.clone().unwrap().input), (&Outcome::Completed, Some("yes"), 15));
+    assert_eq!(
+        (&done.outcome, done.text.as_deref(), done.usage.clone().unwrap().input),
+        (&Outcome::Completed, Some("yes"), 15)
+    );
 }
 
 #[test]
@@ -133,9 +156,11 @@ fn a_result_that_is_cut_off_ends_the_turn_as_well_as_a_whole_one() {
         let fixture = fixture(name);
         let ended = |cut: usize| {
             let mut lines = fixture.stdout.clone();
-            let result = lines.iter_mut().rfind(|text| text.starts_with(r#"{"type":"result""#)).unwrap();
+            let result =
+                lines.iter_mut().rfind(|text| text.starts_with(r#"{"type":"result""#)).unwrap();
             result.truncate(result.len() - cut);
-            let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+            let mut inputs: Vec<Input> =
+                lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
             inputs.push(fixture.exited());
             match run::<Backend>(start("hi"), inputs).pop() {
                 Some(Action::TurnDone(done)) => (done.outcome, done.text),
@@ -150,30 +175,42 @@ fn a_result_that_is_cut_off_ends_the_turn_as_well_as_a_whole_one() {
 
 /// A recorded run with some of its lines cut, doubled, dropped, moved or garbled.
 fn disturbed() -> impl Strategy<Value = Vec<String>> {
-    let names = ["think-tool", "tools-sequence", "drop-mid", "max-tokens", "refusal", "tool-task", "perm-default-write", "json-verbose"];
-    let change = (any::<prop::sample::Index>(), 0..6u8, any::<prop::sample::Index>(), any::<char>());
-    (prop::sample::select(names.to_vec()), prop::collection::vec(change, 1..12)).prop_map(|(name, changes)| {
-        let mut lines = fixture(name).stdout;
-        for (at, how, place, letter) in changes {
-            if lines.is_empty() {
-                break;
-            }
-            let at = at.index(lines.len());
-            let place = lines[at].floor_char_boundary(place.index(lines[at].len().max(1)));
-            match how {
-                0 => lines[at].truncate(place),
-                1 => lines.insert(at, lines[at].clone()),
-                2 => drop(lines.remove(at)),
-                3 => lines[at].insert(place, letter),
-                4 => lines[at].replace_range(..place, ""),
-                _ => {
-                    let to = place % lines.len();
-                    lines.swap(at, to);
+    let names = [
+        "think-tool",
+        "tools-sequence",
+        "drop-mid",
+        "max-tokens",
+        "refusal",
+        "tool-task",
+        "perm-default-write",
+        "json-verbose",
+    ];
+    let change =
+        (any::<prop::sample::Index>(), 0..6u8, any::<prop::sample::Index>(), any::<char>());
+    (prop::sample::select(names.to_vec()), prop::collection::vec(change, 1..12)).prop_map(
+        |(name, changes)| {
+            let mut lines = fixture(name).stdout;
+            for (at, how, place, letter) in changes {
+                if lines.is_empty() {
+                    break;
+                }
+                let at = at.index(lines.len());
+                let place = lines[at].floor_char_boundary(place.index(lines[at].len().max(1)));
+                match how {
+                    0 => lines[at].truncate(place),
+                    1 => lines.insert(at, lines[at].clone()),
+                    2 => drop(lines.remove(at)),
+                    3 => lines[at].insert(place, letter),
+                    4 => lines[at].replace_range(..place, ""),
+                    _ => {
+                        let to = place % lines.len();
+                        lines.swap(at, to);
+                    }
                 }
             }
-        }
-        lines
-    })
+            lines
+        },
+    )
 }
 
 proptest! {

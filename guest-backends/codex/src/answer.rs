@@ -1,4 +1,5 @@
-//! Which text belongs to the answer, told in pieces and then whole (`app-server`), or only whole (`exec`).
+//! Which text belongs to the answer, told in pieces and then whole (`app-server`), or only whole
+//! (`exec`).
 
 use std::collections::BTreeMap;
 
@@ -65,20 +66,28 @@ impl Answer {
     pub(crate) fn withdraw(&mut self, emit: &mut Emit) {
         self.pieces.retain(|_, piece| {
             if !piece.whole && !piece.said.is_empty() {
-                if piece.thinking { emit.whole_thinking(piece.part, "") } else { emit.whole_text(piece.part, "") }
+                if piece.thinking {
+                    emit.whole_thinking(piece.part, "")
+                } else {
+                    emit.whole_text(piece.part, "")
+                }
             }
             piece.whole
         });
     }
 
-    /// The answer is the last text; those before it were said on the way. None: nothing was told whole.
+    /// The answer is the last text; those before it were said on the way. None: nothing was told
+    /// whole.
     pub(crate) fn last(&mut self) -> Option<String> {
         self.last.take()
     }
 
     fn piece(&mut self, id: &str, thinking: bool) -> &mut Piece {
         if !self.pieces.contains_key(id) {
-            self.pieces.insert(id.to_owned(), Piece { part: self.next, thinking, said: String::new(), whole: false });
+            self.pieces.insert(
+                id.to_owned(),
+                Piece { part: self.next, thinking, said: String::new(), whole: false },
+            );
             self.next += 1;
         }
         self.pieces.get_mut(id).expect("it was just put there")

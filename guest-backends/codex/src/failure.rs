@@ -1,5 +1,5 @@
-//! Why something failed, from Codex' word for it (`codexErrorInfo`, only told by `app-server`), the body of the model's
-//! service, or the text.
+//! Why something failed, from Codex' word for it (`codexErrorInfo`, only told by `app-server`), the
+//! body of the model's service, or the text.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::head;
@@ -20,7 +20,11 @@ pub(crate) fn failure(message: &str, info: &Value) -> Failure {
 /// Returns how a turn ended that Codex calls failed.
 pub(crate) fn outcome(message: &str, info: &Value) -> Outcome {
     let failure = failure(message, info);
-    if failure.message.contains("max_output_tokens") { Outcome::Limit(failure.message) } else { Outcome::Failed(failure) }
+    if failure.message.contains("max_output_tokens") {
+        Outcome::Limit(failure.message)
+    } else {
+        Outcome::Failed(failure)
+    }
 }
 
 /// Returns what a message about another attempt says: Codex' `Reconnecting... 2/5 (why)`.
@@ -38,16 +42,24 @@ fn by_info(info: &Value) -> Option<FailureKind> {
         // {"responseStreamDisconnected": {"httpStatusCode": 503}}
         Value::Object(fields) => {
             let status = fields.values().find_map(|value| value.count("httpStatusCode"));
-            return Some(status.and_then(by_status).unwrap_or(FailureKind::Overloaded)).filter(|_| !fields.is_empty());
+            return Some(status.and_then(by_status).unwrap_or(FailureKind::Overloaded))
+                .filter(|_| !fields.is_empty());
         }
         _ => return None,
     };
     Some(match word {
         "contextWindowExceeded" => FailureKind::ContextFull,
-        "usageLimitExceeded" | "rateLimitExceeded" | "sessionBudgetExceeded" => FailureKind::RateLimited,
-        "serverOverloaded" | "internalServerError" | "flexUnavailable" | "policyCapacityUnavailable" => FailureKind::Overloaded,
+        "usageLimitExceeded" | "rateLimitExceeded" | "sessionBudgetExceeded" => {
+            FailureKind::RateLimited
+        }
+        "serverOverloaded"
+        | "internalServerError"
+        | "flexUnavailable"
+        | "policyCapacityUnavailable" => FailureKind::Overloaded,
         "modelNotFound" => FailureKind::ModelNotFound,
-        "cyberPolicy" | "misalignmentPolicyViolation" | "inferenceHookDenied" => FailureKind::Refused,
+        "cyberPolicy" | "misalignmentPolicyViolation" | "inferenceHookDenied" => {
+            FailureKind::Refused
+        }
         "unauthorized" => FailureKind::Authentication,
         "badRequest" => FailureKind::BadRequest,
         _ => return None,
@@ -67,15 +79,27 @@ fn by_type(error: &Value) -> Option<FailureKind> {
 }
 
 fn by_text(text: &str) -> FailureKind {
-    // "unexpected status 401 Unauthorized: …", "exceeded retry limit, last status: 429 Too Many Requests"
+    // "unexpected status 401 Unauthorized: …", "exceeded retry limit, last status: 429 Too Many
+    // Requests"
     let status = text.split_once("status").and_then(|(_, rest)| {
-        rest.trim_start_matches([':', ' ']).split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok().and_then(by_status)
+        rest.trim_start_matches([':', ' '])
+            .split(|letter: char| !letter.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+            .and_then(by_status)
     });
     status.unwrap_or_else(|| {
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        if has(&["no rollout found", "invalid session id", "thread not found", "Thread not found"]) {
+        if has(&["no rollout found", "invalid session id", "thread not found", "Thread not found"])
+        {
             FailureKind::SessionUnknown
-        } else if has(&["Missing environment variable", "Not logged in", "not logged in", "refresh token"]) {
+        } else if has(&[
+            "Missing environment variable",
+            "Not logged in",
+            "not logged in",
+            "refresh token",
+        ]) {
             FailureKind::Authentication
         } else if has(&["high demand", "stream disconnected", "Connection failed"]) {
             FailureKind::Overloaded
@@ -107,9 +131,21 @@ mod tests {
     #[test]
     fn messages_are_sorted_by_what_they_say() {
         for (message, kind, said) in [
-            ("unexpected status 401 Unauthorized: mock: invalid credentials", FailureKind::Authentication, None),
-            ("exceeded retry limit, last status: 429 Too Many Requests", FailureKind::RateLimited, None),
-            ("We’re currently experiencing high demand, which may cause temporary errors.", FailureKind::Overloaded, None),
+            (
+                "unexpected status 401 Unauthorized: mock: invalid credentials",
+                FailureKind::Authentication,
+                None,
+            ),
+            (
+                "exceeded retry limit, last status: 429 Too Many Requests",
+                FailureKind::RateLimited,
+                None,
+            ),
+            (
+                "We’re currently experiencing high demand, which may cause temporary errors.",
+                FailureKind::Overloaded,
+                None,
+            ),
             (
                 r#"{"error":{"message":"mock: scripted error 400","type":"invalid_request_error","code":"invalid_value"}}"#,
                 FailureKind::BadRequest,
@@ -133,7 +169,11 @@ mod tests {
             (r#"{"httpConnectionFailed":{"httpStatusCode":401}}"#, FailureKind::Authentication),
             (r#"{"responseStreamDisconnected":{"httpStatusCode":null}}"#, FailureKind::Overloaded),
         ] {
-            assert_eq!(failure("last status: 429", &json::parse(info).expect("JSON")).kind, kind, "{info}");
+            assert_eq!(
+                failure("last status: 429", &json::parse(info).expect("JSON")).kind,
+                kind,
+                "{info}"
+            );
         }
     }
 

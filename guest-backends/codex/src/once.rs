@@ -1,12 +1,14 @@
 //! `codex exec --json`: one process, one turn.
 //!
-//! The prompt goes in on stdin, named by `-`, and the system prompt before it: Codex 0.169.0 takes one from an argument,
-//! which everybody on the machine can read, or from its own folder, which is the operator's.
+//! The prompt goes in on stdin, named by `-`, and the system prompt before it: Codex 0.169.0 takes
+//! one from an argument, which everybody on the machine can read, or from its own folder, which is
+//! the operator's.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{
-    Chunk, Failure, FailureKind, Level, Line, Mode, Outcome, Safety, Settings, Spawn, StartTurn, Value as Argument,
+    Chunk, Failure, FailureKind, Level, Line, Mode, Outcome, Safety, Settings, Spawn, StartTurn,
+    Value as Argument,
 };
 use aetheel_backend_sdk::{Emit, TurnResult};
 
@@ -41,7 +43,11 @@ impl Agent for Once {
             // Codex begins a new thread for what is no UUID, without a word.
             let Some(id) = NativeId::parse(id) else {
                 let message = "the session id is not one of Codex".to_owned();
-                return Err(Failure { kind: FailureKind::SessionUnknown, message, retry_after_ms: None });
+                return Err(Failure {
+                    kind: FailureKind::SessionUnknown,
+                    message,
+                    retry_after_ms: None,
+                });
             };
             self.requested = Some((id, start.fork));
         }
@@ -49,9 +55,11 @@ impl Agent for Once {
         self.told = prompt::instructions(settings).1;
         self.model.clone_from(&settings.model);
         let mut arguments = vec!["exec".to_owned()];
-        // Below `danger` the sandbox decides, and nobody is asked. `resume` and `fork` do not know the flag.
+        // Below `danger` the sandbox decides, and nobody is asked. `resume` and `fork` do not know
+        // the flag.
         let sandbox = sandbox(settings);
-        arguments.extend(sandbox.iter().flat_map(|sandbox| ["-s".to_owned(), (*sandbox).to_owned()]));
+        arguments
+            .extend(sandbox.iter().flat_map(|sandbox| ["-s".to_owned(), (*sandbox).to_owned()]));
         match &self.requested {
             Some((_, true)) => arguments.push("fork".to_owned()),
             Some(_) => arguments.push("resume".to_owned()),
@@ -68,7 +76,10 @@ impl Agent for Once {
             Some(effort) if effort.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
                 arguments.extend(["-c".to_owned(), format!("model_reasoning_effort={effort}")]);
             }
-            Some(effort) => emit.diagnostic(Level::Warn, format!("Codex has no effort {effort:?}: left at its default")),
+            Some(effort) => emit.diagnostic(
+                Level::Warn,
+                format!("Codex has no effort {effort:?}: left at its default"),
+            ),
             None => {}
         }
         if sandbox == Some("workspace-write") {
@@ -76,14 +87,23 @@ impl Agent for Once {
             arguments.extend(["-c".to_owned(), format!("{key}={value}")]);
         }
         let own = prompt::own_settings(settings);
-        arguments.extend(own.into_iter().flat_map(|(key, value)| ["-c".to_owned(), format!("{key}={value}")]));
+        arguments.extend(
+            own.into_iter().flat_map(|(key, value)| ["-c".to_owned(), format!("{key}={value}")]),
+        );
         arguments.extend(Limits::of(settings).arguments());
         let told = self.requested.as_ref().and_then(|(id, _)| id.told);
-        let stdin: Vec<String> = prompt::change(settings, told).into_iter().chain(start.parts.iter().map(prompt::text)).collect();
+        let stdin: Vec<String> = prompt::change(settings, told)
+            .into_iter()
+            .chain(start.parts.iter().map(prompt::text))
+            .collect();
         arguments.push("--".to_owned());
         arguments.extend(self.requested.iter().map(|(id, _)| id.thread.clone()));
         arguments.push("-".to_owned());
-        Ok(spawn("codex", arguments.into_iter().map(Argument::Text), vec![Chunk::Text(stdin.join("\n\n"))]))
+        Ok(spawn(
+            "codex",
+            arguments.into_iter().map(Argument::Text),
+            vec![Chunk::Text(stdin.join("\n\n"))],
+        ))
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
@@ -105,10 +125,20 @@ impl Agent for Once {
             Some("turn.failed") => {
                 self.story.end(emit);
                 let told = said["error"].text("message").map(str::to_owned);
-                let message = told.or_else(|| self.error.clone()).unwrap_or_else(|| "the turn failed".to_owned());
-                return Some(TurnResult { outcome: failure::outcome(&message, &Value::Null), text: None, usage: None });
+                let message = told
+                    .or_else(|| self.error.clone())
+                    .unwrap_or_else(|| "the turn failed".to_owned());
+                return Some(TurnResult {
+                    outcome: failure::outcome(&message, &Value::Null),
+                    text: None,
+                    usage: None,
+                });
             }
-            Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), &line.text),
+            Some(kind) => emit.unrecognised(
+                format!("line type {kind:?}"),
+                Some("type".to_owned()),
+                &line.text,
+            ),
             None => emit.unrecognised("line without a type", Some("type".to_owned()), &line.text),
         }
         None
@@ -132,13 +162,15 @@ impl Once {
             emit.notice("Codex could not continue the conversation and began a new one.");
             self.requested = None;
         }
-        let before = self.requested.as_ref().map_or_else(|| NativeId::bare(thread), |(id, _)| id.clone());
+        let before =
+            self.requested.as_ref().map_or_else(|| NativeId::bare(thread), |(id, _)| id.clone());
         let id = NativeId { thread: thread.to_owned(), told: Some(self.told), ..before };
         emit.session_ready(id.to_string(), self.model.clone());
         self.thread = Some(id);
     }
 
-    /// Codex tells the sums of the whole thread. Where those before the turn are not known, what it used is not either.
+    /// Codex tells the sums of the whole thread. Where those before the turn are not known, what it
+    /// used is not either.
     fn completed(&mut self, sums: &Value, emit: &mut Emit) -> TurnResult {
         self.story.end(emit);
         let sums = Tokens::read(sums);

@@ -1,7 +1,8 @@
 //! What goes to the model: the prompt, and changes of the system prompt.
 //!
-//! Codex keeps the `developer_instructions` of a thread's first turn for good and ignores later ones (seen in 0.169.0). A
-//! system prompt that changed, as memory does all the time, goes in front of the prompt instead, once.
+//! Codex keeps the `developer_instructions` of a thread's first turn for good and ignores later
+//! ones (seen in 0.169.0). A system prompt that changed, as memory does all the time, goes in front
+//! of the prompt instead, once.
 
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Part, Settings};
@@ -14,8 +15,8 @@ pub(crate) fn instructions(settings: &Settings) -> (&str, u64) {
     (text, hash(text))
 }
 
-/// Returns what tells a thread of its system prompt, where that is not what it was told last. `told` is none when that is
-/// not known.
+/// Returns what tells a thread of its system prompt, where that is not what it was told last.
+/// `told` is none when that is not known.
 pub(crate) fn change(settings: &Settings, told: Option<u64>) -> Option<String> {
     match (instructions(settings), told) {
         ((_, wanted), Some(told)) if wanted == told => None,
@@ -34,16 +35,24 @@ pub(crate) fn text(part: &Part) -> String {
     match part {
         Part::Text(text) => text.clone(),
         Part::Image(file) | Part::File(file) => {
-            format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+            format!(
+                "[Attached file: {} ({}, {} bytes) at {}]",
+                file.name, file.media_type, file.size, file.path
+            )
         }
     }
 }
 
-/// Refuses a prompt with nothing in it: `exec` exits with an error for it, `app-server` asks the model nothing.
+/// Refuses a prompt with nothing in it: `exec` exits with an error for it, `app-server` asks the
+/// model nothing.
 pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
     let blank = parts.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()));
     if blank {
-        return Err(Failure { kind: FailureKind::BadRequest, message: "the prompt is empty".to_owned(), retry_after_ms: None });
+        return Err(Failure {
+            kind: FailureKind::BadRequest,
+            message: "the prompt is empty".to_owned(),
+            retry_after_ms: None,
+        });
     }
     Ok(())
 }
@@ -51,8 +60,10 @@ pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
 /// What the operator chose of Codex' own settings, by Codex' names; the host keeps to their schema.
 pub(crate) fn own_settings(settings: &Settings) -> Vec<(&'static str, String)> {
     let options = json::parse(&settings.options).unwrap_or_default();
-    let known = [("reasoning-summary", "model_reasoning_summary"), ("verbosity", "model_verbosity")];
-    let chosen = known.into_iter().filter_map(|(option, key)| Some((key, options.text(option)?.to_owned())));
+    let known =
+        [("reasoning-summary", "model_reasoning_summary"), ("verbosity", "model_verbosity")];
+    let chosen =
+        known.into_iter().filter_map(|(option, key)| Some((key, options.text(option)?.to_owned())));
     chosen.filter(|(_, value)| value.bytes().all(|byte| byte.is_ascii_lowercase())).collect()
 }
 
@@ -63,13 +74,25 @@ mod tests {
 
     #[test]
     fn a_system_prompt_is_told_when_it_is_not_what_was_told_last() {
-        let with = |text: Option<&str>| Settings { system_prompt: text.map(str::to_owned), ..start("").settings };
+        let with = |text: Option<&str>| Settings {
+            system_prompt: text.map(str::to_owned),
+            ..start("").settings
+        };
         let told = |text| instructions(&with(text)).1;
         assert_eq!(change(&with(Some("a")), Some(told(Some("a")))), None);
         assert_eq!(change(&with(None), Some(told(None))), None);
-        assert_eq!(change(&with(None), None), None, "nothing to tell a thread of which nothing is known");
-        assert!(change(&with(Some("b")), Some(told(Some("a")))).is_some_and(|text| text.contains("\nb\n")));
+        assert_eq!(
+            change(&with(None), None),
+            None,
+            "nothing to tell a thread of which nothing is known"
+        );
+        assert!(
+            change(&with(Some("b")), Some(told(Some("a"))))
+                .is_some_and(|text| text.contains("\nb\n"))
+        );
         assert!(change(&with(Some("b")), None).is_some_and(|text| text.contains("\nb\n")));
-        assert!(change(&with(None), Some(told(Some("a")))).is_some_and(|text| text.contains("void")));
+        assert!(
+            change(&with(None), Some(told(Some("a")))).is_some_and(|text| text.contains("void"))
+        );
     }
 }

@@ -9,8 +9,8 @@ use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus, ToolEnd, ToolStart, ToolSt
 use crate::answer::Answer;
 use crate::tool;
 
-/// Items that say nothing new: the prompt again, hooks of the operator's, waiting, and what sub-agents do by themselves
-/// (their end is that of the tool).
+/// Items that say nothing new: the prompt again, hooks of the operator's, waiting, and what
+/// sub-agents do by themselves (their end is that of the tool).
 const KNOWN: [&str; 4] = ["user_message", "hook_prompt", "sleep", "sub_agent_activity"];
 
 /// A turn as it is told.
@@ -35,7 +35,8 @@ pub(crate) enum Life {
 }
 
 impl Story {
-    /// Takes an item in. Returns whether the conversation was shortened, which may have lost what it was told.
+    /// Takes an item in. Returns whether the conversation was shortened, which may have lost what
+    /// it was told.
     pub(crate) fn item(&mut self, item: &Value, life: Life, emit: &mut Emit) -> bool {
         let name = tool::name(item);
         let id = item.text("id").unwrap_or_default();
@@ -43,7 +44,9 @@ impl Story {
             "agent_message" | "plan" if life == Life::Completed => {
                 self.answer.whole(id, false, item.text("text").unwrap_or_default(), emit);
             }
-            "reasoning" if life == Life::Completed => self.answer.whole(id, true, &reasoning(item), emit),
+            "reasoning" if life == Life::Completed => {
+                self.answer.whole(id, true, &reasoning(item), emit)
+            }
             "agent_message" | "plan" | "reasoning" => {}
             "todo_list" => emit.plan(todo(item)),
             // Not fatal: an unknown model, an ignored setting, a long AGENTS.md …
@@ -56,9 +59,16 @@ impl Story {
             }
             name if KNOWN.contains(&name) => {}
             _ => match tool::start(&name, item) {
-                Some(start) => self.tool(start, (life == Life::Completed).then(|| tool::end(&name, item)), emit),
+                Some(start) => self.tool(
+                    start,
+                    (life == Life::Completed).then(|| tool::end(&name, item)),
+                    emit,
+                ),
                 None => {
-                    let told = item.text("type").map_or_else(|| "item without a type".to_owned(), |kind| format!("item type {kind:?}"));
+                    let told = item.text("type").map_or_else(
+                        || "item without a type".to_owned(),
+                        |kind| format!("item type {kind:?}"),
+                    );
                     emit.unrecognised(told, Some("item.type".to_owned()), &item.to_string());
                 }
             },
@@ -82,7 +92,13 @@ impl Story {
     pub(crate) fn end(&mut self, emit: &mut Emit) {
         for (id, tool) in std::mem::take(&mut self.tools) {
             if tool.open {
-                emit.tool_end(ToolEnd { id, status: ToolStatus::Cancelled, output: None, exit_code: None, diffs: Vec::new() });
+                emit.tool_end(ToolEnd {
+                    id,
+                    status: ToolStatus::Cancelled,
+                    output: None,
+                    exit_code: None,
+                    diffs: Vec::new(),
+                });
             }
         }
     }
@@ -112,12 +128,17 @@ impl Story {
     }
 }
 
-/// `text` in `exec`; `app-server` tells a summary, or the thoughts themselves where the model gives them.
+/// `text` in `exec`; `app-server` tells a summary, or the thoughts themselves where the model gives
+/// them.
 fn reasoning(item: &Value) -> String {
-    let joined = |key: &str| item.list(key).iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n");
+    let joined = |key: &str| {
+        item.list(key).iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")
+    };
     match item.text("text") {
         Some(text) => text.to_owned(),
-        None => Some(joined("summary")).filter(|summary| !summary.is_empty()).unwrap_or_else(|| joined("content")),
+        None => Some(joined("summary"))
+            .filter(|summary| !summary.is_empty())
+            .unwrap_or_else(|| joined("content")),
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a turn used. Codex tells sums over the whole conversation, and counts cached input as input.
+//! What a turn used. Codex tells sums over the whole conversation, and counts cached input as
+//! input.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
@@ -17,7 +18,8 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// Reads a breakdown of `exec` (`input_tokens`) or of `app-server` (`inputTokens`).
     pub(crate) fn read(told: &Value) -> Self {
-        let count = |exec: &str, server: &str| told.count(exec).or_else(|| told.count(server)).unwrap_or(0);
+        let count =
+            |exec: &str, server: &str| told.count(exec).or_else(|| told.count(server)).unwrap_or(0);
         Self {
             input: count("input_tokens", "inputTokens"),
             cached: count("cached_input_tokens", "cachedInputTokens"),

@@ -1,6 +1,7 @@
 //! Items that are uses of tools, told alike by `exec` (snake_case) and `app-server` (camelCase).
 //!
-//! Kinds are those of the contract, native names those of `exec`: `command_execution`, `file_change` …
+//! Kinds are those of the contract, native names those of `exec`: `command_execution`,
+//! `file_change` …
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::one_line;
@@ -36,14 +37,28 @@ pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
     let (kind, native, title, target, input) = match name {
         "command_execution" => {
             let command = unwrapped(item.text("command").unwrap_or_default());
-            ("bash", name.to_owned(), command.clone(), Some(command.clone()), json!({ "command": command }))
+            (
+                "bash",
+                name.to_owned(),
+                command.clone(),
+                Some(command.clone()),
+                json!({ "command": command }),
+            )
         }
         "file_change" => {
             let changes = item.list("changes");
-            let paths: Vec<&str> = changes.iter().filter_map(|change| change.text("path")).collect();
-            let written = !changes.is_empty() && changes.iter().all(|change| change_kind(change) == "add");
+            let paths: Vec<&str> =
+                changes.iter().filter_map(|change| change.text("path")).collect();
+            let written =
+                !changes.is_empty() && changes.iter().all(|change| change_kind(change) == "add");
             let kind = if written { "file_write" } else { "file_edit" };
-            (kind, name.to_owned(), paths.join(", "), paths.first().map(|path| (*path).to_owned()), json!({ "changes": item["changes"] }))
+            (
+                kind,
+                name.to_owned(),
+                paths.join(", "),
+                paths.first().map(|path| (*path).to_owned()),
+                json!({ "changes": item["changes"] }),
+            )
         }
         "mcp_tool_call" => {
             let called = format!("{}.{}", text("server"), text("tool"));
@@ -51,13 +66,19 @@ pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
         }
         "collab_tool_call" => {
             let input = json!({ "tool": item["tool"], "prompt": item["prompt"] });
-            let title = item.text("prompt").or_else(|| item.text("tool")).unwrap_or_default().to_owned();
+            let title =
+                item.text("prompt").or_else(|| item.text("tool")).unwrap_or_default().to_owned();
             ("agent_spawn", name.to_owned(), title, None, input)
         }
         "web_search" => {
             let action = &item["action"];
             let found = [item.text("query"), action.text("query"), action.text("url")];
-            let query = found.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or_default().to_owned();
+            let query = found
+                .into_iter()
+                .flatten()
+                .find(|text| !text.is_empty())
+                .unwrap_or_default()
+                .to_owned();
             (
                 "web_search",
                 name.to_owned(),
@@ -66,19 +87,38 @@ pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
                 json!({ "query": item["query"], "action": action }),
             )
         }
-        "image_view" => ("file_read", name.to_owned(), text("path"), Some(text("path")), json!({ "path": item["path"] })),
-        "dynamic_tool_call" => ("other", text("tool"), text("tool"), None, json!(item["arguments"])),
+        "image_view" => (
+            "file_read",
+            name.to_owned(),
+            text("path"),
+            Some(text("path")),
+            json!({ "path": item["path"] }),
+        ),
+        "dynamic_tool_call" => {
+            ("other", text("tool"), text("tool"), None, json!(item["arguments"]))
+        }
         "image_generation" => ("other", name.to_owned(), "image".to_owned(), None, json!({})),
         _ => return None,
     };
-    let title = if title.trim().is_empty() { native.clone() } else { one_line(&title, TITLE_BYTES) };
-    Some(ToolStart { id: text("id"), parent: None, kind: kind.to_owned(), native_name: native, title, target, input: input.to_string() })
+    let title =
+        if title.trim().is_empty() { native.clone() } else { one_line(&title, TITLE_BYTES) };
+    Some(ToolStart {
+        id: text("id"),
+        parent: None,
+        kind: kind.to_owned(),
+        native_name: native,
+        title,
+        target,
+        input: input.to_string(),
+    })
 }
 
 /// Returns the end of a tool.
 pub(crate) fn end(name: &str, item: &Value) -> ToolEnd {
     let output = match name {
-        "command_execution" => field(item, "aggregated_output", "aggregatedOutput").as_str().map(str::to_owned),
+        "command_execution" => {
+            field(item, "aggregated_output", "aggregatedOutput").as_str().map(str::to_owned)
+        }
         "mcp_tool_call" => mcp_output(item),
         "collab_tool_call" => agents(item),
         _ => None,
@@ -88,7 +128,11 @@ pub(crate) fn end(name: &str, item: &Value) -> ToolEnd {
         status: status(item),
         output: output.filter(|output| !output.is_empty()),
         exit_code: item.count("exit_code").or_else(|| item.count("exitCode")),
-        diffs: if name == "file_change" { item.list("changes").iter().map(diff).collect() } else { Vec::new() },
+        diffs: if name == "file_change" {
+            item.list("changes").iter().map(diff).collect()
+        } else {
+            Vec::new()
+        },
     }
 }
 
@@ -135,7 +179,8 @@ fn diff(change: &Value) -> FileDiff {
 }
 
 fn mcp_output(item: &Value) -> Option<String> {
-    let texts: Vec<&str> = item["result"].list("content").iter().filter_map(|content| content.text("text")).collect();
+    let texts: Vec<&str> =
+        item["result"].list("content").iter().filter_map(|content| content.text("text")).collect();
     let error = item["error"].text("message").or_else(|| item["error"].as_str());
     error.map(str::to_owned).or_else(|| (!texts.is_empty()).then(|| texts.join("\n")))
 }
@@ -192,14 +237,25 @@ mod tests {
         let exec = r#"{"id":"i","type":"file_change","changes":[{"path":"/a","kind":"add"}],"status":"completed"}"#;
         let server = r#"{"id":"i","type":"fileChange","changes":[{"path":"/a","kind":{"type":"add"},"diff":"x\n"}],"status":"completed"}"#;
         let [exec, server] = [exec, server].map(|item| json::parse(item).expect("JSON"));
-        assert_eq!((name(&exec), name(&server)), ("file_change".to_owned(), "file_change".to_owned()));
-        let starts = [start("file_change", &exec), start("file_change", &server)].map(|start| start.expect("a tool"));
-        assert_eq!((&starts[0].kind, &starts[0].title, &starts[0].target), (&starts[1].kind, &starts[1].title, &starts[1].target));
+        assert_eq!(
+            (name(&exec), name(&server)),
+            ("file_change".to_owned(), "file_change".to_owned())
+        );
+        let starts = [start("file_change", &exec), start("file_change", &server)]
+            .map(|start| start.expect("a tool"));
+        assert_eq!(
+            (&starts[0].kind, &starts[0].title, &starts[0].target),
+            (&starts[1].kind, &starts[1].title, &starts[1].target)
+        );
         assert_eq!(starts[0].kind, "file_write");
         let added = &end("file_change", &server).diffs[0];
         assert_eq!((added.new_text.as_deref(), added.change), (Some("x\n"), FileChange::Added));
         let moved = r#"{"id":"i","type":"fileChange","changes":[{"path":"/a","kind":{"type":"update","move_path":"/b"},"diff":""}]}"#;
-        let moved = diffs(&start("file_change", &json::parse(moved).expect("JSON")).expect("a tool"));
-        assert_eq!((moved[0].path.as_str(), moved[0].old_path.as_deref(), moved[0].change), ("/b", Some("/a"), FileChange::Renamed));
+        let moved =
+            diffs(&start("file_change", &json::parse(moved).expect("JSON")).expect("a tool"));
+        assert_eq!(
+            (moved[0].path.as_str(), moved[0].old_path.as_deref(), moved[0].change),
+            ("/b", Some("/a"), FileChange::Renamed)
+        );
     }
 }

@@ -13,7 +13,10 @@ use support::{answer, careful, play, until_ask, until_done};
 fn ask_again(play: &mut Play<Backend>, id: u32, command: &str) {
     let thread = "01a1ffe2-676a-7083-a96a-e99b38ec8ee4";
     let params = json!({"threadId": thread, "turnId": "t", "itemId": format!("call_{id}"), "command": command, "cwd": "/srv/proj"});
-    play.say(&json!({"method": "item/commandExecution/requestApproval", "id": id, "params": params}).to_string());
+    play.say(
+        &json!({"method": "item/commandExecution/requestApproval", "id": id, "params": params})
+            .to_string(),
+    );
 }
 
 fn asks(play: &Play<Backend>) -> usize {
@@ -21,10 +24,13 @@ fn asks(play: &Play<Backend>) -> usize {
 }
 
 #[test]
-fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower_level_and_while_planning() {
+fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower_level_and_while_planning()
+ {
     let command = "/bin/bash -lc 'touch perm_acceptForSession.txt'";
-    let levels: [fn(&mut Settings); 2] =
-        [|settings| settings.safety = Safety::Default, |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan)];
+    let levels: [fn(&mut Settings); 2] = [
+        |settings| settings.safety = Safety::Default,
+        |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan),
+    ];
     for lower in levels {
         let mut play = play("live-permission-command-acceptforsession");
         let at_edit = |turn, change: fn(&mut Settings)| {
@@ -37,8 +43,15 @@ fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower
         let ask = until_ask(&mut play).ask;
         play.command(answer(ask, Decision::AllowAlways));
         ask_again(&mut play, 100, command);
-        assert_eq!((asks(&play), play.written_with("\"decision\"").len()), (1, 2), "the same command is answered at once");
-        assert!(play.written.iter().all(|line| !line.contains("acceptForSession")), "which Codex would not forget");
+        assert_eq!(
+            (asks(&play), play.written_with("\"decision\"").len()),
+            (1, 2),
+            "the same command is answered at once"
+        );
+        assert!(
+            play.written.iter().all(|line| !line.contains("acceptForSession")),
+            "which Codex would not forget"
+        );
         ask_again(&mut play, 101, "/bin/bash -lc 'touch other.txt'");
         assert_eq!(asks(&play), 2, "another one is not the same");
         play.command(answer(2, Decision::AllowOnce));
@@ -73,7 +86,10 @@ fn changes_that_are_allowed_for_the_session_are_those_of_the_same_files() {
     let thread = "01a1ffe2-6e57-7320-8c4e-b0bc46365e6b";
     let again = |play: &mut Play<Backend>, id: u32, item: &str| {
         let params = json!({"threadId": thread, "turnId": "t", "itemId": item});
-        play.say(&json!({"method": "item/fileChange/requestApproval", "id": id, "params": params}).to_string());
+        play.say(
+            &json!({"method": "item/fileChange/requestApproval", "id": id, "params": params})
+                .to_string(),
+        );
     };
     play.command(answer(ask.ask, Decision::AllowAlways));
     again(&mut play, 50, &tool.id);

@@ -5,14 +5,15 @@ mod support;
 
 use aetheel_backend_sdk::dialogue::Play;
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Attachment, Chunk, Command, Decision, Delivery, EventKind, Failure, FailureKind, Mode, Outcome, Part, QueryKind,
-    QueryResult, Safety, StartTurn, Steer, SteerOutcome, Steered, ToolStatus, TurnRef, Write,
+    Action, AskKind, Attachment, Chunk, Command, Decision, Delivery, EventKind, Failure,
+    FailureKind, Mode, Outcome, Part, QueryKind, QueryResult, Safety, StartTurn, Steer,
+    SteerOutcome, Steered, ToolStatus, TurnRef, Write,
 };
 use codex::Backend;
 use serde_json::json;
 use support::{
-    answer, answers, careful, events, ids, is_done, live, play, query, shown, thoughts, tool_ends, tool_starts, unknown, until_ask,
-    until_done,
+    answer, answers, careful, events, ids, is_done, live, play, query, shown, thoughts, tool_ends,
+    tool_starts, unknown, until_ask, until_done,
 };
 
 const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
@@ -20,7 +21,10 @@ const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
 /// Shuts the link down, plays what is left, and holds what holds for every recording.
 fn end(play: &mut Play<Backend>) {
     play.command(Command::Shutdown).finish();
-    assert!(play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1))), "it is asked to leave");
+    assert!(
+        play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1))),
+        "it is asked to leave"
+    );
     assert_eq!(unknown(&play.actions), Vec::<&_>::new());
     play.check();
 }
@@ -30,7 +34,10 @@ fn a_conversation_streams_its_text_and_thoughts_and_tells_what_each_turn_used() 
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     let first = until_done(&mut play);
-    assert_eq!((first.outcome, first.text.as_deref()), (Outcome::Completed, Some("Hello there from the mock model.")));
+    assert_eq!(
+        (first.outcome, first.text.as_deref()),
+        (Outcome::Completed, Some("Hello there from the mock model."))
+    );
     assert_eq!(shown(&play.actions), ["Hello there from the mock model."]);
     assert_eq!(thoughts(&play.actions), ["Let me think about it."]);
     let pieces = events(&play.actions).filter(|event| matches!(event, EventKind::Text(_))).count();
@@ -40,14 +47,22 @@ fn a_conversation_streams_its_text_and_thoughts_and_tells_what_each_turn_used() 
     assert_eq!((usage.context_used, usage.context_size), (Some(120), Some(258_400)));
     assert!(ids(&play.actions)[0].starts_with(THREAD));
 
-    play.start(StartTurn { turn: 2, native_id: Some(ids(&play.actions)[0].to_owned()), ..live("second") });
+    play.start(StartTurn {
+        turn: 2,
+        native_id: Some(ids(&play.actions)[0].to_owned()),
+        ..live("second")
+    });
     let second = until_done(&mut play);
     assert_eq!((second.turn, second.usage.clone().unwrap().input), (2, 90), "not the sum of both");
     assert_eq!(play.written_with("thread/start").len(), 1, "the second turn finds the thread open");
     assert_eq!(ids(&play.actions).len(), 1);
     let begun = &play.written_with("turn/start")[1]["params"];
     assert_eq!(begun["input"], json!([{"type": "text", "text": "second", "text_elements": []}]));
-    assert_eq!(begun.as_object().unwrap().len(), 2, "what did not change is not said again: {begun}");
+    assert_eq!(
+        begun.as_object().unwrap().len(),
+        2,
+        "what did not change is not said again: {begun}"
+    );
     end(&mut play);
 }
 
@@ -88,13 +103,23 @@ fn a_thread_has_only_the_allowed_tools_however_it_is_opened() {
     start.settings.allowed_tools = vec!["web_search".to_owned()];
     play.start(start.clone()).until(is_done);
     let params = &play.written_with("thread/start")[0]["params"];
-    assert_eq!((&params["config"]["features.shell_tool"], &params["config"]["features.multi_agent"]), (&json!(false), &json!(false)));
+    assert_eq!(
+        (&params["config"]["features.shell_tool"], &params["config"]["features.multi_agent"]),
+        (&json!(false), &json!(false))
+    );
     assert_eq!(params["config"].get("web_search"), None);
-    assert_eq!((&params["approvalPolicy"], &params["sandbox"]), (&json!("never"), &json!("read-only")));
+    assert_eq!(
+        (&params["approvalPolicy"], &params["sandbox"]),
+        (&json!("never"), &json!("read-only"))
+    );
     start.settings.allowed_tools = Vec::new();
     play.start(StartTurn { turn: 2, ..start });
     let done = *play.done().last().unwrap();
-    assert!(done.turn == 2 && matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported), "{done:?}");
+    assert!(
+        done.turn == 2
+            && matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported),
+        "{done:?}"
+    );
     assert_eq!(play.written_with("turn/start").len(), 1, "the thread keeps its tools");
 
     let mut play = support::play("live-resume");
@@ -103,7 +128,10 @@ fn a_thread_has_only_the_allowed_tools_however_it_is_opened() {
     start.settings.allowed_tools = vec!["none".to_owned()];
     play.start(start);
     until_done(&mut play);
-    assert_eq!(play.written_with("thread/resume")[0]["params"]["config"]["features.shell_tool"], json!(false));
+    assert_eq!(
+        play.written_with("thread/resume")[0]["params"]["config"]["features.shell_tool"],
+        json!(false)
+    );
 }
 
 #[test]
@@ -123,8 +151,14 @@ fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
     play.start(second.clone());
     until_done(&mut play);
     let params = &play.written_with("turn/start")[1]["params"];
-    assert_eq!((&params["model"], &params["effort"], &params["cwd"]), (&json!("gpt-5.5"), &json!("low"), &json!("/srv/other")));
-    assert_eq!((&params["approvalPolicy"], &params["sandboxPolicy"]["type"]), (&json!("on-request"), &json!("readOnly")));
+    assert_eq!(
+        (&params["model"], &params["effort"], &params["cwd"]),
+        (&json!("gpt-5.5"), &json!("low"), &json!("/srv/other"))
+    );
+    assert_eq!(
+        (&params["approvalPolicy"], &params["sandboxPolicy"]["type"]),
+        (&json!("on-request"), &json!("readOnly"))
+    );
     let input = params["input"].as_array().unwrap();
     assert_eq!(input.len(), 2, "the changed system prompt goes before the prompt: {input:?}");
     assert!(input[0]["text"].as_str().unwrap().contains("\nTwo.\n"));
@@ -137,7 +171,11 @@ fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
     let params = &play.written_with("turn/start")[2]["params"];
     assert_eq!(params["collaborationMode"], default, "an effort that is taken back");
     assert_eq!(params.get("effort"), None);
-    assert_eq!(play.written_with("turn/start")[2]["params"]["input"].as_array().unwrap().len(), 1, "and is not told twice");
+    assert_eq!(
+        play.written_with("turn/start")[2]["params"]["input"].as_array().unwrap().len(),
+        1,
+        "and is not told twice"
+    );
 }
 
 #[test]
@@ -150,7 +188,11 @@ fn a_resumed_thread_is_told_only_what_it_does_not_know() {
     assert_eq!((&resumed["threadId"], &resumed["excludeTurns"]), (&json!(THREAD), &json!(true)));
     assert_eq!(resumed.get("developerInstructions"), None, "they would be ignored");
     let usage = done.usage.clone().unwrap();
-    assert_eq!((usage.input, usage.output), (90, 20), "the sums of the old turn, told again on resuming, are not this one's");
+    assert_eq!(
+        (usage.input, usage.output),
+        (90, 20),
+        "the sums of the old turn, told again on resuming, are not this one's"
+    );
     end(&mut play);
 
     let told = {
@@ -165,7 +207,11 @@ fn a_resumed_thread_is_told_only_what_it_does_not_know() {
         let mut start = StartTurn { native_id: Some(told.clone()), ..live("recall") };
         start.settings.system_prompt = Some(system_prompt.to_owned());
         play.start(start).until(is_done);
-        assert_eq!(play.written_with("turn/start")[0]["params"]["input"].as_array().unwrap().len(), items, "{system_prompt}");
+        assert_eq!(
+            play.written_with("turn/start")[0]["params"]["input"].as_array().unwrap().len(),
+            items,
+            "{system_prompt}"
+        );
     }
 }
 
@@ -199,11 +245,16 @@ fn a_shortened_conversation_hears_its_instructions_again() {
     let item = json!({"type": "contextCompaction", "id": "c"});
     play.say(&json!({"method": "item/completed", "params": {"threadId": THREAD, "turnId": "t", "item": item}}).to_string());
     let id = play.id_of("thread/compact/start").unwrap();
-    play.start(StartTurn { turn: 2, ..start }).say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string());
+    play.start(StartTurn { turn: 2, ..start })
+        .say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string());
     assert_eq!(play.written_with("turn/start").len(), 1, "it would be steered into the shortening");
     play.command(query(2, Some(1), QueryKind::Compact));
     play.say(&json!({"method": "turn/completed", "params": {"threadId": THREAD, "turn": {"id": "t", "status": "completed"}}}).to_string());
-    assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(_), QueryResult::Done]), "{:?}", answers(&play.actions));
+    assert!(
+        matches!(answers(&play.actions)[..], [QueryResult::Failed(_), QueryResult::Done]),
+        "{:?}",
+        answers(&play.actions)
+    );
     let input = &play.written_with("turn/start")[1]["params"]["input"];
     assert!(input[0]["text"].as_str().unwrap().contains("Be kind."), "{input}");
 }
@@ -213,7 +264,8 @@ fn a_thread_that_cannot_be_shortened_goes_on_as_it_is() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     until_done(&mut play);
-    play.command(query(1, Some(1), QueryKind::Compact)).start(StartTurn { turn: 2, ..live("second") });
+    play.command(query(1, Some(1), QueryKind::Compact))
+        .start(StartTurn { turn: 2, ..live("second") });
     assert_eq!(play.written_with("turn/start").len(), 1);
     let id: u32 = play.id_of("thread/compact/start").unwrap().parse().unwrap();
     play.say(&json!({"id": id, "error": {"code": -32600, "message": "not now"}}).to_string());
@@ -224,8 +276,13 @@ fn a_thread_that_cannot_be_shortened_goes_on_as_it_is() {
 #[test]
 fn sessions_codex_does_not_know_are_unknown_and_the_link_lives_on() {
     let mut play = play("live-resume-unknown");
-    play.start(StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..live("hi") });
-    let Outcome::Failed(failure) = until_done(&mut play).outcome else { panic!("{:?}", play.done()) };
+    play.start(StartTurn {
+        native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+        ..live("hi")
+    });
+    let Outcome::Failed(failure) = until_done(&mut play).outcome else {
+        panic!("{:?}", play.done())
+    };
     assert_eq!(failure.kind, FailureKind::SessionUnknown);
     assert!(failure.message.starts_with("no rollout found"), "{failure:?}");
     play.start(StartTurn { turn: 2, native_id: Some("not-a-uuid".to_owned()), ..live("hi") });
@@ -238,8 +295,16 @@ fn sessions_codex_does_not_know_are_unknown_and_the_link_lives_on() {
 #[test]
 fn a_thread_other_than_the_one_asked_for_is_told_to_people() {
     let mut play = play("live-resume");
-    play.start(StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..live("recall") }).until(is_done);
-    assert!(events(&play.actions).any(|event| matches!(event, EventKind::Notice(text) if text.contains("began a new one"))));
+    play.start(StartTurn {
+        native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+        ..live("recall")
+    })
+    .until(is_done);
+    assert!(
+        events(&play.actions).any(
+            |event| matches!(event, EventKind::Notice(text) if text.contains("began a new one"))
+        )
+    );
 }
 
 #[test]
@@ -247,17 +312,28 @@ fn a_copy_is_a_session_of_its_own_and_sessions_can_be_listed_and_named() {
     let mut play = play("live-fork-list-read-archive");
     play.start(StartTurn { native_id: Some(THREAD.to_owned()), fork: true, ..live("recall") });
     assert_eq!(until_done(&mut play).outcome, Outcome::Completed);
-    assert!(play.written_with("thread/fork").len() == 1 && !ids(&play.actions)[0].starts_with(THREAD));
+    assert!(
+        play.written_with("thread/fork").len() == 1 && !ids(&play.actions)[0].starts_with(THREAD)
+    );
     play.until_host("thread/list").command(query(1, None, QueryKind::Sessions));
     play.until(|action| matches!(action, Action::QueryAnswer(_)));
-    play.until_host("thread/name/set").command(query(2, Some(1), QueryKind::Rename("renamed".to_owned())));
+    play.until_host("thread/name/set").command(query(
+        2,
+        Some(1),
+        QueryKind::Rename("renamed".to_owned()),
+    ));
     play.until(|action| matches!(action, Action::QueryAnswer(_)));
     let answers = answers(&play.actions);
-    let [QueryResult::Sessions(sessions), QueryResult::Done] = answers[..] else { panic!("{answers:?}") };
+    let [QueryResult::Sessions(sessions), QueryResult::Done] = answers[..] else {
+        panic!("{answers:?}")
+    };
     assert_eq!(sessions.len(), 3);
     assert!(ids(&play.actions)[0].starts_with(&sessions[0].native_id));
     assert_eq!(sessions[0].updated.as_deref(), Some("2026-11-21T20:53:33Z"));
-    assert_eq!(sessions[0].title.as_deref(), Some("MOCK:think:Let me think about it.;;text:Hello there from the mock model."));
+    assert_eq!(
+        sessions[0].title.as_deref(),
+        Some("MOCK:think:Let me think about it.;;text:Hello there from the mock model.")
+    );
     end(&mut play);
 }
 
@@ -268,15 +344,20 @@ fn models_are_told_with_their_efforts_and_health_with_the_sign_in() {
     play.command(query(3, None, QueryKind::Raw("{}".to_owned())));
     play.until_host("modelProvider/list");
     let answers = answers(&play.actions);
-    let [QueryResult::Failed(Failure { kind: FailureKind::Unsupported, .. }), QueryResult::Models(models), QueryResult::Health(health)] =
-        answers[..]
+    let [
+        QueryResult::Failed(Failure { kind: FailureKind::Unsupported, .. }),
+        QueryResult::Models(models),
+        QueryResult::Health(health),
+    ] = answers[..]
     else {
         panic!("{answers:?}")
     };
     assert_eq!((models[0].id.as_str(), models[0].label.as_str()), ("gpt-6.1-sol", "GPT-6.1-Sol"));
     assert_eq!(models[0].efforts, ["low", "medium", "high", "xhigh", "max", "ultra"]);
     assert!(health.starts_with("Codex answers"), "{health}");
-    assert!(matches!(&play.actions[0], Action::Spawn(spawn) if spawn.turn.is_none() && spawn.keep_open));
+    assert!(
+        matches!(&play.actions[0], Action::Spawn(spawn) if spawn.turn.is_none() && spawn.keep_open)
+    );
     end(&mut play);
 }
 
@@ -284,7 +365,14 @@ fn models_are_told_with_their_efforts_and_health_with_the_sign_in() {
 fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
     for (case, decision, reply, asks, status, outcome) in [
         ("accept", Decision::AllowOnce, "accept", 2, ToolStatus::Ok, Outcome::Completed),
-        ("acceptforsession", Decision::AllowAlways, "accept", 1, ToolStatus::Ok, Outcome::Completed),
+        (
+            "acceptforsession",
+            Decision::AllowAlways,
+            "accept",
+            1,
+            ToolStatus::Ok,
+            Outcome::Completed,
+        ),
         ("decline", Decision::Deny(None), "decline", 2, ToolStatus::Denied, Outcome::Completed),
         ("decline", Decision::Dismissed, "decline", 2, ToolStatus::Denied, Outcome::Completed),
         ("cancel", Decision::DenyAndStop, "cancel", 1, ToolStatus::Denied, Outcome::Interrupted),
@@ -294,9 +382,19 @@ fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
         for _ in 0..asks {
             let ask = until_ask(&mut play);
             let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
-            assert_eq!((tool.kind.as_str(), tool.native_name.as_str()), ("bash", "command_execution"));
-            assert!(tool.title.starts_with("touch perm_") && ask.title.starts_with("Run: touch perm_"), "{ask:?}");
-            assert_eq!(tool_starts(&play.actions).last(), Some(&tool), "the tool that waits for it");
+            assert_eq!(
+                (tool.kind.as_str(), tool.native_name.as_str()),
+                ("bash", "command_execution")
+            );
+            assert!(
+                tool.title.starts_with("touch perm_") && ask.title.starts_with("Run: touch perm_"),
+                "{ask:?}"
+            );
+            assert_eq!(
+                tool_starts(&play.actions).last(),
+                Some(&tool),
+                "the tool that waits for it"
+            );
             assert!(ask.always_label.is_some());
             play.command(answer(ask.ask, decision.clone()));
         }
@@ -306,7 +404,10 @@ fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
         assert!(replies.iter().all(|said| said["result"]["decision"] == reply), "{replies:?}");
         assert!(replies[0]["id"] == 0, "in the agent's own ids");
         assert!(tool_ends(&play.actions).iter().all(|end| end.status == status), "{case}");
-        assert!(!play.actions.iter().any(|action| matches!(action, Action::AskWithdrawn(_))), "what is answered is not withdrawn");
+        assert!(
+            !play.actions.iter().any(|action| matches!(action, Action::AskWithdrawn(_))),
+            "what is answered is not withdrawn"
+        );
         // The same recording: one of them is enough.
         if decision != Decision::Dismissed {
             end(&mut play);
@@ -320,26 +421,48 @@ fn words_said_with_a_refusal_reach_the_model() {
     play.start(careful("touch"));
     let ask = until_ask(&mut play).ask;
     play.command(answer(ask, Decision::Deny(Some("use mkdir".to_owned()))));
-    let [decided, told] = &play.written[play.written.len() - 2..] else { panic!("{:?}", play.written) };
-    assert!(decided.contains(r#""decision":"decline""#) && told.contains("turn/steer") && told.contains("use mkdir"), "{told}");
+    let [decided, told] = &play.written[play.written.len() - 2..] else {
+        panic!("{:?}", play.written)
+    };
+    assert!(
+        decided.contains(r#""decision":"decline""#)
+            && told.contains("turn/steer")
+            && told.contains("use mkdir"),
+        "{told}"
+    );
     play.until_agent("turn/completed");
-    assert!(!play.actions.iter().any(|action| matches!(action, Action::Steered(_))), "nobody steered");
+    assert!(
+        !play.actions.iter().any(|action| matches!(action, Action::Steered(_))),
+        "nobody steered"
+    );
 }
 
 #[test]
 fn changes_of_files_are_asked_about_with_what_they_change() {
-    for (case, decision, status) in [("accept", Decision::AllowOnce, ToolStatus::Ok), ("decline", Decision::Deny(None), ToolStatus::Denied)]
-    {
+    for (case, decision, status) in [
+        ("accept", Decision::AllowOnce, ToolStatus::Ok),
+        ("decline", Decision::Deny(None), ToolStatus::Denied),
+    ] {
         let mut play = play(&format!("live-permission-patch-{case}"));
         play.start(careful("write"));
         let ask = until_ask(&mut play);
         let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
-        assert_eq!((tool.kind.as_str(), tool.target.clone().unwrap()), ("file_write", format!("/srv/proj/patch_{case}.txt")));
-        assert!(tool.input.contains(r"one\ntwo\n"), "joined from the item told before: {}", tool.input);
+        assert_eq!(
+            (tool.kind.as_str(), tool.target.clone().unwrap()),
+            ("file_write", format!("/srv/proj/patch_{case}.txt"))
+        );
+        assert!(
+            tool.input.contains(r"one\ntwo\n"),
+            "joined from the item told before: {}",
+            tool.input
+        );
         play.command(answer(ask.ask, decision));
         assert_eq!(until_done(&mut play).outcome, Outcome::Completed);
         let ends = tool_ends(&play.actions);
-        assert_eq!((ends[0].status, ends[0].diffs[0].new_text.as_deref()), (status, Some("one\ntwo\n")));
+        assert_eq!(
+            (ends[0].status, ends[0].diffs[0].new_text.as_deref()),
+            (status, Some("one\ntwo\n"))
+        );
         end(&mut play);
     }
 }
@@ -347,7 +470,10 @@ fn changes_of_files_are_asked_about_with_what_they_change() {
 #[test]
 fn questions_reach_people_and_the_answers_the_model() {
     for (decision, reply) in [
-        (Decision::Answers(vec![("colour".to_owned(), vec!["Blue".to_owned()])]), json!({"answers": {"colour": {"answers": ["Blue"]}}})),
+        (
+            Decision::Answers(vec![("colour".to_owned(), vec!["Blue".to_owned()])]),
+            json!({"answers": {"colour": {"answers": ["Blue"]}}}),
+        ),
         (Decision::Dismissed, json!({"answers": {}})),
     ] {
         let mut play = play("live-request-user-input");
@@ -357,7 +483,10 @@ fn questions_reach_people_and_the_answers_the_model() {
         let ask = until_ask(&mut play);
         let AskKind::Questions(questions) = &ask.kind else { panic!("{ask:?}") };
         assert_eq!((questions[0].text.as_str(), questions[0].free_text), ("Which colour?", true));
-        assert_eq!(questions[0].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(), ["Red", "Blue"]);
+        assert_eq!(
+            questions[0].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(),
+            ["Red", "Blue"]
+        );
         let checked = decision != Decision::Dismissed;
         play.command(answer(ask.ask, decision));
         assert_eq!(play.written_with("\"answers\"")[0]["result"], reply);
@@ -393,7 +522,10 @@ fn an_interrupt_ends_the_tools_codex_tells_no_end_of() {
     play.start(live("sleep")).until_host("turn/interrupt");
     interrupt(&mut play);
     assert_eq!(until_done(&mut play).outcome, Outcome::Interrupted);
-    assert_eq!(tool_ends(&play.actions).iter().map(|end| end.status).collect::<Vec<_>>(), [ToolStatus::Cancelled]);
+    assert_eq!(
+        tool_ends(&play.actions).iter().map(|end| end.status).collect::<Vec<_>>(),
+        [ToolStatus::Cancelled]
+    );
     end(&mut play);
 }
 
@@ -424,7 +556,11 @@ fn an_interrupt_while_starting_is_remembered() {
     interrupt(&mut opening);
     opening.start(StartTurn { turn: 2, ..live("again") });
     assert_eq!(until_done(&mut opening).turn, 2);
-    assert_eq!(opening.written_with("thread/start").len(), 1, "the thread that was being opened serves it");
+    assert_eq!(
+        opening.written_with("thread/start").len(),
+        1,
+        "the thread that was being opened serves it"
+    );
 
     let mut asked = play("live-interrupt-mid-text");
     asked.start(live("slow")).until_host("turn/start");
@@ -443,7 +579,10 @@ fn an_interrupt_and_a_message_that_come_too_late_do_no_harm() {
     interrupt(&mut play);
     assert_eq!(play.actions.len(), actions);
     play.command(Command::Steer(message(1, Delivery::Steer)));
-    assert_eq!(play.actions.last(), Some(&Action::Steered(Steered { message: 1, outcome: SteerOutcome::NotNow })));
+    assert_eq!(
+        play.actions.last(),
+        Some(&Action::Steered(Steered { message: 1, outcome: SteerOutcome::NotNow }))
+    );
     end(&mut play);
 }
 
@@ -455,22 +594,36 @@ fn message(turn: u32, delivery: Delivery) -> Steer {
 #[test]
 fn a_message_is_steered_into_the_running_turn() {
     let mut play = play("live-steer-mid-turn");
-    play.start(live("work")).until_host("turn/steer").command(Command::Steer(message(1, Delivery::Steer)));
+    play.start(live("work"))
+        .until_host("turn/steer")
+        .command(Command::Steer(message(1, Delivery::Steer)));
     let steer = &play.written_with("turn/steer")[0]["params"];
     assert_eq!(steer["expectedTurnId"], "01a1ffe2-9e77-79b0-914b-0e45effca5fb");
     play.until(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected));
     let done = until_done(&mut play);
     assert_eq!(done.text.as_deref(), Some("Steered: STEER please also say bananaplan finished"));
     let output: String = events(&play.actions)
-        .filter_map(|event| if let EventKind::ToolOutput(output) = event { Some(output.text.as_str()) } else { None })
+        .filter_map(|event| {
+            if let EventKind::ToolOutput(output) = event {
+                Some(output.text.as_str())
+            } else {
+                None
+            }
+        })
         .collect();
     assert_eq!(output, "one\n", "live output");
     assert_eq!(done.usage.clone().unwrap().input, 270, "three calls of the model");
     end(&mut play);
 
     let mut queued = support::play("live-steer-mid-turn");
-    queued.start(live("work")).until_host("turn/steer").command(Command::Steer(message(1, Delivery::Queue)));
-    assert_eq!(queued.actions.last(), Some(&Action::Steered(Steered { message: 1, outcome: SteerOutcome::NotNow })));
+    queued
+        .start(live("work"))
+        .until_host("turn/steer")
+        .command(Command::Steer(message(1, Delivery::Queue)));
+    assert_eq!(
+        queued.actions.last(),
+        Some(&Action::Steered(Steered { message: 1, outcome: SteerOutcome::NotNow }))
+    );
 }
 
 #[test]
@@ -484,10 +637,20 @@ fn tools_are_told_with_their_kinds_ends_and_diffs() {
         [("bash", "echo hi && echo err >&2 && exit 3"), ("file_write", "/srv/proj/b.txt")]
     );
     let ends = tool_ends(&play.actions);
-    assert_eq!((ends[0].status, ends[0].exit_code, ends[0].output.as_deref()), (ToolStatus::Failed, Some(3), Some("hi\nerr\n")));
-    assert_eq!((ends[1].status, ends[1].diffs[0].new_text.as_deref()), (ToolStatus::Ok, Some("one\ntwo\n")));
+    assert_eq!(
+        (ends[0].status, ends[0].exit_code, ends[0].output.as_deref()),
+        (ToolStatus::Failed, Some(3), Some("hi\nerr\n"))
+    );
+    assert_eq!(
+        (ends[1].status, ends[1].diffs[0].new_text.as_deref()),
+        (ToolStatus::Ok, Some("one\ntwo\n"))
+    );
     assert_eq!(shown(&play.actions).first().map(String::as_str), Some("Running it."));
-    assert_eq!(done.text.as_ref(), shown(&play.actions).last(), "text before a tool is shown but is not the answer");
+    assert_eq!(
+        done.text.as_ref(),
+        shown(&play.actions).last(),
+        "text before a tool is shown but is not the answer"
+    );
     end(&mut play);
 }
 
@@ -495,8 +658,13 @@ fn tools_are_told_with_their_kinds_ends_and_diffs() {
 fn an_api_error_fails_the_turn_and_the_next_one_works() {
     let mut play = play("live-error-400");
     play.start(live("bad"));
-    let Outcome::Failed(failure) = until_done(&mut play).outcome else { panic!("{:?}", play.done()) };
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BadRequest, "prompt is bad"));
+    let Outcome::Failed(failure) = until_done(&mut play).outcome else {
+        panic!("{:?}", play.done())
+    };
+    assert_eq!(
+        (failure.kind, failure.message.as_str()),
+        (FailureKind::BadRequest, "prompt is bad")
+    );
     play.start(StartTurn { turn: 2, ..live("good") });
     assert_eq!(until_done(&mut play).text.as_deref(), Some("Alive after an API error."));
     end(&mut play);
@@ -508,12 +676,21 @@ fn another_attempt_is_a_retry_and_only_the_last_error_is_a_failure() {
     play.start(live("flaky"));
     assert_eq!(until_done(&mut play).outcome, Outcome::Completed);
     play.start(StartTurn { turn: 2, ..live("broken") });
-    let Outcome::Failed(failure) = until_done(&mut play).outcome else { panic!("{:?}", play.done()) };
+    let Outcome::Failed(failure) = until_done(&mut play).outcome else {
+        panic!("{:?}", play.done())
+    };
     assert_eq!(failure.kind, FailureKind::Overloaded);
     let retries: Vec<&str> = events(&play.actions)
-        .filter_map(|event| if let EventKind::Retry(retry) = event { Some(retry.message.as_str()) } else { None })
+        .filter_map(|event| {
+            if let EventKind::Retry(retry) = event { Some(retry.message.as_str()) } else { None }
+        })
         .collect();
-    assert_eq!(retries, ["Reconnecting... 1/1: We’re currently experiencing high demand, which may cause temporary errors."]);
+    assert_eq!(
+        retries,
+        [
+            "Reconnecting... 1/1: We’re currently experiencing high demand, which may cause temporary errors."
+        ]
+    );
     end(&mut play);
 }
 
@@ -522,8 +699,14 @@ fn two_sessions_in_one_process_do_not_mix() {
     let mut play = play("live-two-threads-one-process");
     play.start(live("a")).start(StartTurn { session: 2, turn: 2, ..live("b") });
     let (first, second) = (until_done(&mut play), until_done(&mut play));
-    assert_eq!((first.session, first.text.as_deref()), (2, Some("chunk0 chunk1 chunk2 chunk3 B done")));
-    assert_eq!((second.session, second.text.as_deref()), (1, Some("chunk0 chunk1 chunk2 chunk3 chunk4 chunk5 A done")));
+    assert_eq!(
+        (first.session, first.text.as_deref()),
+        (2, Some("chunk0 chunk1 chunk2 chunk3 B done"))
+    );
+    assert_eq!(
+        (second.session, second.text.as_deref()),
+        (1, Some("chunk0 chunk1 chunk2 chunk3 chunk4 chunk5 A done"))
+    );
     let said = |session| {
         let texts = play.actions.iter().filter_map(|action| match action {
             Action::Event(event) if event.session == session => match &event.kind {
@@ -542,10 +725,20 @@ fn two_sessions_in_one_process_do_not_mix() {
 #[test]
 fn images_go_to_the_model_and_their_bytes_not_through_here() {
     let mut play = play("live-image-prompt");
-    let image =
-        Attachment { blob: 7, name: "dot.png".to_owned(), media_type: "image/png".to_owned(), size: 70, path: "/srv/dot.png".to_owned() };
-    let file =
-        Attachment { blob: 8, name: "a.csv".to_owned(), media_type: "text/csv".to_owned(), path: "/srv/a.csv".to_owned(), ..image.clone() };
+    let image = Attachment {
+        blob: 7,
+        name: "dot.png".to_owned(),
+        media_type: "image/png".to_owned(),
+        size: 70,
+        path: "/srv/dot.png".to_owned(),
+    };
+    let file = Attachment {
+        blob: 8,
+        name: "a.csv".to_owned(),
+        media_type: "text/csv".to_owned(),
+        path: "/srv/a.csv".to_owned(),
+        ..image.clone()
+    };
     let text = Part::Text("look \u{1}9\u{1} \"here\"".to_owned());
     play.start(StartTurn { parts: vec![text, Part::Image(image), Part::File(file)], ..live("") });
     assert_eq!(until_done(&mut play).text.as_deref(), Some("I see an image."));
@@ -553,7 +746,9 @@ fn images_go_to_the_model_and_their_bytes_not_through_here() {
     assert_eq!(input[0]["text"], "look \u{1}9\u{1} \"here\"", "people cannot name blobs");
     assert_eq!(input[1], json!({"type": "image", "url": "data:image/png;base64,<base64 of 7>"}));
     assert_eq!(input[2]["text"], "[Attached file: a.csv (text/csv, 70 bytes) at /srv/a.csv]");
-    let blobs = play.actions.iter().filter_map(|action| if let Action::Write(Write { body, .. }) = action { Some(body) } else { None });
+    let blobs = play.actions.iter().filter_map(|action| {
+        if let Action::Write(Write { body, .. }) = action { Some(body) } else { None }
+    });
     assert_eq!(blobs.flatten().filter(|chunk| matches!(chunk, Chunk::Base64(7))).count(), 1);
     end(&mut play);
 }

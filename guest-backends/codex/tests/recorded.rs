@@ -5,8 +5,8 @@ mod support;
 
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Command, Diagnostic, EventKind, Failure, FailureKind, Input, Mode, Outcome, Part, Pipe, PlanStatus, Safety, Spawn,
-    StartTurn, ToolStatus, TurnDone, Value,
+    Action, Chunk, Command, Diagnostic, EventKind, Failure, FailureKind, Input, Mode, Outcome,
+    Part, Pipe, PlanStatus, Safety, Spawn, StartTurn, ToolStatus, TurnDone, Value,
 };
 use codex::Backend;
 use support::{events, folder, ids, shown, thoughts, tool_ends, tool_starts, unknown};
@@ -17,8 +17,16 @@ const THREAD: &str = "01a1ffe4-4d56-7702-a732-f4a42b6d7070";
 fn turn(fixture: &Fixture) -> StartTurn {
     let at = fixture.argv.iter().position(|argument| argument == "resume" || argument == "fork");
     // It is the first argument that looks like no flag.
-    let id = at.and_then(|at| fixture.argv[at + 1..].iter().find(|argument| !argument.starts_with('-') && argument.len() == 36));
-    StartTurn { native_id: id.cloned(), fork: fixture.argv.iter().any(|argument| argument == "fork"), ..start("recorded") }
+    let id = at.and_then(|at| {
+        fixture.argv[at + 1..]
+            .iter()
+            .find(|argument| !argument.starts_with('-') && argument.len() == 36)
+    });
+    StartTurn {
+        native_id: id.cloned(),
+        fork: fixture.argv.iter().any(|argument| argument == "fork"),
+        ..start("recorded")
+    }
 }
 
 fn actions(name: &str) -> Vec<Action> {
@@ -47,7 +55,12 @@ fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_is_unrecogni
         let actions = run::<Backend>(turn(&fixture), fixture.inputs());
         fixture.check_with_inputs(turn(&fixture), fixture.inputs(), &actions);
         assert_eq!(unknown(&actions), Vec::<&_>::new(), "{}", fixture.name());
-        assert_eq!(actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count(), 1, "{}", fixture.name());
+        assert_eq!(
+            actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count(),
+            1,
+            "{}",
+            fixture.name()
+        );
         runs += 1;
     }
     assert!(runs > 30, "only {runs} recordings");
@@ -57,7 +70,10 @@ fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_is_unrecogni
 fn an_answer_is_the_last_message_and_its_usage_is_without_what_was_cached() {
     let actions = actions("plain");
     let done = done(&actions);
-    assert_eq!((&done.outcome, done.text.as_deref()), (&Outcome::Completed, Some("MOCK ANSWER: Say hello.")));
+    assert_eq!(
+        (&done.outcome, done.text.as_deref()),
+        (&Outcome::Completed, Some("MOCK ANSWER: Say hello."))
+    );
     let usage = done.usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (840, 200, 5));
     assert_eq!(shown(&actions), ["MOCK ANSWER: Say hello."]);
@@ -73,25 +89,46 @@ fn the_usage_of_a_resumed_turn_is_what_came_on_top() {
     assert!(id.ends_with(".u2100-400-22-0"), "but from now on they are: {id}");
 
     let third = Fixture::load(&folder().join("resume-3"));
-    let resumed = run::<Backend>(StartTurn { native_id: Some(id), ..start("recorded") }, third.inputs());
+    let resumed =
+        run::<Backend>(StartTurn { native_id: Some(id), ..start("recorded") }, third.inputs());
     let usage = done(&resumed).usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (1080 - 200, 200, 16));
     assert!(ids(&resumed).pop().unwrap().ends_with(".u3180-600-38-0"));
     let begun = StartTurn { native_id: Some(format!("{THREAD}.u9999-1-1-1")), ..start("recorded") };
-    assert_eq!(done(&run::<Backend>(begun, third.inputs())).usage, None, "sums that went down are of something else");
+    assert_eq!(
+        done(&run::<Backend>(begun, third.inputs())).usage,
+        None,
+        "sums that went down are of something else"
+    );
 }
 
 #[test]
 fn sessions_that_are_not_there_are_unknown() {
     assert_eq!(failure(&actions("resume-unknown")).kind, FailureKind::SessionUnknown);
-    let refused = run::<Backend>(StartTurn { native_id: Some("not-a-session".to_owned()), ..start("hi") }, Vec::new());
+    let refused = run::<Backend>(
+        StartTurn { native_id: Some("not-a-session".to_owned()), ..start("hi") },
+        Vec::new(),
+    );
     assert_eq!(failure(&refused).kind, FailureKind::SessionUnknown);
-    assert!(!refused.iter().any(|action| matches!(action, Action::Spawn(_))), "Codex would begin a new one without a word");
+    assert!(
+        !refused.iter().any(|action| matches!(action, Action::Spawn(_))),
+        "Codex would begin a new one without a word"
+    );
     let other = Fixture::load(&folder().join("resume-malformed"));
-    let actions = run::<Backend>(StartTurn { native_id: Some(THREAD.to_owned()), ..start("hi") }, other.inputs());
-    assert!(events(&actions).any(|event| matches!(event, EventKind::Notice(text) if text.contains("began a new one"))));
+    let actions = run::<Backend>(
+        StartTurn { native_id: Some(THREAD.to_owned()), ..start("hi") },
+        other.inputs(),
+    );
+    assert!(
+        events(&actions).any(
+            |event| matches!(event, EventKind::Notice(text) if text.contains("began a new one"))
+        )
+    );
     let forked = self::actions("fork");
-    assert!(!events(&forked).any(|event| matches!(event, EventKind::Notice(_))), "a copy has another id by nature");
+    assert!(
+        !events(&forked).any(|event| matches!(event, EventKind::Notice(_))),
+        "a copy has another id by nature"
+    );
 }
 
 #[test]
@@ -109,16 +146,21 @@ fn failures_have_their_kinds_and_codex_own_words() {
         assert_eq!(failure.kind, kind, "{name}");
         assert!(failure.message.starts_with(message), "{name}: {}", failure.message);
     }
-    assert!(matches!(&done(&actions("max-tokens")).outcome, Outcome::Limit(text) if text.contains("max_output_tokens")));
+    assert!(
+        matches!(&done(&actions("max-tokens")).outcome, Outcome::Limit(text) if text.contains("max_output_tokens"))
+    );
 }
 
 #[test]
 fn attempts_are_retries_and_remarks_are_notices() {
-    let retries = |name| events(&actions(name)).filter(|event| matches!(event, EventKind::Retry(_))).count();
+    let retries =
+        |name| events(&actions(name)).filter(|event| matches!(event, EventKind::Retry(_))).count();
     assert_eq!((retries("error-500"), retries("error-400")), (5, 0));
     let remarks = actions("unknown-model");
     assert_eq!(done(&remarks).outcome, Outcome::Completed);
-    assert!(events(&remarks).any(|event| matches!(event, EventKind::Notice(text) if text.starts_with("Model metadata"))));
+    assert!(events(&remarks).any(
+        |event| matches!(event, EventKind::Notice(text) if text.starts_with("Model metadata"))
+    ));
 }
 
 #[test]
@@ -130,21 +172,35 @@ fn tools_have_their_kinds_titles_and_ends() {
     ] {
         let actions = actions(name);
         let starts = tool_starts(&actions);
-        assert_eq!((starts[0].kind.as_str(), starts[0].native_name.as_str()), (kind, native), "{name}");
+        assert_eq!(
+            (starts[0].kind.as_str(), starts[0].native_name.as_str()),
+            (kind, native),
+            "{name}"
+        );
         assert!(starts[0].title.starts_with(title), "{name}: {}", starts[0].title);
         assert_eq!(tool_ends(&actions).len(), starts.len(), "{name}");
     }
     assert_eq!(tool_ends(&actions("mcp-tool"))[0].output.as_deref(), Some("echo: hi"));
     let failed = actions("tool-fail");
-    assert_eq!((tool_ends(&failed)[0].status, tool_ends(&failed)[0].exit_code), (ToolStatus::Failed, Some(3)));
+    assert_eq!(
+        (tool_ends(&failed)[0].status, tool_ends(&failed)[0].exit_code),
+        (ToolStatus::Failed, Some(3))
+    );
 }
 
 #[test]
 fn of_a_key_said_twice_the_last_counts() {
     let actions = actions("tool-search");
     let starts = tool_starts(&actions);
-    assert!(starts.iter().all(|start| start.id == "ws_mock_0001_0" && start.kind == "web_search"), "{starts:?}");
-    assert_eq!(starts.last().unwrap().title, "mock query", "what it searches for is known only in the end");
+    assert!(
+        starts.iter().all(|start| start.id == "ws_mock_0001_0" && start.kind == "web_search"),
+        "{starts:?}"
+    );
+    assert_eq!(
+        starts.last().unwrap().title,
+        "mock query",
+        "what it searches for is known only in the end"
+    );
     assert_eq!(tool_ends(&actions).len(), 1);
 }
 
@@ -152,9 +208,13 @@ fn of_a_key_said_twice_the_last_counts() {
 fn the_todo_list_is_the_plan() {
     let actions = actions("tool-plan");
     let plans: Vec<_> = events(&actions)
-        .filter_map(
-            |event| if let EventKind::Plan(plan) = event { Some(plan.iter().map(|entry| entry.status).collect::<Vec<_>>()) } else { None },
-        )
+        .filter_map(|event| {
+            if let EventKind::Plan(plan) = event {
+                Some(plan.iter().map(|entry| entry.status).collect::<Vec<_>>())
+            } else {
+                None
+            }
+        })
         .collect();
     assert_eq!(plans.first().unwrap(), &[PlanStatus::Pending, PlanStatus::Pending]);
     assert_eq!(plans.last().unwrap(), &[PlanStatus::Done, PlanStatus::Done]);
@@ -164,9 +224,14 @@ fn the_todo_list_is_the_plan() {
 fn a_run_that_was_stopped_is_interrupted_or_lost() {
     let fixture = Fixture::load(&folder().join("sigint-tool"));
     let mut inputs = fixture.inputs();
-    inputs.insert(inputs.len() - 1, Input::Command(Command::Interrupt(aetheel_backend_sdk::fixture::TURN)));
+    inputs.insert(
+        inputs.len() - 1,
+        Input::Command(Command::Interrupt(aetheel_backend_sdk::fixture::TURN)),
+    );
     assert_eq!(done(&run::<Backend>(start("recorded"), inputs)).outcome, Outcome::Interrupted);
-    assert!(matches!(&done(&actions("sigkill-tool")).outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed));
+    assert!(
+        matches!(&done(&actions("sigkill-tool")).outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed)
+    );
     assert!(matches!(&done(&actions("sigterm-stream")).outcome, Outcome::Lost(_)));
 }
 
@@ -203,7 +268,17 @@ fn a_prompt_goes_to_stdin_whatever_it_looks_like() {
     for prompt in ["--help", "-", "@file", "/compact", "!ls", "resume", "a\nb"] {
         assert_eq!(stdin(start(prompt)), prompt);
         let given = arguments(start(prompt));
-        assert_eq!(given, ["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--", "-"]);
+        assert_eq!(
+            given,
+            [
+                "exec",
+                "--json",
+                "--skip-git-repo-check",
+                "--dangerously-bypass-approvals-and-sandbox",
+                "--",
+                "-"
+            ]
+        );
     }
     let blank = run::<Backend>(start(" \n"), Vec::new());
     assert_eq!(failure(&blank).kind, FailureKind::BadRequest);
@@ -222,10 +297,17 @@ fn safety_and_mode_choose_the_sandbox() {
         assert_eq!(given[..4], ["exec", "-s", sandbox, "resume"], "`resume` does not know -s");
         assert!(!given.iter().any(|argument| argument.contains("bypass")));
         let own = ["-c", "sandbox_workspace_write.exclude_slash_tmp=true"];
-        assert_eq!(given.windows(2).any(|pair| pair == own), sandbox == "workspace-write", "`/tmp` is everybody's");
+        assert_eq!(
+            given.windows(2).any(|pair| pair == own),
+            sandbox == "workspace-write",
+            "`/tmp` is everybody's"
+        );
         assert_eq!(given[given.len() - 3..], ["--", THREAD, "-"]);
     }
-    assert_eq!(arguments(StartTurn { native_id: Some(THREAD.to_owned()), fork: true, ..start("hi") })[1], "fork");
+    assert_eq!(
+        arguments(StartTurn { native_id: Some(THREAD.to_owned()), fork: true, ..start("hi") })[1],
+        "fork"
+    );
 }
 
 #[test]
@@ -241,7 +323,12 @@ fn settings_become_flags() {
     with.settings.effort = Some("high\" x=\"".to_owned());
     let (spawn, said) = spawn(with);
     assert_eq!(said.len(), 1, "an effort Codex cannot have is left out, and said so");
-    assert!(!spawn.arguments.iter().any(|argument| matches!(argument, Value::Text(text) if text.contains("reasoning"))));
+    assert!(
+        !spawn
+            .arguments
+            .iter()
+            .any(|argument| matches!(argument, Value::Text(text) if text.contains("reasoning")))
+    );
 }
 
 #[test]
@@ -265,12 +352,16 @@ fn a_system_prompt_reaches_every_turn_that_has_not_heard_it() {
 #[test]
 fn neither_prompt_nor_system_prompt_is_ever_an_argument() {
     for (id, fork) in [(None, false), (Some(THREAD), false), (Some(THREAD), true)] {
-        let mut start = StartTurn { native_id: id.map(str::to_owned), fork, ..start("words-of-a-person") };
+        let mut start =
+            StartTurn { native_id: id.map(str::to_owned), fork, ..start("words-of-a-person") };
         start.settings.system_prompt = Some("words-of-the-operator".to_owned());
         let given = arguments(start.clone()).join(" ");
         assert!(!given.contains("words-of"), "everybody on the machine can read it: {given}");
         let said = stdin(start);
-        assert!(said.contains("words-of-the-operator") && said.ends_with("words-of-a-person"), "{said}");
+        assert!(
+            said.contains("words-of-the-operator") && said.ends_with("words-of-a-person"),
+            "{said}"
+        );
     }
 }
 
@@ -282,10 +373,19 @@ fn without_the_shell_on_the_list_it_is_switched_off_and_nothing_is_written() {
             start.settings.safety = safety;
             start.settings.allowed_tools = vec!["view_image".to_owned(), "web_search".to_owned()];
             let given = arguments(start.clone());
-            for pair in [["--disable", "shell_tool"], ["-c", "features.multi_agent=false"], ["-s", "read-only"]] {
+            for pair in [
+                ["--disable", "shell_tool"],
+                ["-c", "features.multi_agent=false"],
+                ["-s", "read-only"],
+            ] {
                 assert!(given.windows(2).any(|window| window == pair), "{pair:?} in {given:?}");
             }
-            assert!(!given.iter().any(|argument| argument.contains("bypass") || argument.contains("web_search")), "{given:?}");
+            assert!(
+                !given
+                    .iter()
+                    .any(|argument| argument.contains("bypass") || argument.contains("web_search")),
+                "{given:?}"
+            );
             start.settings.allowed_tools = vec!["none".to_owned()];
             assert!(arguments(start).contains(&"web_search=disabled".to_owned()));
         }
@@ -302,8 +402,15 @@ fn both_modes_tell_the_same_conversation() {
     support::until_done(&mut live);
     let other = tool_starts(&live.actions)[0];
     assert_eq!((&tool.kind, &tool.native_name), (&other.kind, &other.native_name));
-    let keys =
-        |input: &str| serde_json::from_str::<serde_json::Value>(input).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let keys = |input: &str| {
+        serde_json::from_str::<serde_json::Value>(input)
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(&tool.input), keys(&other.input));
     assert_eq!(tool_ends(&once)[0].exit_code, tool_ends(&live.actions)[0].exit_code);
 }
@@ -317,7 +424,10 @@ fn a_file_is_named_with_its_place() {
         size: 3,
         path: "/srv/a.csv".to_owned(),
     };
-    let text = stdin(StartTurn { parts: vec![Part::Text("see".to_owned()), Part::File(file)], ..start("") });
+    let text = stdin(StartTurn {
+        parts: vec![Part::Text("see".to_owned()), Part::File(file)],
+        ..start("")
+    });
     assert_eq!(text, "see\n\n[Attached file: a.csv (text/csv, 3 bytes) at /srv/a.csv]");
 }
 
@@ -326,7 +436,11 @@ fn lines_of_stderr_change_nothing_wherever_they_come() {
     for name in ["plain", "tool-plan", "drop-mid"] {
         let fixture = Fixture::load(&folder().join(name));
         let calm = run::<Backend>(turn(&fixture), fixture.inputs());
-        let noisy = fixture.inputs().into_iter().flat_map(|input| [line(Pipe::Stderr, "ERROR noise"), input]).collect();
+        let noisy = fixture
+            .inputs()
+            .into_iter()
+            .flat_map(|input| [line(Pipe::Stderr, "ERROR noise"), input])
+            .collect();
         assert_eq!(run::<Backend>(turn(&fixture), noisy), calm, "{name}");
     }
 }
@@ -340,5 +454,9 @@ fn options_of_its_own_are_settings_of_the_command_line() {
     };
     let chosen = with(r#"{"verbosity":"low","reasoning-summary":"none"}"#).join(" ");
     assert!(chosen.contains("-c model_reasoning_summary=none -c model_verbosity=low"), "{chosen}");
-    assert_eq!(with(r#"{"verbosity":"low sandbox_mode=x"}"#), arguments(start("hi")), "what is no word is left out");
+    assert_eq!(
+        with(r#"{"verbosity":"low sandbox_mode=x"}"#),
+        arguments(start("hi")),
+        "what is no word is left out"
+    );
 }

@@ -13,7 +13,10 @@ const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
 
 /// The threads whose commands were ended.
 fn cleaned(play: &Play<Backend>) -> Vec<serde_json::Value> {
-    play.written_with("thread/backgroundTerminals/clean").iter().map(|asked| asked["params"]["threadId"].clone()).collect()
+    play.written_with("thread/backgroundTerminals/clean")
+        .iter()
+        .map(|asked| asked["params"]["threadId"].clone())
+        .collect()
 }
 
 #[test]
@@ -21,9 +24,16 @@ fn a_command_that_a_stopped_turn_left_running_is_ended() {
     let mut play = play("live-interrupt-mid-tool");
     play.start(live("sleep")).until_host("turn/interrupt");
     play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
-    assert!(cleaned(&play).is_empty(), "the turn is stopped first: what it would start then is not seen to");
+    assert!(
+        cleaned(&play).is_empty(),
+        "the turn is stopped first: what it would start then is not seen to"
+    );
     until_done(&mut play);
-    let threads = play.written_with("turn/interrupt").iter().map(|asked| asked["params"]["threadId"].clone()).collect::<Vec<_>>();
+    let threads = play
+        .written_with("turn/interrupt")
+        .iter()
+        .map(|asked| asked["params"]["threadId"].clone())
+        .collect::<Vec<_>>();
     assert_eq!(cleaned(&play), threads);
 }
 
@@ -36,5 +46,7 @@ fn a_conversation_that_is_given_up_leaves_no_command_running() {
     play.command(Command::CloseSession(1));
     assert_eq!(cleaned(&play), [json!(THREAD)]);
     let written = play.written.join("");
-    assert!(written.find("backgroundTerminals").unwrap() < written.find("thread/unsubscribe").unwrap());
+    assert!(
+        written.find("backgroundTerminals").unwrap() < written.find("thread/unsubscribe").unwrap()
+    );
 }

@@ -1,4 +1,5 @@
-//! Output nobody has seen yet, links that move and agents that leave: told, survived, and never a turn that ends twice.
+//! Output nobody has seen yet, links that move and agents that leave: told, survived, and never a
+//! turn that ends twice.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -7,14 +8,15 @@ use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
 use aetheel_backend_sdk::storm::{Change, disturbed, survive};
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Line, Outcome, Pipe, QueryKind, QueryResult, SpawnFailed,
-    StartTurn, TurnRef, Unrecognised,
+    Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Line, Outcome, Pipe,
+    QueryKind, QueryResult, SpawnFailed, StartTurn, TurnRef, Unrecognised,
 };
 use codex::Backend;
 use proptest::prelude::*;
 use serde_json::json;
 use support::{
-    answer, answers, careful, events, folder, inputs, is_done, live, play, query, shown, tool_ends, unknown, until_ask, until_done,
+    answer, answers, careful, events, folder, inputs, is_done, live, play, query, shown, tool_ends,
+    unknown, until_ask, until_done,
 };
 
 /// A link whose first turn runs, in the recorded thread.
@@ -49,17 +51,25 @@ fn whatever_is_new_is_named_and_kept() {
         (json!({"method": "aurora"}).to_string(), r#"notification "aurora""#),
         (item("started", &json!({"type": "hologram", "id": "h"})), r#"item type "hologram""#),
         (item("completed", &json!({"id": "h"})), "item without a type"),
-        (json!({"id": 5, "method": "aurora/ask", "params": {}}).to_string(), r#"request "aurora/ask""#),
+        (
+            json!({"id": 5, "method": "aurora/ask", "params": {}}).to_string(),
+            r#"request "aurora/ask""#,
+        ),
     ] {
         let mut play = running();
         play.say(&text);
         let found: Vec<&Unrecognised> = unknown(&play.actions);
-        assert_eq!(found.iter().map(|unknown| unknown.what.as_str()).collect::<Vec<_>>(), [what], "{text}");
+        assert_eq!(
+            found.iter().map(|unknown| unknown.what.as_str()).collect::<Vec<_>>(),
+            [what],
+            "{text}"
+        );
     }
     let mut play = running();
     play.say(r#"{"id":5,"method":"aurora/ask","params":{}}"#);
     assert!(play.written.last().unwrap().contains("-32601"), "a request is always answered");
-    let cut = Line { proc: 1, pipe: Pipe::Stdout, text: "{\"method\":\"it".to_owned(), truncated: true };
+    let cut =
+        Line { proc: 1, pipe: Pipe::Stdout, text: "{\"method\":\"it".to_owned(), truncated: true };
     play.input(Input::Line(cut));
     assert_eq!(unknown(&play.actions).last().unwrap().what, "line longer than the limit");
 }
@@ -70,7 +80,11 @@ fn one_shot_output_that_is_new_is_named_with_its_place() {
         ("Debugger attached.", "line that is not a JSON object", None),
         (r#"{"hello":1}"#, "line without a type", Some("type")),
         (r#"{"type":"hologram"}"#, r#"line type "hologram""#, Some("type")),
-        (r#"{"type":"item.completed","item":{"type":"hologram"}}"#, r#"item type "hologram""#, Some("item.type")),
+        (
+            r#"{"type":"item.completed","item":{"type":"hologram"}}"#,
+            r#"item type "hologram""#,
+            Some("item.type"),
+        ),
     ] {
         let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)]);
         let found = unknown(&actions);
@@ -88,7 +102,11 @@ fn what_is_told_outside_a_turn_is_in_the_log_and_does_no_harm() {
     for text in [r#"{"method":"aurora","params":{}}"#, "noise"] {
         play.say(text);
     }
-    assert!(play.actions[seen..].iter().all(|action| matches!(action, Action::Diagnostic(_))), "{:?}", &play.actions[seen..]);
+    assert!(
+        play.actions[seen..].iter().all(|action| matches!(action, Action::Diagnostic(_))),
+        "{:?}",
+        &play.actions[seen..]
+    );
     assert_eq!(play.actions.len(), seen + 2);
     play.say(r#"{"method":"thread/status/changed","params":{}}"#).say("");
     assert_eq!(play.actions.len(), seen + 2, "what is known to say nothing is not told");
@@ -122,19 +140,23 @@ fn a_withdrawn_ask_is_taken_back_and_an_answer_that_crosses_it_is_let_go() {
 #[test]
 fn more_permissions_and_mcp_servers_are_asked_about() {
     let mut play = running();
-    let params =
-        json!({"itemId": "p", "cwd": "/", "reason": "to fetch", "permissions": {"network": {"enabled": true}, "fileSystem": null}});
-    let mut request: serde_json::Value = serde_json::from_str(&told("item/permissions/requestApproval", params)).unwrap();
+    let params = json!({"itemId": "p", "cwd": "/", "reason": "to fetch", "permissions": {"network": {"enabled": true}, "fileSystem": null}});
+    let mut request: serde_json::Value =
+        serde_json::from_str(&told("item/permissions/requestApproval", params)).unwrap();
     request["id"] = json!(3);
     play.say(&request.to_string());
     let Some(Action::Ask(ask)) = play.actions.last().cloned() else { panic!("no ask") };
     assert_eq!(ask.title, "Allow: More permissions (to fetch)");
     play.command(answer(ask.ask, Decision::AllowAlways));
     let reply: serde_json::Value = serde_json::from_str(play.written.last().unwrap()).unwrap();
-    assert_eq!((&reply["result"]["scope"], &reply["result"]["permissions"]["network"]["enabled"]), (&json!("turn"), &json!(true)));
+    assert_eq!(
+        (&reply["result"]["scope"], &reply["result"]["permissions"]["network"]["enabled"]),
+        (&json!("turn"), &json!(true))
+    );
 
     let params = json!({"serverName": "db", "mode": "form", "message": "Run it?", "requestedSchema": {"type": "object", "properties": {}}});
-    let mut request: serde_json::Value = serde_json::from_str(&told("mcpServer/elicitation/request", params)).unwrap();
+    let mut request: serde_json::Value =
+        serde_json::from_str(&told("mcpServer/elicitation/request", params)).unwrap();
     request["id"] = json!("four");
     play.say(&request.to_string());
     let Some(Action::Ask(ask)) = play.actions.last().cloned() else { panic!("no ask") };
@@ -142,7 +164,9 @@ fn more_permissions_and_mcp_servers_are_asked_about() {
     play.command(answer(ask.ask, Decision::DenyAndStop));
     let [reply, stop] = &play.written[play.written.len() - 2..] else { panic!() };
     assert!(
-        reply.contains(r#""id":"four""#) && reply.contains(r#""action":"decline""#) && stop.contains("turn/interrupt"),
+        reply.contains(r#""id":"four""#)
+            && reply.contains(r#""action":"decline""#)
+            && stop.contains("turn/interrupt"),
         "{reply} {stop}"
     );
 }
@@ -156,24 +180,34 @@ fn plans_titles_and_remarks_are_told() {
     play.say(&item("completed", &json!({"type": "contextCompaction", "id": "c"})));
     let told: Vec<String> = events(&play.actions)
         .map(|event| match event {
-            EventKind::Plan(plan) => format!("{:?}", plan.iter().map(|entry| entry.status).collect::<Vec<_>>()),
+            EventKind::Plan(plan) => {
+                format!("{:?}", plan.iter().map(|entry| entry.status).collect::<Vec<_>>())
+            }
             EventKind::Title(title) => title.clone(),
             EventKind::Notice(notice) => notice.clone(),
             other => format!("{other:?}"),
         })
         .collect();
     assert_eq!(told[1..3], ["Work", "Low disk"]);
-    assert!(told[0].contains("Done") && told[0].contains("Active") && told[3].contains("shortened"), "{told:?}");
+    assert!(
+        told[0].contains("Done") && told[0].contains("Active") && told[3].contains("shortened"),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn a_broken_message_is_taken_back_when_the_model_is_asked_again() {
     let mut play = running();
-    let delta = |id: &str, text: &str| told("item/agentMessage/delta", json!({"itemId": id, "delta": text}));
+    let delta = |id: &str, text: &str| {
+        told("item/agentMessage/delta", json!({"itemId": id, "delta": text}))
+    };
     play.say(&delta("m1", "Hel"));
     play.say(&told("error", json!({"willRetry": true, "error": {"message": "Reconnecting... 1/5", "codexErrorInfo": {"responseStreamDisconnected": {"httpStatusCode": null}}}})));
     play.say(&delta("m2", "Hello"));
-    play.say(&item("completed", &json!({"type": "agentMessage", "id": "m2", "text": "Hello there"})));
+    play.say(&item(
+        "completed",
+        &json!({"type": "agentMessage", "id": "m2", "text": "Hello there"}),
+    ));
     assert_eq!(shown(&play.actions), ["Hello there"]);
     play.say(&json!({"method": "turn/completed", "params": {"threadId": THREAD, "turn": {"id": TURN, "status": "completed"}}}).to_string());
     assert_eq!(play.done()[0].text.as_deref(), Some("Hello there"));
@@ -192,8 +226,15 @@ fn what_a_sub_agent_says_goes_to_its_tool_and_what_it_asks_to_people() {
         events(&play.actions).any(|event| matches!(event, EventKind::ToolOutput(output) if output.id == "s" && output.text == "found"))
     );
     let params = json!({"threadId": "child", "turnId": "u", "itemId": "i", "command": "/bin/bash -lc 'rm x'"});
-    play.say(&json!({"id": 8, "method": "item/commandExecution/requestApproval", "params": params}).to_string());
-    assert!(matches!(play.actions.last(), Some(Action::Ask(ask)) if ask.title == "Run: rm x"), "{:?}", play.actions.last());
+    play.say(
+        &json!({"id": 8, "method": "item/commandExecution/requestApproval", "params": params})
+            .to_string(),
+    );
+    assert!(
+        matches!(play.actions.last(), Some(Action::Ask(ask)) if ask.title == "Run: rm x"),
+        "{:?}",
+        play.actions.last()
+    );
     assert_eq!(shown(&play.actions), Vec::<String>::new(), "it is not the answer");
 }
 
@@ -209,8 +250,14 @@ fn an_idle_link_moves_to_a_newer_generation_with_its_process_and_threads() {
     assert_eq!((done.turn, done.outcome), (2, Outcome::Completed));
     assert_eq!(play.written_with("\"initialize\"").len(), 1, "Codex refuses a second one");
     assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 1);
-    assert_eq!(play.written_with("turn/start")[1]["params"].as_object().unwrap().len(), 2, "what is in force is still known");
-    for state in ["", "{}", r#"{"form":2}"#, r#"{"form":1,"proc":1,"procs":1,"asks":0,"sessions":[{}]}"#] {
+    assert_eq!(
+        play.written_with("turn/start")[1]["params"].as_object().unwrap().len(),
+        2,
+        "what is in force is still known"
+    );
+    for state in
+        ["", "{}", r#"{"form":2}"#, r#"{"form":1,"proc":1,"procs":1,"asks":0,"sessions":[{}]}"#]
+    {
         assert!(Backend::default().load(state, "9").is_err(), "{state}");
     }
 }
@@ -219,17 +266,30 @@ fn an_idle_link_moves_to_a_newer_generation_with_its_process_and_threads() {
 fn a_program_that_is_not_there_fails_what_waits_for_it() {
     let mut play = support::play("live-init-prompt-streaming");
     play.start(live("hi")).command(query(1, None, QueryKind::Health));
-    play.input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "program not found: codex".to_owned(), not_found: true }));
-    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::NotFound));
-    assert!(matches!(answers(&play.actions)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::NotFound));
+    play.input(Input::SpawnFailed(SpawnFailed {
+        proc: 1,
+        message: "program not found: codex".to_owned(),
+        not_found: true,
+    }));
+    assert!(
+        matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::NotFound)
+    );
+    assert!(
+        matches!(answers(&play.actions)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::NotFound)
+    );
 }
 
 #[test]
 fn an_agent_that_dies_loses_every_turn_and_question() {
     let mut play = play("live-two-threads-one-process");
-    play.start(live("a")).start(StartTurn { session: 2, turn: 2, ..live("b") }).until_agent("chunk1").cut();
+    play.start(live("a"))
+        .start(StartTurn { session: 2, turn: 2, ..live("b") })
+        .until_agent("chunk1")
+        .cut();
     play.command(query(1, None, QueryKind::Models)).exit(Exit::Signal(9));
-    assert!(play.outcomes().iter().all(|outcome| matches!(outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed)));
+    assert!(play.outcomes().iter().all(
+        |outcome| matches!(outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed)
+    ));
     assert_eq!((play.outcomes().len(), answers(&play.actions).len()), (2, 1));
     assert!(play.done()[0].usage.is_none());
 }
@@ -251,13 +311,19 @@ fn a_session_that_is_closed_is_forgotten_by_the_agent_and_a_second_turn_is_refus
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     play.start(StartTurn { turn: 2, ..live("too early") });
-    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported));
+    assert!(
+        matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported)
+    );
     assert_eq!(until_done(&mut play).turn, 1);
     play.command(Command::CloseSession(1));
     assert!(play.written.last().unwrap().contains("thread/unsubscribe"));
     play.start(StartTurn { turn: 3, ..live("anew") });
     assert_eq!(play.written_with("thread/start").len(), 2);
-    play.command(query(1, Some(7), QueryKind::Compact)).command(query(2, Some(1), QueryKind::DeleteSession("x".to_owned())));
+    play.command(query(1, Some(7), QueryKind::Compact)).command(query(
+        2,
+        Some(1),
+        QueryKind::DeleteSession("x".to_owned()),
+    ));
     assert!(
         answers(&play.actions)
             .iter()
@@ -277,7 +343,9 @@ fn a_blank_prompt_is_refused_before_anything_starts() {
 fn dialogue(case: &str) -> Vec<Input> {
     let mut play = play(case);
     match case {
-        "live-two-threads-one-process" => drop(play.start(live("a")).start(StartTurn { session: 2, turn: 2, ..live("b") }).finish()),
+        "live-two-threads-one-process" => drop(
+            play.start(live("a")).start(StartTurn { session: 2, turn: 2, ..live("b") }).finish(),
+        ),
         "live-permission-patch-accept" | "live-permission-command-decline" => {
             play.start(careful("x"));
             let ask = until_ask(&mut play).ask;
@@ -285,7 +353,11 @@ fn dialogue(case: &str) -> Vec<Input> {
         }
         "live-init-prompt-streaming" => {
             play.start(live("x")).until(is_done);
-            play.command(query(1, Some(1), QueryKind::Compact)).command(query(2, None, QueryKind::Health));
+            play.command(query(1, Some(1), QueryKind::Compact)).command(query(
+                2,
+                None,
+                QueryKind::Health,
+            ));
             let id: u32 = play.id_of("thread/compact/start").unwrap().parse().unwrap();
             play.say(&json!({"id": id, "result": {}}).to_string());
             play.start(StartTurn { turn: 2, ..live("y") }).finish();
@@ -317,10 +389,22 @@ fn dialogues() -> impl Strategy<Value = Vec<Input>> {
 }
 
 fn runs() -> impl Strategy<Value = Vec<Input>> {
-    let names = ["plain", "tool-edit", "tool-plan", "tool-search", "error-500", "drop-mid", "mcp-tool", "resume-2", "max-tokens"];
+    let names = [
+        "plain",
+        "tool-edit",
+        "tool-plan",
+        "tool-search",
+        "error-500",
+        "drop-mid",
+        "mcp-tool",
+        "resume-2",
+        "max-tokens",
+    ];
     let run = |name| {
         let inputs = Fixture::load(&folder().join(name)).inputs();
-        std::iter::once(Input::Command(Command::StartTurn(start("x")))).chain(inputs).collect::<Vec<_>>()
+        std::iter::once(Input::Command(Command::StartTurn(start("x"))))
+            .chain(inputs)
+            .collect::<Vec<_>>()
     };
     prop::sample::select(names.map(run).to_vec())
 }

@@ -2,7 +2,8 @@
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
-    Answer, AnswerForm, AskKind, AskOption, Choice, Decision, FileChange, FileDiff, Question, Scope, ToolStart,
+    Answer, AnswerForm, AskKind, AskOption, Choice, Decision, FileChange, FileDiff, Question,
+    Scope, ToolStart,
 };
 use aetheel_backend_sdk::{Emit, Offer};
 use serde_json::json;
@@ -44,7 +45,12 @@ fn option(said: &Value) -> AskOption {
         Some("always") => Scope::Always,
         _ => Scope::Once,
     };
-    AskOption { id: said.string("id"), label: said.string("label"), allows: said.is_true("allows"), scope }
+    AskOption {
+        id: said.string("id"),
+        label: said.string("label"),
+        allows: said.is_true("allows"),
+        scope,
+    }
 }
 
 /// What is changed in a file.

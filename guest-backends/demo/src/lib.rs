@@ -1,7 +1,7 @@
 //! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
 //!
-//! Owns what the lines of `src/demo.rs` mean; what it asks is read in [`ask`], what it makes and works on in [`report`]. What
-//! all one-shot agents have in common comes from the SDK.
+//! Owns what the lines of `src/demo.rs` mean; what it asks is read in [`ask`], what it makes and
+//! works on in [`report`]. What all one-shot agents have in common comes from the SDK.
 
 mod ask;
 mod report;
@@ -11,7 +11,8 @@ use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn, ToolEnd, Usage, Value as Argument,
+    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn, ToolEnd,
+    Usage, Value as Argument,
 };
 use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text, tokens};
 use serde_json::json;
@@ -27,8 +28,11 @@ pub type Backend = OneShot<Demo>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
 
-const TOOLS: Tools =
-    Tools::new(&[("bash", &["shell"], &["about"]), ("file_read", &["read"], &["about"]), ("agent_spawn", &["helper"], &["about"])]);
+const TOOLS: Tools = Tools::new(&[
+    ("bash", &["shell"], &["about"]),
+    ("file_read", &["read"], &["about"]),
+    ("agent_spawn", &["helper"], &["about"]),
+]);
 
 impl Agent for Demo {
     fn describe() -> String {
@@ -36,8 +40,11 @@ impl Agent for Demo {
     }
 
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
-        let mut arguments = ["demo-agent", "--talk"].map(|word| Argument::Text(word.to_owned())).to_vec();
-        let mut option = |flag: &str, value: Argument| arguments.extend([Argument::Text(flag.to_owned()), value]);
+        let mut arguments =
+            ["demo-agent", "--talk"].map(|word| Argument::Text(word.to_owned())).to_vec();
+        let mut option = |flag: &str, value: Argument| {
+            arguments.extend([Argument::Text(flag.to_owned()), value])
+        };
         if let Some(id) = start.native_id {
             option("--resume", Argument::Text(id));
         }
@@ -45,7 +52,10 @@ impl Agent for Demo {
             option("--model", Argument::Text(model));
         }
         if let Some(text) = start.settings.system_prompt {
-            emit.action(Action::PutFile(PutFile { name: "system.md".to_owned(), body: vec![Chunk::Text(text)] }));
+            emit.action(Action::PutFile(PutFile {
+                name: "system.md".to_owned(),
+                body: vec![Chunk::Text(text)],
+            }));
             option("--system-file", Argument::File("system.md".to_owned()));
         }
         let prompt = format!("{}\n", json!({"type": "prompt", "text": text::prompt(&start.parts)}));
@@ -59,7 +69,9 @@ impl Agent for Demo {
             "done" => return done(Outcome::Completed),
             "interrupted" => return done(Outcome::Interrupted),
             "error" => return done(Outcome::Failed(failure(kind(&said), said.string("message")))),
-            "hello" => emit.session_ready(said.string("session"), said.text("model").map(str::to_owned)),
+            "hello" => {
+                emit.session_ready(said.string("session"), said.text("model").map(str::to_owned))
+            }
             "ask" => ask::ask(&said, emit),
             "text" => match said.text("parent") {
                 Some(parent) => emit.text_of(parent, 0, said.string("text")),
@@ -70,17 +82,32 @@ impl Agent for Demo {
             "thinking" => emit.thinking(0, said.string("text")),
             "tool" => {
                 let start = TOOLS.start(&said.string("id"), &said.string("tool"), &said);
-                emit.tool_start(aetheel_backend_sdk::wit::ToolStart { input: "{}".to_owned(), ..start });
+                emit.tool_start(aetheel_backend_sdk::wit::ToolStart {
+                    input: "{}".to_owned(),
+                    ..start
+                });
             }
             "tool-output" => emit.tool_output(said.string("id"), said.string("text")),
             "tool-end" => {
                 let diffs = said.list("diffs").iter().map(ask::diff).collect();
-                emit.tool_end(ToolEnd { diffs, ..tool::end(said.string("id"), said.is_true("ok"), None) });
+                emit.tool_end(ToolEnd {
+                    diffs,
+                    ..tool::end(said.string("id"), said.is_true("ok"), None)
+                });
             }
             "plan" => emit.plan(said.list("steps").iter().map(report::step).collect()),
             "retry" => emit.retry(kind(&said), said.string("message"), said.count("after_ms")),
-            "usage" => self.usage = Some(tokens(said.count("input").unwrap_or_default(), said.count("output").unwrap_or_default())),
-            other => emit.unrecognised(format!("line type {other:?}"), Some("type".to_owned()), &line.text),
+            "usage" => {
+                self.usage = Some(tokens(
+                    said.count("input").unwrap_or_default(),
+                    said.count("output").unwrap_or_default(),
+                ))
+            }
+            other => emit.unrecognised(
+                format!("line type {other:?}"),
+                Some("type".to_owned()),
+                &line.text,
+            ),
         }
         None
     }

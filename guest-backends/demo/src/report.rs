@@ -1,7 +1,9 @@
 //! What the demo agent makes and works on, as its lines tell it.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{Artifact, ArtifactBody, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus};
+use aetheel_backend_sdk::wit::{
+    Artifact, ArtifactBody, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus,
+};
 
 /// Something it made for people.
 pub(crate) fn artifact(said: &Value) -> Artifact {

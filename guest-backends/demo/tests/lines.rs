@@ -4,8 +4,9 @@ use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{line, run, start};
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, AnswerForm, ArtifactBody, AskKind, Chunk, Command, Decision, EventKind, Exit, Exited, FailureKind, FileChange, Input,
-    Outcome, Pipe, PlanStatus, Scope, StartTurn, TaskStatus, ToolStatus, Value,
+    Action, Answer, AnswerForm, ArtifactBody, AskKind, Chunk, Command, Decision, EventKind, Exit,
+    Exited, FailureKind, FileChange, Input, Outcome, Pipe, PlanStatus, Scope, StartTurn,
+    TaskStatus, ToolStatus, Value,
 };
 use demo::Backend;
 
@@ -43,9 +44,14 @@ fn a_turn_from_hello_to_done() {
         r#"{"type":"done"}"#,
     ];
     let actions = after(&lines, Exit::Code(0));
-    assert!(actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.native_id == "demo-1")));
+    assert!(actions.iter().any(
+        |action| matches!(action, Action::SessionReady(ready) if ready.native_id == "demo-1")
+    ));
     let Some(Action::TurnDone(done)) = actions.last() else { panic!("{actions:?}") };
-    assert_eq!((&done.outcome, done.usage.as_ref().map(|usage| (usage.input, usage.output))), (&Outcome::Completed, Some((3, 4))));
+    assert_eq!(
+        (&done.outcome, done.usage.as_ref().map(|usage| (usage.input, usage.output))),
+        (&Outcome::Completed, Some((3, 4)))
+    );
     let events = events(actions);
     let [
         EventKind::Thinking(_),
@@ -59,23 +65,36 @@ fn a_turn_from_hello_to_done() {
     else {
         panic!("{events:?}")
     };
-    assert_eq!((text.text.as_str(), tool.kind.as_str(), tool.target.as_deref()), ("I ", "bash", Some("ls")));
+    assert_eq!(
+        (text.text.as_str(), tool.kind.as_str(), tool.target.as_deref()),
+        ("I ", "bash", Some("ls"))
+    );
     assert_eq!((end.status, plan[0].status), (ToolStatus::Failed, PlanStatus::Active));
     assert_eq!((retry.kind, retry.retry_after_ms), (FailureKind::Overloaded, Some(200)));
 }
 
 #[test]
 fn errors_interrupts_and_crashes_are_told_apart() {
-    let error = r#"{"type":"error","kind":"session-unknown","message":"there is no session \"x\""}"#;
+    let error =
+        r#"{"type":"error","kind":"session-unknown","message":"there is no session \"x\""}"#;
     let failed = after(&[error], Exit::Code(1));
-    assert!(matches!(outcome(&failed), Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown));
-    assert_eq!(outcome(&after(&[r#"{"type":"interrupted"}"#], Exit::Code(130))), &Outcome::Interrupted);
-    assert!(matches!(outcome(&after(&[r#"{"type":"text","text":"I"}"#], Exit::Code(101))), Outcome::Lost(_)));
+    assert!(
+        matches!(outcome(&failed), Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown)
+    );
+    assert_eq!(
+        outcome(&after(&[r#"{"type":"interrupted"}"#], Exit::Code(130))),
+        &Outcome::Interrupted
+    );
+    assert!(matches!(
+        outcome(&after(&[r#"{"type":"text","text":"I"}"#], Exit::Code(101))),
+        Outcome::Lost(_)
+    ));
 }
 
 #[test]
 fn noise_is_unrecognised() {
-    let found = events(after(&["Debugger attached.", r#"{"type":"hologram"}"#, "[1]"], Exit::Code(0)));
+    let found =
+        events(after(&["Debugger attached.", r#"{"type":"hologram"}"#, "[1]"], Exit::Code(0)));
     assert_eq!(found.len(), 3);
     assert!(found.iter().all(|event| matches!(event, EventKind::Unrecognised(_))), "{found:?}");
 }
@@ -91,9 +110,15 @@ fn questions_become_asks_and_decisions_become_lines() {
     ];
     let decisions = [
         (Decision::AllowOnce, r#""decision":"allow""#),
-        (Decision::Deny(Some("no".to_owned())), r#""decision":"deny","type":"answer","words":"no""#),
+        (
+            Decision::Deny(Some("no".to_owned())),
+            r#""decision":"deny","type":"answer","words":"no""#,
+        ),
         (Decision::AllowAlways, r#""decision":"always""#),
-        (Decision::Answers(vec![("a".to_owned(), vec!["x".to_owned()])]), r#""answers":[["a",["x"]]],"ask":4,"decision":"answers""#),
+        (
+            Decision::Answers(vec![("a".to_owned(), vec!["x".to_owned()])]),
+            r#""answers":[["a",["x"]]],"ask":4,"decision":"answers""#,
+        ),
         (Decision::Dismissed, r#""decision":"dismissed""#),
     ];
     let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
@@ -101,15 +126,28 @@ fn questions_become_asks_and_decisions_become_lines() {
         inputs.push(Input::Command(Command::Answer(Answer { ask, decision: decision.clone() })));
     }
     let actions = run::<Backend>(start("hi"), inputs);
-    let asks: Vec<_> = actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect();
+    let asks: Vec<_> = actions
+        .iter()
+        .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
+        .collect();
     assert_eq!((asks.len(), asks[0].always_label.as_deref()), (5, Some("Always")));
-    assert!(matches!(&asks[0].kind, AskKind::Permission(tool) if tool.kind == "bash" && tool.target.as_deref() == Some("ls")));
-    assert!(matches!(&asks[1].kind, AskKind::Permission(tool) if tool.kind == "file_edit" && tool.input == r#"{"diff":"+x"}"#));
+    assert!(
+        matches!(&asks[0].kind, AskKind::Permission(tool) if tool.kind == "bash" && tool.target.as_deref() == Some("ls"))
+    );
+    assert!(
+        matches!(&asks[1].kind, AskKind::Permission(tool) if tool.kind == "file_edit" && tool.input == r#"{"diff":"+x"}"#)
+    );
     assert!(matches!(&asks[2].kind, AskKind::PlanApproval(plan) if plan == "1. look"));
-    assert!(matches!(&asks[3].kind, AskKind::Questions(list) if list[0].many && list[0].options[0].label == "x"));
+    assert!(
+        matches!(&asks[3].kind, AskKind::Questions(list) if list[0].many && list[0].options[0].label == "x")
+    );
     assert!(matches!(&asks[4].kind, AskKind::SignIn(address) if address == "https://example.com"));
-    let written: Vec<_> =
-        actions.iter().filter_map(|action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None }).collect();
+    let written: Vec<_> = actions
+        .iter()
+        .filter_map(
+            |action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None },
+        )
+        .collect();
     for (body, (_, expected)) in written.iter().zip(&decisions) {
         let [Chunk::Text(line)] = body else { panic!("{body:?}") };
         assert!(line.contains(expected) && line.ends_with('\n'), "{line}");
@@ -126,22 +164,40 @@ fn the_agents_own_answers_changes_and_typed_questions_reach_people_and_their_dec
     let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
     let decisions = [
         (1, Decision::Chosen("never".to_owned()), r#""decision":"chosen","option":"never""#),
-        (1, Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned()), r#""decision":"changed","input":{"command":"pwd"}"#),
+        (
+            1,
+            Decision::AllowChanged(r#"{"command":"pwd"}"#.to_owned()),
+            r#""decision":"changed","input":{"command":"pwd"}"#,
+        ),
         (2, Decision::Declined, r#""decision":"declined""#),
     ];
-    inputs.extend(
-        decisions.iter().map(|(ask, decision, _)| Input::Command(Command::Answer(Answer { ask: *ask, decision: decision.clone() }))),
-    );
+    inputs.extend(decisions.iter().map(|(ask, decision, _)| {
+        Input::Command(Command::Answer(Answer { ask: *ask, decision: decision.clone() }))
+    }));
     let actions = run::<Backend>(start("hi"), inputs);
-    let asks: Vec<_> = actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect();
+    let asks: Vec<_> = actions
+        .iter()
+        .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
+        .collect();
     assert!(asks[0].changeable && asks[0].diffs[0].change == FileChange::Renamed, "{asks:?}");
-    let options: Vec<_> = asks[0].options.iter().map(|option| (option.id.as_str(), option.allows, option.scope)).collect();
+    let options: Vec<_> = asks[0]
+        .options
+        .iter()
+        .map(|option| (option.id.as_str(), option.allows, option.scope))
+        .collect();
     assert_eq!(options, [("y", true, Scope::Once), ("never", false, Scope::Project)]);
     let AskKind::Questions(list) = &asks[1].kind else { panic!("{asks:?}") };
     assert!(list[0].form == AnswerForm::Whole && list[0].optional && list[0].secret, "{list:?}");
-    assert_eq!((list[0].preset[0].as_str(), list[0].options[0].description.as_deref()), ("3", Some("least")));
-    let written: Vec<_> =
-        actions.iter().filter_map(|action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None }).collect();
+    assert_eq!(
+        (list[0].preset[0].as_str(), list[0].options[0].description.as_deref()),
+        ("3", Some("least"))
+    );
+    let written: Vec<_> = actions
+        .iter()
+        .filter_map(
+            |action| if let Action::Write(write) = action { Some(&write.body[..]) } else { None },
+        )
+        .collect();
     for (body, (_, _, expected)) in written.iter().zip(&decisions) {
         let [Chunk::Text(line)] = body else { panic!("{body:?}") };
         assert!(line.contains(expected), "{line}");
@@ -157,9 +213,18 @@ fn artifacts_tasks_and_sub_agents_are_told() {
         r#"{"type":"text","parent":"t1","text":"sub"}"#,
     ];
     let found = events(after(&lines, Exit::Code(0)));
-    assert!(matches!(&found[0], EventKind::Artifact(artifact) if artifact.body == ArtifactBody::Base64("aGk=".to_owned())), "{found:?}");
-    assert!(matches!(&found[1], EventKind::Task(task) if task.background && task.status == TaskStatus::Running), "{found:?}");
-    assert!(matches!(&found[2], EventKind::Text(text) if text.parent.as_deref() == Some("t1")), "{found:?}");
+    assert!(
+        matches!(&found[0], EventKind::Artifact(artifact) if artifact.body == ArtifactBody::Base64("aGk=".to_owned())),
+        "{found:?}"
+    );
+    assert!(
+        matches!(&found[1], EventKind::Task(task) if task.background && task.status == TaskStatus::Running),
+        "{found:?}"
+    );
+    assert!(
+        matches!(&found[2], EventKind::Text(text) if text.parent.as_deref() == Some("t1")),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -171,11 +236,23 @@ fn everything_asked_for_reaches_the_agent_and_is_declared() {
     let Some(Action::Spawn(spawn)) = actions.last() else { panic!("{actions:?}") };
     let text = |text: &str| Value::Text(text.to_owned());
     let file = Value::File("system.md".to_owned());
-    let wanted =
-        [text("demo-agent"), text("--talk"), text("--resume"), text("demo-1"), text("--model"), text("echo"), text("--system-file"), file];
+    let wanted = [
+        text("demo-agent"),
+        text("--talk"),
+        text("--resume"),
+        text("demo-1"),
+        text("--model"),
+        text("echo"),
+        text("--system-file"),
+        file,
+    ];
     assert_eq!(
         (spawn.program.as_str(), &spawn.arguments[..], &spawn.stdin[..]),
-        ("aetheel", &wanted[..], &[Chunk::Text("{\"text\":\"hi\",\"type\":\"prompt\"}\n".to_owned())][..])
+        (
+            "aetheel",
+            &wanted[..],
+            &[Chunk::Text("{\"text\":\"hi\",\"type\":\"prompt\"}\n".to_owned())][..]
+        )
     );
     assert!(spawn.keep_open, "answers follow");
     let text = Backend::describe();

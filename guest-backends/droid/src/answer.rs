@@ -28,12 +28,20 @@ pub(crate) struct Answer {
     last: Vec<String>,
 }
 
-/// What Droid has the model say when it is reminded of to-dos that are still open (0.225.2): no part of what it said to people.
+/// What Droid has the model say when it is reminded of to-dos that are still open (0.225.2): no
+/// part of what it said to people.
 pub(crate) const REMINDED: &str = "Plan is up-to-date.";
 
 impl Answer {
     /// More of a block arrived.
-    pub(crate) fn more(&mut self, message: &str, index: u32, holds: Holds, said: &str, emit: &mut Emit) {
+    pub(crate) fn more(
+        &mut self,
+        message: &str,
+        index: u32,
+        holds: Holds,
+        said: &str,
+        emit: &mut Emit,
+    ) {
         let block = self.block(message, index, holds);
         block.said.push_str(said);
         match holds {
@@ -43,7 +51,14 @@ impl Answer {
     }
 
     /// A block is told whole.
-    pub(crate) fn whole(&mut self, message: &str, index: u32, holds: Holds, said: &str, emit: &mut Emit) {
+    pub(crate) fn whole(
+        &mut self,
+        message: &str,
+        index: u32,
+        holds: Holds,
+        said: &str,
+        emit: &mut Emit,
+    ) {
         let block = self.block(message, index, holds);
         let before = std::mem::replace(&mut block.said, said.to_owned());
         match (said.strip_prefix(before.as_str()), holds) {
@@ -55,18 +70,23 @@ impl Answer {
         }
     }
 
-    /// A message was told whole; this is all its text, none where it uses tools and is not the last word.
+    /// A message was told whole; this is all its text, none where it uses tools and is not the last
+    /// word.
     pub(crate) fn message(&mut self, message: &str, text: Option<String>, emit: &mut Emit) {
         match text {
             None => self.last.clear(),
-            Some(text) if text.trim() == REMINDED && !self.last.is_empty() => self.retract(message, emit),
+            Some(text) if text.trim() == REMINDED && !self.last.is_empty() => {
+                self.retract(message, emit)
+            }
             Some(text) => self.last.extend(Some(text).filter(|text| !text.is_empty())),
         }
     }
 
     /// The message is taken back: the model is asked again, maybe under the same id.
     pub(crate) fn retract(&mut self, message: &str, emit: &mut Emit) {
-        for block in self.blocks.iter_mut().filter(|block| block.message == message && !block.withdrawn) {
+        for block in
+            self.blocks.iter_mut().filter(|block| block.message == message && !block.withdrawn)
+        {
             block.withdrawn = true;
             match block.holds {
                 Holds::Text => emit.whole_text(block.part, ""),
@@ -77,7 +97,9 @@ impl Answer {
 
     /// Whether any text was told.
     pub(crate) fn has_text(&self) -> bool {
-        self.blocks.iter().any(|block| block.holds == Holds::Text && !block.withdrawn && !block.said.is_empty())
+        self.blocks
+            .iter()
+            .any(|block| block.holds == Holds::Text && !block.withdrawn && !block.said.is_empty())
     }
 
     /// Returns the whole answer; none: the parts in order.
@@ -87,13 +109,25 @@ impl Answer {
     }
 
     fn block(&mut self, message: &str, index: u32, holds: Holds) -> &mut Block {
-        let same = |block: &Block| block.message == message && block.index == index && block.holds == holds && !block.withdrawn;
+        let same = |block: &Block| {
+            block.message == message
+                && block.index == index
+                && block.holds == holds
+                && !block.withdrawn
+        };
         let at = match self.blocks.iter().position(same) {
             Some(at) => at,
             None => {
                 let part = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
                 let said = String::new();
-                self.blocks.push(Block { message: message.to_owned(), index, part, holds, said, withdrawn: false });
+                self.blocks.push(Block {
+                    message: message.to_owned(),
+                    index,
+                    part,
+                    holds,
+                    said,
+                    withdrawn: false,
+                });
                 self.blocks.len() - 1
             }
         };

@@ -25,16 +25,24 @@ fn kind(status: Option<u32>, message: &str) -> FailureKind {
     let words = message.to_lowercase();
     let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
     match status {
-        Some(400 | 413) if has(&["too long", "context length", "context window", "maximum context"]) => FailureKind::ContextFull,
+        Some(400 | 413)
+            if has(&["too long", "context length", "context window", "maximum context"]) =>
+        {
+            FailureKind::ContextFull
+        }
         Some(401 | 403) => FailureKind::Authentication,
         Some(404) => FailureKind::ModelNotFound,
         Some(429) => FailureKind::RateLimited,
         Some(400..=499) => FailureKind::BadRequest,
         Some(500..) => FailureKind::Overloaded,
         // An unknown model is told with a list of all there are, of which only the end may be left.
-        _ if has(&["invalid model", "unknown model", "model not ", "available custom models"]) => FailureKind::ModelNotFound,
+        _ if has(&["invalid model", "unknown model", "model not ", "available custom models"]) => {
+            FailureKind::ModelNotFound
+        }
         _ if has(&["content moderation", "insufficient permission"]) => FailureKind::Refused,
-        _ if has(&["api key", "api_key", "authenticat", "not logged in", "log in"]) => FailureKind::Authentication,
+        _ if has(&["api key", "api_key", "authenticat", "not logged in", "log in"]) => {
+            FailureKind::Authentication
+        }
         _ if has(&["connection error", "timed out", "overloaded"]) => FailureKind::Overloaded,
         _ if has(&["unknown tool", "unknown option", "invalid flags"]) => FailureKind::BadRequest,
         _ => FailureKind::Other,
@@ -58,10 +66,16 @@ impl Reason {
             "completed" | "spec_handoff" => Self::Completed,
             "cancelled" => Self::Cancelled,
             "process_exit" => Self::ProcessExit,
-            "permission_rejected" | "no_approver_available" | "prompt_rejected" => Self::Failed(FailureKind::Refused),
+            "permission_rejected" | "no_approver_available" | "prompt_rejected" => {
+                Self::Failed(FailureKind::Refused)
+            }
             "model_authentication_failed" => Self::Failed(FailureKind::Authentication),
-            "model_rate_limited" | "model_usage_exhausted" => Self::Failed(FailureKind::RateLimited),
-            "model_provider_unreachable" | "model_provider_unavailable" => Self::Failed(FailureKind::Overloaded),
+            "model_rate_limited" | "model_usage_exhausted" => {
+                Self::Failed(FailureKind::RateLimited)
+            }
+            "model_provider_unreachable" | "model_provider_unavailable" => {
+                Self::Failed(FailureKind::Overloaded)
+            }
             "model_request_rejected" => Self::Failed(FailureKind::BadRequest),
             "error"
             | "completion_persistence_failed"
@@ -75,11 +89,18 @@ impl Reason {
 
 /// Returns the failure for a reason, given the last error Droid told in the turn.
 pub(crate) fn of_reason(kind: FailureKind, word: &str, error: Option<&str>) -> Failure {
-    let Some(error) = error else { return failure(kind, format!("Droid ended the turn: {}", word.replace('_', " "))) };
+    let Some(error) = error else {
+        return failure(kind, format!("Droid ended the turn: {}", word.replace('_', " ")));
+    };
     let told = of_model(error);
     // The error itself says more than "rejected" or "error", where it says anything.
-    let kind =
-        if told.kind == FailureKind::Other || !matches!(kind, FailureKind::BadRequest | FailureKind::Other) { kind } else { told.kind };
+    let kind = if told.kind == FailureKind::Other
+        || !matches!(kind, FailureKind::BadRequest | FailureKind::Other)
+    {
+        kind
+    } else {
+        told.kind
+    };
     Failure { kind, ..told }
 }
 

@@ -1,11 +1,15 @@
 //! One process a turn: `droid exec` with a stream of JSON lines.
 //!
-//! Nobody can be asked here, and what Droid calls low risk is what the *model* calls so. So below `danger` it gets only
-//! tools that keep the promise of the level; `edit` cannot be held to the working directory.
+//! Nobody can be asked here, and what Droid calls low risk is what the *model* calls so. So below
+//! `danger` it gets only tools that keep the promise of the level; `edit` cannot be held to the
+//! working directory.
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
-use aetheel_backend_sdk::wit::{Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::wit::{
+    Chunk, Failure, FailureKind, Line, Mode, Outcome, Safety, Settings, Signal, Spawn, StartTurn,
+    Value,
+};
 use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
 use crate::answer::{Answer, Holds, REMINDED};
@@ -32,8 +36,8 @@ pub struct Once {
 }
 
 impl Agent for Once {
-    /// Droid 0.225.2 takes SIGINT and SIGTERM for the end of the command it runs, asks the model again and calls the turn a
-    /// success. A killed session can be resumed.
+    /// Droid 0.225.2 takes SIGINT and SIGTERM for the end of the command it runs, asks the model
+    /// again and calls the turn a success. A killed session can be resumed.
     const INTERRUPT: Signal = Signal::Kill;
 
     fn describe() -> String {
@@ -48,17 +52,22 @@ impl Agent for Once {
         }
         let settings = start.settings;
         plan::check_tools(&settings, emit)?;
-        let mut arguments: Vec<Value> = ["exec", "--output-format", "stream-json"].map(word).to_vec();
+        let mut arguments: Vec<Value> =
+            ["exec", "--output-format", "stream-json"].map(word).to_vec();
         let mut files = Vec::new();
         Fixed::of(&settings).flags(&mut arguments, &mut files);
         files.into_iter().for_each(|file| emit.action(file));
-        let mut option = |flag: &str, value: String| arguments.extend([word(flag), Value::Text(value)]);
+        let mut option =
+            |flag: &str, value: String| arguments.extend([word(flag), Value::Text(value)]);
         if let Some(tools) = offered(&settings)? {
             option("--only-tools", tools.join(","));
         }
         if let Some(id) = start.native_id {
             if !plan::is_session(&id) {
-                return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Droid"));
+                return Err(failure(
+                    FailureKind::SessionUnknown,
+                    "the session id is not one of Droid",
+                ));
             }
             option(if start.fork { "--fork" } else { "--session-id" }, id.clone());
             (self.resumed, self.fork) = (Some(id), start.fork);
@@ -70,7 +79,8 @@ impl Agent for Once {
             option("--reasoning-effort", effort);
         }
         match (settings.mode, settings.safety) {
-            // Its own mode for planning is for new sessions only. Whatever it is told, it has no tool that changes something.
+            // Its own mode for planning is for new sessions only. Whatever it is told, it has no
+            // tool that changes something.
             (Mode::Plan, _) if self.resumed.is_some() => prompt.insert_str(0, PLAN_ONLY),
             (Mode::Plan, _) => arguments.push(word("--use-spec")),
             (Mode::Build, Safety::Edit) => arguments.extend(["--auto", "low"].map(word)),
@@ -85,8 +95,8 @@ impl Agent for Once {
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
-        // Droid exits without a word when it cannot load a session; 0.225.2 with `FACTORY_AIRGAP_ENABLED` loads none this
-        // way, known or not.
+        // Droid exits without a word when it cannot load a session; 0.225.2 with
+        // `FACTORY_AIRGAP_ENABLED` loads none this way, known or not.
         if !self.started && self.resumed.is_some() && stderr.is_empty() {
             return failure(FailureKind::SessionUnknown, "Droid could not load the session");
         }
@@ -110,7 +120,11 @@ impl Once {
                 }
                 // The prompt.
                 Some("user") => {}
-                role => emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some("role".to_owned()), raw),
+                role => emit.unrecognised(
+                    format!("message of {:?}", role.unwrap_or_default()),
+                    Some("role".to_owned()),
+                    raw,
+                ),
             },
             Some("reasoning") => {
                 self.round(text("id"));
@@ -128,9 +142,14 @@ impl Once {
             }
             Some("tool_result") => {
                 let is_error = line.is_true("isError");
-                let output = if is_error { line["error"].text("message").map(str::to_owned) } else { None };
+                let output =
+                    if is_error { line["error"].text("message").map(str::to_owned) } else { None };
                 let output = output.unwrap_or_else(|| tool::text(&line["value"]));
-                let writes = self.writes.iter().position(|(id, _)| id == text("id")).map(|at| self.writes.swap_remove(at).1);
+                let writes = self
+                    .writes
+                    .iter()
+                    .position(|(id, _)| id == text("id"))
+                    .map(|at| self.writes.swap_remove(at).1);
                 emit.tool_end(tool::end(text("id"), is_error, output, writes, false));
             }
             Some("error") if line.text("source") == Some("cli") => {
@@ -138,12 +157,20 @@ impl Once {
                     Some(error) => failure::of_model(&error),
                     None => failure::of_model(text("message")),
                 };
-                return Some(TurnResult { outcome: Outcome::Failed(failure), text: None, usage: None });
+                return Some(TurnResult {
+                    outcome: Outcome::Failed(failure),
+                    text: None,
+                    usage: None,
+                });
             }
             // Not the end: a last line says whether the run failed over it.
             Some("error") => self.error = Some(text("message").to_owned()),
             Some("completion") => return Some(self.completion(line, emit)),
-            kind => emit.unrecognised(format!("line type {:?}", kind.unwrap_or_default()), Some("type".to_owned()), raw),
+            kind => emit.unrecognised(
+                format!("line type {:?}", kind.unwrap_or_default()),
+                Some("type".to_owned()),
+                raw,
+            ),
         }
         None
     }
@@ -170,9 +197,11 @@ impl Once {
             told => told.map(str::to_owned),
         };
         let turns = line.count("numTurns").and_then(|turns| usize::try_from(turns).ok());
-        // Droid takes any id, and begins anew under it when its service does not know it. What gives it away is that the
-        // session counts no more rounds than this run had.
-        if self.resumed.is_some() && turns.is_some_and(|turns| (1..=self.rounds.len()).contains(&turns)) {
+        // Droid takes any id, and begins anew under it when its service does not know it. What
+        // gives it away is that the session counts no more rounds than this run had.
+        if self.resumed.is_some()
+            && turns.is_some_and(|turns| (1..=self.rounds.len()).contains(&turns))
+        {
             emit.notice("Droid counts nothing before this turn: it may not have found the earlier conversation");
         }
         // Of a resumed session it is the sum over all turns, and what was before is not told.
@@ -189,8 +218,11 @@ fn offered(settings: &Settings) -> Result<Option<Vec<String>>, Failure> {
         (Mode::Plan, _) | (Mode::Build, Safety::Default) => READING.to_vec(),
         (Mode::Build, Safety::Edit) => READING.iter().chain(&EDITING).copied().collect(),
     };
-    let tools: Vec<String> =
-        fitting.into_iter().filter(|tool| allowed.is_empty() || allowed.iter().any(|name| name == tool)).map(str::to_owned).collect();
+    let tools: Vec<String> = fitting
+        .into_iter()
+        .filter(|tool| allowed.is_empty() || allowed.iter().any(|name| name == tool))
+        .map(str::to_owned)
+        .collect();
     if tools.is_empty() {
         let message = "none of the allowed tools may be used at this safety level without asking; allow `Read`, or raise the level";
         return Err(failure(FailureKind::Unsupported, message));

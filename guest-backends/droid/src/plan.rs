@@ -1,11 +1,15 @@
 //! How settings are put to Droid: flags, the words of its protocol, and the prompt.
 //!
-//! `--append-system-prompt-file` and `--skip-permissions-unsafe` are flags in both modes, although the protocol has
-//! parameters for them: what `initialize_session` is told stays with the session for good, and `load_session` takes
-//! neither (seen in 0.225.2). So the host also sees, and can refuse, the one flag that skips all questions.
+//! `--append-system-prompt-file` and `--skip-permissions-unsafe` are flags in both modes, although
+//! the protocol has parameters for them: what `initialize_session` is told stays with the session
+//! for good, and `load_session` takes neither (seen in 0.225.2). So the host also sees, and can
+//! refuse, the one flag that skips all questions.
 
 use aetheel_backend_sdk::json;
-use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings, Value};
+use aetheel_backend_sdk::wit::{
+    Action, Attachment, Chunk, Failure, FailureKind, Level, Mode, Part, PutFile, Safety, Settings,
+    Value,
+};
 use aetheel_backend_sdk::{Emit, failure};
 
 use crate::tool;
@@ -14,7 +18,8 @@ const SYSTEM_PROMPT: &str = "system-prompt.md";
 const EFFORTS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 /// Tools that change nothing.
-pub(crate) const READING: [&str; 8] = ["Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "Skill"];
+pub(crate) const READING: [&str; 8] =
+    ["Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "Skill"];
 /// Tools that change files; models have either the first two or the last.
 pub(crate) const EDITING: [&str; 3] = ["Create", "Edit", "ApplyPatch"];
 
@@ -50,9 +55,15 @@ impl Fixed {
             arguments.push(word("--skip-permissions-unsafe"));
         }
         if let Some(text) = &self.system_prompt {
-            out.push(Action::PutFile(PutFile { name: SYSTEM_PROMPT.to_owned(), body: vec![Chunk::Text(text.clone())] }));
+            out.push(Action::PutFile(PutFile {
+                name: SYSTEM_PROMPT.to_owned(),
+                body: vec![Chunk::Text(text.clone())],
+            }));
             // Not kept over a resume, so it goes along every time.
-            arguments.extend([word("--append-system-prompt-file"), Value::File(SYSTEM_PROMPT.to_owned())]);
+            arguments.extend([
+                word("--append-system-prompt-file"),
+                Value::File(SYSTEM_PROMPT.to_owned()),
+            ]);
         }
     }
 }
@@ -74,11 +85,14 @@ pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
 
 /// Returns the names of the tools allowed; empty: no restriction.
 ///
-/// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before it starts. So is a rule such as
-/// `Execute(git:*)`: Droid has none, and the tool without its rule would be every command.
+/// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before
+/// it starts. So is a rule such as `Execute(git:*)`: Droid has none, and the tool without its rule
+/// would be every command.
 pub(crate) fn tools(settings: &Settings) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
-    for name in settings.allowed_tools.iter().filter(|name| !is_rule(name) && tool::TOOLS.knows(name)) {
+    for name in
+        settings.allowed_tools.iter().filter(|name| !is_rule(name) && tool::TOOLS.knows(name))
+    {
         if !tools.contains(name) {
             tools.push(name.clone());
         }
@@ -96,18 +110,27 @@ fn is_rule(tool: &str) -> bool {
 /// # Errors
 /// None of them is one: that is no leave to use them all.
 pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Failure> {
-    let (rules, others): (Vec<&str>, Vec<&str>) = settings.allowed_tools.iter().map(String::as_str).partition(|name| is_rule(name));
-    let unknown: Vec<&str> = others.iter().copied().filter(|name| !tool::TOOLS.knows(name)).collect();
+    let (rules, others): (Vec<&str>, Vec<&str>) =
+        settings.allowed_tools.iter().map(String::as_str).partition(|name| is_rule(name));
+    let unknown: Vec<&str> =
+        others.iter().copied().filter(|name| !tool::TOOLS.knows(name)).collect();
     let all = [&rules[..], &unknown[..]].concat();
     if !all.is_empty() && all.len() == settings.allowed_tools.len() {
-        let message = format!("Droid has none of the allowed tools ({}); allow some of its own, such as `Read`", all.join(", "));
+        let message = format!(
+            "Droid has none of the allowed tools ({}); allow some of its own, such as `Read`",
+            all.join(", ")
+        );
         return Err(failure(FailureKind::Unsupported, message));
     }
-    for (names, why) in
-        [(unknown, "Droid has none of that name"), (rules, "Droid has no rules for what a tool is given, and a tool is all or nothing")]
-    {
+    for (names, why) in [
+        (unknown, "Droid has none of that name"),
+        (rules, "Droid has no rules for what a tool is given, and a tool is all or nothing"),
+    ] {
         if !names.is_empty() {
-            emit.diagnostic(Level::Warn, format!("left out of the allowed tools, as {why}: {}", names.join(", ")));
+            emit.diagnostic(
+                Level::Warn,
+                format!("left out of the allowed tools, as {why}: {}", names.join(", ")),
+            );
         }
     }
     Ok(())
@@ -120,7 +143,8 @@ pub(crate) fn is_session(id: &str) -> bool {
         && id.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter))
 }
 
-/// Returns the prompt; files, and images unless the agent takes them as such, are named in their place.
+/// Returns the prompt; files, and images unless the agent takes them as such, are named in their
+/// place.
 pub(crate) fn prompt(parts: &[Part], takes_images: bool) -> String {
     let text = |part: &Part| match part {
         Part::Text(text) => Some(text.clone()),
@@ -132,7 +156,9 @@ pub(crate) fn prompt(parts: &[Part], takes_images: bool) -> String {
 
 /// Returns the images of a prompt that Droid takes.
 pub(crate) fn images(parts: &[Part]) -> Vec<Attachment> {
-    let image = |part: &Part| if let Part::Image(file) = part { Some(file.clone()).filter(is_image) } else { None };
+    let image = |part: &Part| {
+        if let Part::Image(file) = part { Some(file.clone()).filter(is_image) } else { None }
+    };
     parts.iter().filter_map(image).collect()
 }
 
@@ -141,5 +167,8 @@ fn is_image(file: &Attachment) -> bool {
 }
 
 fn named(file: &Attachment) -> String {
-    format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+    format!(
+        "[Attached file: {} ({}, {} bytes) at {}]",
+        file.name, file.media_type, file.size, file.path
+    )
 }

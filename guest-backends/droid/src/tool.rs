@@ -52,7 +52,11 @@ pub(crate) const TOOLS: Tools = Tools::new(&[
 /// What the input of a tool says it will write, to be told when it has.
 pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
     let path = input.text("file_path")?.to_owned();
-    (name == "Create").then(|| FileDiff { path, new_text: input.text("content").map(str::to_owned), ..FileDiff::default() })
+    (name == "Create").then(|| FileDiff {
+        path,
+        new_text: input.text("content").map(str::to_owned),
+        ..FileDiff::default()
+    })
 }
 
 /// The text of a result: a string, or blocks of which some are text.
@@ -71,11 +75,22 @@ pub(crate) fn text(content: &Value) -> String {
     }
 }
 
-/// Returns the end of a tool use. `writes` is what its input said; `refused` whether a person refused it.
-pub(crate) fn end(id: &str, is_error: bool, output: String, writes: Option<FileDiff>, refused: bool) -> ToolEnd {
+/// Returns the end of a tool use. `writes` is what its input said; `refused` whether a person
+/// refused it.
+pub(crate) fn end(
+    id: &str,
+    is_error: bool,
+    output: String,
+    writes: Option<FileDiff>,
+    refused: bool,
+) -> ToolEnd {
     let status = match () {
         () if !is_error => ToolStatus::Ok,
-        () if output.contains("not permitted in this exec session") || output.contains("insufficient permission") => ToolStatus::Denied,
+        () if output.contains("not permitted in this exec session")
+            || output.contains("insufficient permission") =>
+        {
+            ToolStatus::Denied
+        }
         () if output.contains("Plan not approved") => ToolStatus::Denied,
         () if output.contains("Tool execution cancelled") => {
             if refused {
@@ -86,8 +101,14 @@ pub(crate) fn end(id: &str, is_error: bool, output: String, writes: Option<FileD
         }
         () => ToolStatus::Failed,
     };
-    let exit_code = output.rsplit_once("[Process exited with code ").and_then(|(_, code)| code.trim_end().strip_suffix(']')?.parse().ok());
-    let diffs = if status == ToolStatus::Ok { diff(&output).or(writes).into_iter().collect() } else { Vec::new() };
+    let exit_code = output
+        .rsplit_once("[Process exited with code ")
+        .and_then(|(_, code)| code.trim_end().strip_suffix(']')?.parse().ok());
+    let diffs = if status == ToolStatus::Ok {
+        diff(&output).or(writes).into_iter().collect()
+    } else {
+        Vec::new()
+    };
     ToolEnd { id: id.to_owned(), status, output: Some(output), exit_code, diffs }
 }
 
@@ -111,7 +132,11 @@ fn diff(output: &str) -> Option<FileDiff> {
         body.push('\n');
     }
     let unified = format!("@@ -{},{old} +{},{new} @@\n{body}", number("old"), number("new"));
-    Some(FileDiff { path: result.text("file_path")?.to_owned(), unified: Some(unified), ..FileDiff::default() })
+    Some(FileDiff {
+        path: result.text("file_path")?.to_owned(),
+        unified: Some(unified),
+        ..FileDiff::default()
+    })
 }
 
 /// Returns the plan a `TodoWrite` writes: lines like `1. [in_progress] do it`.

@@ -6,18 +6,43 @@ use aetheel_backend_sdk::wit::Usage;
 /// Returns what an `agent_turn_completed` says the turn used, that of its sub-agents included.
 pub(crate) fn of_turn(completed: &Value) -> Option<Usage> {
     let own = completed.get("tokenUsage")?;
-    let mut sum = tokens(own, "inputTokens", "cacheCreationTokens", "cacheReadTokens", "outputTokens", "thinkingTokens");
+    let mut sum = tokens(
+        own,
+        "inputTokens",
+        "cacheCreationTokens",
+        "cacheReadTokens",
+        "outputTokens",
+        "thinkingTokens",
+    );
     if let Some(child) = completed.get("childTokenUsage") {
-        add(&mut sum, &tokens(child, "inputTokens", "cacheCreationTokens", "cacheReadTokens", "outputTokens", "thinkingTokens"));
+        add(
+            &mut sum,
+            &tokens(
+                child,
+                "inputTokens",
+                "cacheCreationTokens",
+                "cacheReadTokens",
+                "outputTokens",
+                "thinkingTokens",
+            ),
+        );
     }
     // A turn that was cut short tells nothing.
     Some(sum).filter(|sum| sum.input > 0 || sum.cached > 0 || sum.output > 0)
 }
 
-/// Returns what a `completion` says. Of a resumed session that is the sum over all its turns, not this one's.
+/// Returns what a `completion` says. Of a resumed session that is the sum over all its turns, not
+/// this one's.
 pub(crate) fn of_completion(completion: &Value) -> Option<Usage> {
     let usage = completion.get("usage")?;
-    Some(tokens(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens", "thinking_tokens"))
+    Some(tokens(
+        usage,
+        "input_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "output_tokens",
+        "thinking_tokens",
+    ))
 }
 
 /// Adds what another part of the turn used.
@@ -29,7 +54,14 @@ pub(crate) fn add(sum: &mut Usage, more: &Usage) {
     sum.reasoning = sum.reasoning.saturating_add(more.reasoning);
 }
 
-fn tokens(usage: &Value, input: &str, written: &str, read: &str, output: &str, thinking: &str) -> Usage {
+fn tokens(
+    usage: &Value,
+    input: &str,
+    written: &str,
+    read: &str,
+    output: &str,
+    thinking: &str,
+) -> Usage {
     let count = |key| usage.count(key).unwrap_or_default();
     Usage {
         input: count(input).saturating_add(count(written)),

@@ -1,18 +1,23 @@
-//! The command lines: what is asked for reaches Droid, what people wrote never becomes a flag, and every flag is one the
-//! descriptor declares for the safety level.
+//! The command lines: what is asked for reaches Droid, what people wrote never becomes a flag, and
+//! every flag is one the descriptor declares for the safety level.
 #![allow(clippy::unwrap_used)]
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{run, start};
 use aetheel_backend_sdk::json::{self, Value as Json};
-use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::wit::{
+    Action, Attachment, Chunk, FailureKind, Mode, Outcome, Part, Safety, Settings, Spawn,
+    StartTurn, Value,
+};
 use droid::Backend;
 
 const ID: &str = "940cfb3c-ee8c-45dc-84ee-2c2dc41b1622";
 
 fn spawn(start: StartTurn) -> (Spawn, Vec<Action>) {
     let actions = run::<Backend>(start, Vec::new());
-    let spawn = actions.iter().find_map(|action| if let Action::Spawn(spawn) = action { Some(spawn.clone()) } else { None });
+    let spawn = actions.iter().find_map(|action| {
+        if let Action::Spawn(spawn) = action { Some(spawn.clone()) } else { None }
+    });
     (spawn.unwrap_or_else(|| panic!("{actions:?}")), actions)
 }
 
@@ -38,8 +43,14 @@ fn has(arguments: &[String], wanted: &[&str]) -> bool {
 #[test]
 fn a_plain_turn_reads_its_prompt_from_stdin() {
     let (spawn, _) = spawn(start("--help"));
-    assert_eq!((spawn.program.as_str(), &spawn.stdin[..], spawn.keep_open), ("droid", &[Chunk::Text("--help".to_owned())][..], false));
-    assert_eq!(arguments(start("--help")), ["exec", "--output-format", "stream-json", "--skip-permissions-unsafe"]);
+    assert_eq!(
+        (spawn.program.as_str(), &spawn.stdin[..], spawn.keep_open),
+        ("droid", &[Chunk::Text("--help".to_owned())][..], false)
+    );
+    assert_eq!(
+        arguments(start("--help")),
+        ["exec", "--output-format", "stream-json", "--skip-permissions-unsafe"]
+    );
 }
 
 #[test]
@@ -47,7 +58,14 @@ fn a_long_lived_one_has_nothing_of_the_prompt_on_its_command_line() {
     let start = StartTurn { one_shot: false, ..start("--help") };
     let (spawn, _) = spawn(start.clone());
     assert!(spawn.stdin.is_empty() && spawn.keep_open);
-    let expected = ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc", "--skip-permissions-unsafe"];
+    let expected = [
+        "exec",
+        "--input-format",
+        "stream-jsonrpc",
+        "--output-format",
+        "stream-jsonrpc",
+        "--skip-permissions-unsafe",
+    ];
     assert_eq!(arguments(start), expected);
 }
 
@@ -97,9 +115,13 @@ fn a_session_is_resumed_or_forked() {
 #[test]
 fn an_id_that_cannot_be_a_session_starts_nothing() {
     for id in ["--help", "", "my title", "../x"] {
-        let actions = run::<Backend>(StartTurn { native_id: Some(id.to_owned()), ..start("hi") }, Vec::new());
+        let actions =
+            run::<Backend>(StartTurn { native_id: Some(id.to_owned()), ..start("hi") }, Vec::new());
         let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
-        assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown), "{done:?}");
+        assert!(
+            matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown),
+            "{done:?}"
+        );
     }
 }
 
@@ -109,19 +131,29 @@ fn a_blank_prompt_starts_nothing() {
         for prompt in ["", " \n\t"] {
             let actions = run::<Backend>(StartTurn { one_shot, ..start(prompt) }, Vec::new());
             let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
-            assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::BadRequest), "{done:?}");
+            assert!(
+                matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::BadRequest),
+                "{done:?}"
+            );
         }
     }
 }
 
 #[test]
 fn below_danger_one_run_is_offered_only_what_the_level_allows() {
-    let level = |safety, mode| arguments(with(true, |settings| (settings.safety, settings.mode) = (safety, mode)));
-    let tools = |arguments: &[String]| arguments.iter().position(|word| word == "--only-tools").map(|at| arguments[at + 1].clone());
+    let level = |safety, mode| {
+        arguments(with(true, |settings| (settings.safety, settings.mode) = (safety, mode)))
+    };
+    let tools = |arguments: &[String]| {
+        arguments.iter().position(|word| word == "--only-tools").map(|at| arguments[at + 1].clone())
+    };
     let reading = "Read,LS,Grep,Glob,WebSearch,FetchUrl,TodoWrite,Skill";
     let default = level(Safety::Default, Mode::Build);
     assert_eq!(tools(&default).as_deref(), Some(reading));
-    assert!(!has(&default, &["--auto"]) && !has(&default, &["--skip-permissions-unsafe"]), "{default:?}");
+    assert!(
+        !has(&default, &["--auto"]) && !has(&default, &["--skip-permissions-unsafe"]),
+        "{default:?}"
+    );
     let edit = level(Safety::Edit, Mode::Build);
     assert_eq!(tools(&edit), Some(format!("{reading},Create,Edit,ApplyPatch")));
     assert!(has(&edit, &["--auto", "low"]), "{edit:?}");
@@ -129,7 +161,12 @@ fn below_danger_one_run_is_offered_only_what_the_level_allows() {
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let plan = level(safety, Mode::Plan);
         assert_eq!(tools(&plan).as_deref(), Some(reading));
-        assert!(has(&plan, &["--use-spec"]) && !has(&plan, &["--auto"]) && !has(&plan, &["--skip-permissions-unsafe"]), "{plan:?}");
+        assert!(
+            has(&plan, &["--use-spec"])
+                && !has(&plan, &["--auto"])
+                && !has(&plan, &["--skip-permissions-unsafe"]),
+            "{plan:?}"
+        );
     }
     assert_eq!(tools(&level(Safety::Danger, Mode::Build)), None);
 }
@@ -137,16 +174,27 @@ fn below_danger_one_run_is_offered_only_what_the_level_allows() {
 #[test]
 fn a_name_that_is_none_of_droids_is_left_out_with_a_word_and_never_widens() {
     let allowed = |one_shot, tools: &[&str]| {
-        with(one_shot, |settings| settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect())
+        with(one_shot, |settings| {
+            settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect()
+        })
     };
-    let (run, actions) = spawn(allowed(true, &["Read", "Bash", "Write", "ExitSpecMode", "github___issues"]));
-    assert!(run.arguments.contains(&Value::Text("Read,ExitSpecMode,github___issues".to_owned())), "{run:?}");
+    let (run, actions) =
+        spawn(allowed(true, &["Read", "Bash", "Write", "ExitSpecMode", "github___issues"]));
+    assert!(
+        run.arguments.contains(&Value::Text("Read,ExitSpecMode,github___issues".to_owned())),
+        "{run:?}"
+    );
     for actions in [actions, run_alone(allowed(false, &["Read", "Bash", "Write"]))] {
         let said: Vec<_> = actions
             .iter()
-            .filter_map(|action| if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None })
+            .filter_map(|action| {
+                if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None }
+            })
             .collect();
-        assert_eq!(said, ["left out of the allowed tools, as Droid has none of that name: Bash, Write"]);
+        assert_eq!(
+            said,
+            ["left out of the allowed tools, as Droid has none of that name: Bash, Write"]
+        );
     }
     for one_shot in [true, false] {
         let actions = run_alone(allowed(one_shot, &["Bash", "WebFetch"]));
@@ -162,8 +210,16 @@ fn a_session_that_is_continued_plans_by_its_tools_and_is_told() {
     let plans = |settings: &mut Settings| settings.mode = Mode::Plan;
     let (run, _) = spawn(StartTurn { native_id: Some(ID.to_owned()), ..with(true, plans) });
     let arguments = format!("{:?}", run.arguments);
-    assert!(arguments.contains("--session-id") && !arguments.contains("--use-spec"), "Droid refuses both: {arguments}");
-    assert!(arguments.contains("--only-tools") && !arguments.contains("Create") && !arguments.contains("Execute"), "{arguments}");
+    assert!(
+        arguments.contains("--session-id") && !arguments.contains("--use-spec"),
+        "Droid refuses both: {arguments}"
+    );
+    assert!(
+        arguments.contains("--only-tools")
+            && !arguments.contains("Create")
+            && !arguments.contains("Execute"),
+        "{arguments}"
+    );
     let Chunk::Text(prompt) = &run.stdin[0] else { panic!("{run:?}") };
     assert!(prompt.starts_with("<planning>") && prompt.ends_with("hi"), "{prompt}");
 }
@@ -171,17 +227,24 @@ fn a_session_that_is_continued_plans_by_its_tools_and_is_told() {
 #[test]
 fn a_rule_for_some_uses_of_a_tool_allows_none_of_them_and_says_so() {
     for one_shot in [true, false] {
-        let allowed =
-            |tools: &[&str]| with(one_shot, |settings| settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect());
+        let allowed = |tools: &[&str]| {
+            with(one_shot, |settings| {
+                settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect()
+            })
+        };
         let actions = run_alone(allowed(&["Read", "Execute(git:*)"]));
-        let said = actions.iter().find_map(|action| if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None });
-        let why =
-            "left out of the allowed tools, as Droid has no rules for what a tool is given, and a tool is all or nothing: Execute(git:*)";
+        let said = actions.iter().find_map(|action| {
+            if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None }
+        });
+        let why = "left out of the allowed tools, as Droid has no rules for what a tool is given, and a tool is all or nothing: Execute(git:*)";
         assert_eq!(said, Some(why));
         assert!(!format!("{actions:?}").contains("Read,Execute"), "{actions:?}");
         let actions = run_alone(allowed(&["Execute(git:*)"]));
         let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
-        assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.message.contains("(Execute(git:*))")), "{done:?}");
+        assert!(
+            matches!(&done.outcome, Outcome::Failed(failure) if failure.message.contains("(Execute(git:*))")),
+            "{done:?}"
+        );
     }
 }
 
@@ -197,10 +260,16 @@ fn allowed_tools_narrow_and_never_widen() {
             settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
         })
     };
-    assert!(has(&arguments(allowed(Safety::Default, &["Execute", "Read"])), &["--only-tools", "Read"]));
+    assert!(has(
+        &arguments(allowed(Safety::Default, &["Execute", "Read"])),
+        &["--only-tools", "Read"]
+    ));
     let actions = run::<Backend>(allowed(Safety::Default, &["Execute"]), Vec::new());
     let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
-    assert!(matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported), "{done:?}");
+    assert!(
+        matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -211,7 +280,8 @@ fn only_danger_skips_questions_in_a_long_lived_one_too() {
         (Safety::Danger, Mode::Plan, false),
         (Safety::Danger, Mode::Build, true),
     ] {
-        let found = arguments(with(false, |settings| (settings.safety, settings.mode) = (safety, mode)));
+        let found =
+            arguments(with(false, |settings| (settings.safety, settings.mode) = (safety, mode)));
         assert_eq!(has(&found, &["--skip-permissions-unsafe"]), skips, "{found:?}");
     }
 }
@@ -225,7 +295,10 @@ fn files_are_named_in_the_prompt() {
         size: 12,
         path: "/srv/in/notes.txt".to_owned(),
     };
-    let (spawn, _) = spawn(StartTurn { parts: vec![Part::Text("read".to_owned()), Part::File(file)], ..start("") });
+    let (spawn, _) = spawn(StartTurn {
+        parts: vec![Part::Text("read".to_owned()), Part::File(file)],
+        ..start("")
+    });
     let expected = "read\n\n[Attached file: notes.txt (text/plain, 12 bytes) at /srv/in/notes.txt]";
     assert_eq!(spawn.stdin, [Chunk::Text(expected.to_owned())]);
 }
@@ -235,7 +308,9 @@ fn every_flag_is_declared_for_its_level() {
     let descriptor = Backend::describe();
     let descriptor = json::parse(&descriptor).unwrap();
     let flags = descriptor.list("programs")[0].list("flags");
-    let rank = |safety: &str| ["default", "edit", "danger"].iter().position(|level| *level == safety).unwrap();
+    let rank = |safety: &str| {
+        ["default", "edit", "danger"].iter().position(|level| *level == safety).unwrap()
+    };
     for (safety, level) in [(Safety::Default, 0), (Safety::Edit, 1), (Safety::Danger, 2)] {
         for mode in [Mode::Build, Mode::Plan] {
             for one_shot in [true, false] {
@@ -256,9 +331,15 @@ fn every_flag_is_declared_for_its_level() {
                         let values = flag.list("values");
                         flag.text("name") == Some(&words[at])
                             && rank(flag.text("safety").unwrap_or("default")) <= level
-                            && (values.is_empty() || values.iter().any(|known| known.as_str() == value.map(String::as_str)))
+                            && (values.is_empty()
+                                || values
+                                    .iter()
+                                    .any(|known| known.as_str() == value.map(String::as_str)))
                     };
-                    let flag = flags.iter().find(fits).unwrap_or_else(|| panic!("{} {value:?} is not declared", words[at]));
+                    let flag = flags
+                        .iter()
+                        .find(fits)
+                        .unwrap_or_else(|| panic!("{} {value:?} is not declared", words[at]));
                     at += if flag.text("value") == Some("one") { 2 } else { 1 };
                 }
             }

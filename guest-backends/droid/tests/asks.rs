@@ -3,7 +3,10 @@
 
 mod play;
 
-use aetheel_backend_sdk::wit::{Action, Answer, AskKind, Command, Decision, EventKind, Mode, Outcome, Safety, ToolStatus, TurnRef};
+use aetheel_backend_sdk::wit::{
+    Action, Answer, AskKind, Command, Decision, EventKind, Mode, Outcome, Safety, ToolStatus,
+    TurnRef,
+};
 use serde_json::{Value, json};
 
 use play::{Live, asks, events, live, note, notices, play, tool_ends, turn};
@@ -17,7 +20,10 @@ fn replies(play: &Live) -> Vec<Value> {
     for line in &play.written {
         assert!(!line.contains(r#""error""#), "Droid hangs over an error: {line}");
     }
-    play.written_with(r#""type":"response""#).into_iter().map(|line| line["result"].clone()).collect()
+    play.written_with(r#""type":"response""#)
+        .into_iter()
+        .map(|line| line["result"].clone())
+        .collect()
 }
 
 /// Plays a dialogue up to its first ask.
@@ -34,7 +40,10 @@ fn a_permission_is_asked_with_what_it_is_about_and_given_once() {
         let asks = asks(&play.actions);
         assert_eq!(asks[0].title, "Execute: touch perm_proceed_once.txt");
         let AskKind::Permission(tool) = &asks[0].kind else { panic!("{asks:?}") };
-        assert_eq!((tool.kind.as_str(), tool.target.as_deref()), ("bash", Some("touch perm_proceed_once.txt")));
+        assert_eq!(
+            (tool.kind.as_str(), tool.target.as_deref()),
+            ("bash", Some("touch perm_proceed_once.txt"))
+        );
         assert_eq!(
             asks[0].always_label.as_deref(),
             Some("Yes, and always allow medium impact commands (all commands that are reversible)")
@@ -42,7 +51,10 @@ fn a_permission_is_asked_with_what_it_is_about_and_given_once() {
     }
     answer(&mut play, 1, Decision::AllowOnce).until(|action| matches!(action, Action::Ask(_)));
     answer(&mut play, 2, Decision::AllowOnce).finish().check();
-    assert_eq!(replies(&play), [json!({"selectedOption": "proceed_once"}), json!({"selectedOption": "proceed_once"})]);
+    assert_eq!(
+        replies(&play),
+        [json!({"selectedOption": "proceed_once"}), json!({"selectedOption": "proceed_once"})]
+    );
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     assert_eq!(tool_ends(&play.actions, 1), [ToolStatus::Ok, ToolStatus::Ok]);
 }
@@ -54,9 +66,14 @@ fn always_is_the_option_that_droid_names_and_lasts_into_the_next_turn() {
     assert_eq!(replies(&play), [json!({"selectedOption": "proceed_always"})]);
     assert_eq!(asks(&play.actions).len(), 1, "the second command is not asked for");
     let mut play = asked("live-allow-always");
-    answer(&mut play, 1, Decision::AllowAlways).until(|action| matches!(action, Action::TurnDone(_)));
+    answer(&mut play, 1, Decision::AllowAlways)
+        .until(|action| matches!(action, Action::TurnDone(_)));
     play.start(turn(2, "more"));
-    assert_eq!(play.written_with("update_session_settings").len(), 0, "what was allowed for the session stays so");
+    assert_eq!(
+        play.written_with("update_session_settings").len(),
+        0,
+        "what was allowed for the session stays so"
+    );
 }
 
 #[test]
@@ -71,7 +88,10 @@ fn a_lower_safety_takes_back_what_was_always_allowed() {
     answer(&mut play, 1, Decision::AllowAlways);
     play.say(&note(&json!({"type": "agent_turn_completed", "reason": "completed"})));
     play.start(turn(3, "more"));
-    assert_eq!(play.written_with("update_session_settings")[0]["params"], json!({"autonomyLevel": "off"}));
+    assert_eq!(
+        play.written_with("update_session_settings")[0]["params"],
+        json!({"autonomyLevel": "off"})
+    );
     assert_eq!(play.written_with("add_user_message").len(), 2, "it waits until that is in force");
 }
 
@@ -121,7 +141,10 @@ fn several_uses_at_once_are_one_ask_that_shows_them_all() {
         assert_eq!(asks[0].title, "Execute: echo a (and 1 more)");
         let AskKind::Permission(tool) = &asks[0].kind else { panic!("{asks:?}") };
         assert_eq!(tool.target.as_deref(), Some("echo a\necho a"));
-        assert_eq!(serde_json::from_str::<Value>(&tool.input).unwrap().as_array().unwrap().len(), 2);
+        assert_eq!(
+            serde_json::from_str::<Value>(&tool.input).unwrap().as_array().unwrap().len(),
+            2
+        );
     }
     answer(&mut play, 1, Decision::AllowOnce).finish().check();
     assert_eq!(replies(&play).len(), 1);
@@ -138,12 +161,19 @@ fn edits_in_the_working_directory_are_what_the_level_edit_allows() {
     assert_eq!(replies(&play), [json!({"selectedOption": "proceed_once"})]);
     let diffs: Vec<_> = events(&play.actions, 1)
         .into_iter()
-        .filter_map(|kind| if let EventKind::ToolEnd(end) = kind { Some(end.diffs.clone()) } else { None })
+        .filter_map(
+            |kind| if let EventKind::ToolEnd(end) = kind { Some(end.diffs.clone()) } else { None },
+        )
         .flatten()
         .collect();
-    assert_eq!((diffs[0].path.as_str(), diffs[0].new_text.as_deref()), ("/srv/proj/new.txt", Some("one\ntwo")));
+    assert_eq!(
+        (diffs[0].path.as_str(), diffs[0].new_text.as_deref()),
+        ("/srv/proj/new.txt", Some("one\ntwo"))
+    );
     first.turn = 2;
-    play.start(first).until(|action| matches!(action, Action::Ask(ask) if ask.title == "Create: /srv/other/new.txt"));
+    play.start(first).until(
+        |action| matches!(action, Action::Ask(ask) if ask.title == "Create: /srv/other/new.txt"),
+    );
     answer(&mut play, 1, Decision::AllowOnce).finish().check();
     assert_eq!(replies(&play).len(), 2);
 }
@@ -163,12 +193,30 @@ fn nothing_else_is_allowed_by_the_level_edit() {
         (false, ask("edit", json!({"filePath": "/srv/project2/a.rs"}), "Edit")),
         (false, ask("edit", json!({"filePath": "/srv/proj"}), "Edit")),
         (false, ask("edit", json!({"filePath": "~/.ssh/config"}), "Edit")),
-        (false, ask("apply_patch", json!({"filePath": "/srv/proj/a", "moveTo": "/etc/a"}), "ApplyPatch")),
-        (false, ask("exec", json!({"fullCommand": "touch /srv/proj/a", "filePath": "/srv/proj/a"}), "Execute")),
+        (
+            false,
+            ask(
+                "apply_patch",
+                json!({"filePath": "/srv/proj/a", "moveTo": "/etc/a"}),
+                "ApplyPatch",
+            ),
+        ),
+        (
+            false,
+            ask(
+                "exec",
+                json!({"fullCommand": "touch /srv/proj/a", "filePath": "/srv/proj/a"}),
+                "Execute",
+            ),
+        ),
         (false, ask("mcp_tool", json!({"filePath": "/srv/proj/a"}), "x___y")),
         (false, ask("edit", json!({}), "Edit")),
     ] {
-        for (safety, mode) in [(Safety::Edit, Mode::Build), (Safety::Default, Mode::Build), (Safety::Edit, Mode::Plan)] {
+        for (safety, mode) in [
+            (Safety::Edit, Mode::Build),
+            (Safety::Default, Mode::Build),
+            (Safety::Edit, Mode::Plan),
+        ] {
             let mut play = play("live-hello");
             let mut start = live("Hello");
             (start.settings.safety, start.settings.mode) = (safety, mode);
@@ -179,7 +227,11 @@ fn nothing_else_is_allowed_by_the_level_edit() {
             }
             play.say(&line);
             let expected = allowed && (safety, mode) == (Safety::Edit, Mode::Build);
-            assert_eq!((replies(&play).len(), asks(&play.actions).len()), (usize::from(expected), usize::from(!expected)), "{line}");
+            assert_eq!(
+                (replies(&play).len(), asks(&play.actions).len()),
+                (usize::from(expected), usize::from(!expected)),
+                "{line}"
+            );
         }
     }
 }
@@ -191,7 +243,9 @@ fn a_diff_comes_with_an_edit() {
     answer(&mut play, 2, Decision::AllowOnce).finish().check();
     let diffs: Vec<_> = events(&play.actions, 1)
         .into_iter()
-        .filter_map(|kind| if let EventKind::ToolEnd(end) = kind { Some(end.diffs.clone()) } else { None })
+        .filter_map(
+            |kind| if let EventKind::ToolEnd(end) = kind { Some(end.diffs.clone()) } else { None },
+        )
         .flatten()
         .collect();
     assert_eq!(diffs.len(), 2);
@@ -204,11 +258,17 @@ fn a_plan_is_put_before_people_and_approved() {
     let mut start = live("Plan");
     start.settings.mode = Mode::Plan;
     play.start(start).until(|action| matches!(action, Action::Ask(_)));
-    assert!(matches!(&asks(&play.actions)[0].kind, AskKind::PlanApproval(plan) if plan == "1. do it"));
+    assert!(
+        matches!(&asks(&play.actions)[0].kind, AskKind::PlanApproval(plan) if plan == "1. do it")
+    );
     assert_eq!(asks(&play.actions)[0].title, "Plan");
     answer(&mut play, 1, Decision::AllowOnce).finish().check();
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
-    assert!(events(&play.actions, 1).iter().any(|kind| matches!(kind, EventKind::Mode(mode) if mode == "build")));
+    assert!(
+        events(&play.actions, 1)
+            .iter()
+            .any(|kind| matches!(kind, EventKind::Mode(mode) if mode == "build"))
+    );
 }
 
 #[test]
@@ -220,7 +280,10 @@ fn after_a_plan_was_approved_the_next_plan_is_one_again() {
     answer(&mut play, 1, Decision::AllowOnce).until(|action| matches!(action, Action::TurnDone(_)));
     start.turn = 2;
     play.start(start);
-    assert_eq!(play.written_with("update_session_settings")[0]["params"], json!({"autonomyLevel": "off", "interactionMode": "spec"}));
+    assert_eq!(
+        play.written_with("update_session_settings")[0]["params"],
+        json!({"autonomyLevel": "off", "interactionMode": "spec"})
+    );
 }
 
 #[test]
@@ -241,10 +304,18 @@ fn questions_are_asked_and_every_one_gets_an_answer() {
     {
         let asks = asks(&play.actions);
         let AskKind::Questions(questions) = &asks[0].kind else { panic!("{asks:?}") };
-        assert_eq!((questions[0].id.as_str(), questions[0].text.as_str(), questions[0].many), ("1", "Which?", true));
+        assert_eq!(
+            (questions[0].id.as_str(), questions[0].text.as_str(), questions[0].many),
+            ("1", "Which?", true)
+        );
         assert_eq!(
             (
-                questions[1].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>().join(" "),
+                questions[1]
+                    .options
+                    .iter()
+                    .map(|option| option.label.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" "),
                 questions[1].many,
                 questions[1].free_text
             ),
@@ -253,13 +324,17 @@ fn questions_are_asked_and_every_one_gets_an_answer() {
     }
     let given = vec![("1".to_owned(), vec!["Red".to_owned(), "Blue".to_owned()])];
     answer(&mut play, 1, Decision::Answers(given)).finish().check();
-    let answers =
-        json!([{"index": 1, "question": "Which?", "answer": "Red, Blue"}, {"index": 2, "question": "Size?", "answer": "(no answer)"}]);
+    let answers = json!([{"index": 1, "question": "Which?", "answer": "Red, Blue"}, {"index": 2, "question": "Size?", "answer": "(no answer)"}]);
     assert_eq!(replies(&play), [json!({"cancelled": false, "answers": answers})]);
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     let mut one = asked("live-question");
-    answer(&mut one, 1, Decision::Answers(vec![("1".to_owned(), vec!["Blue".to_owned()])])).finish().check();
-    assert_eq!(replies(&one)[0]["answers"], json!([{"index": 1, "question": "Which colour?", "answer": "Blue"}]));
+    answer(&mut one, 1, Decision::Answers(vec![("1".to_owned(), vec!["Blue".to_owned()])]))
+        .finish()
+        .check();
+    assert_eq!(
+        replies(&one)[0]["answers"],
+        json!([{"index": 1, "question": "Which colour?", "answer": "Blue"}])
+    );
 }
 
 #[test]
@@ -274,7 +349,8 @@ fn questions_nobody_answers_are_called_off() {
 #[test]
 fn an_interrupt_takes_the_ask_back_and_a_late_answer_goes_nowhere() {
     let mut play = asked("live-interrupt-ask");
-    play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 })).until_agent("permission_resolved");
+    play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }))
+        .until_agent("permission_resolved");
     assert!(play.actions.contains(&Action::AskWithdrawn(1)));
     answer(&mut play, 1, Decision::AllowOnce).finish().check();
     assert_eq!(replies(&play), [] as [Value; 0]);
@@ -289,8 +365,12 @@ fn an_interrupt_takes_the_ask_back_and_a_late_answer_goes_nowhere() {
 
 #[test]
 fn what_is_not_understood_or_comes_out_of_turn_is_refused_not_failed() {
-    let request = json!({"type": "request", "id": "x", "method": "droid.launch_rocket", "params": {}}).to_string();
-    let permission = json!({"type": "request", "id": "y", "method": "droid.request_permission", "params": {}}).to_string();
+    let request =
+        json!({"type": "request", "id": "x", "method": "droid.launch_rocket", "params": {}})
+            .to_string();
+    let permission =
+        json!({"type": "request", "id": "y", "method": "droid.request_permission", "params": {}})
+            .to_string();
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     play.cut().say(&permission);

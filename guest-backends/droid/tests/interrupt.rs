@@ -12,6 +12,14 @@ fn an_interrupt_kills_the_agent_and_is_the_outcome() {
         Input::Exited(Exited { proc: 1, how: Exit::Signal(9), stderr_tail: String::new() }),
     ];
     let actions = run::<Backend>(start("hi"), inputs);
-    assert!(actions.iter().any(|action| matches!(action, Action::Stop(stop) if stop.signal == Signal::Kill)), "{actions:?}");
-    assert!(matches!(actions.last(), Some(Action::TurnDone(done)) if done.outcome == Outcome::Interrupted), "{actions:?}");
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Stop(stop) if stop.signal == Signal::Kill)),
+        "{actions:?}"
+    );
+    assert!(
+        matches!(actions.last(), Some(Action::TurnDone(done)) if done.outcome == Outcome::Interrupted),
+        "{actions:?}"
+    );
 }

@@ -1,13 +1,14 @@
-//! Recorded dialogues with a long-lived Droid 0.225.2: turns, sessions, settings, and their ends. What Droid asks is in
-//! `asks.rs`.
+//! Recorded dialogues with a long-lived Droid 0.225.2: turns, sessions, settings, and their ends.
+//! What Droid asks is in `asks.rs`.
 #![allow(clippy::unwrap_used)]
 
 mod play;
 
 use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Command, Delivery, EventKind, Exit, FailureKind, Input, Mode, Outcome, Part, Query, QueryKind, QueryResult, Safety,
-    SpawnFailed, StartTurn, Steer, SteerOutcome, ToolStatus, TurnRef,
+    Action, Attachment, Command, Delivery, EventKind, Exit, FailureKind, Input, Mode, Outcome,
+    Part, Query, QueryKind, QueryResult, Safety, SpawnFailed, StartTurn, Steer, SteerOutcome,
+    ToolStatus, TurnRef,
 };
 
 use play::{Live, events, live, notices, play, ready, shown, spawns, steered, tool_ends, turn};
@@ -36,8 +37,12 @@ fn a_first_turn_opens_a_session_and_a_second_finds_it_warm() {
         (done_text(&play, 0).as_str(), done_text(&play, 1).as_str()),
         ("Hello there from the mock model.", "Second turn in the same process.")
     );
-    let usage: Vec<_> =
-        play.done().iter().map(|done| done.usage.clone().unwrap()).map(|usage| (usage.input, usage.cached, usage.output)).collect();
+    let usage: Vec<_> = play
+        .done()
+        .iter()
+        .map(|done| done.usage.clone().unwrap())
+        .map(|usage| (usage.input, usage.cached, usage.output))
+        .collect();
     assert_eq!(usage, [(200, 20, 40), (100, 10, 20)], "each of its own turn");
     assert_eq!(spawns(&play.actions).len(), 1);
     // The host keeps the last one; each turn tells it.
@@ -45,11 +50,21 @@ fn a_first_turn_opens_a_session_and_a_second_finds_it_warm() {
     assert_eq!(ready(&play.actions).len(), 2);
     let thinking: String = events(&play.actions, 1)
         .iter()
-        .filter_map(|kind| if let EventKind::Thinking(text) = kind { Some(text.text.as_str()) } else { None })
+        .filter_map(|kind| {
+            if let EventKind::Thinking(text) = kind { Some(text.text.as_str()) } else { None }
+        })
         .collect();
     assert_eq!(thinking, "Let me think about it.");
-    assert_eq!(shown(&play.actions, 1), done_text(&play, 0), "the pieces are the answer, and the whole adds nothing");
-    assert!(events(&play.actions, 1).iter().any(|kind| matches!(kind, EventKind::Title(title) if title == "Mock title")));
+    assert_eq!(
+        shown(&play.actions, 1),
+        done_text(&play, 0),
+        "the pieces are the answer, and the whole adds nothing"
+    );
+    assert!(
+        events(&play.actions, 1)
+            .iter()
+            .any(|kind| matches!(kind, EventKind::Title(title) if title == "Mock title"))
+    );
 }
 
 #[test]
@@ -61,7 +76,10 @@ fn nothing_recorded_is_unrecognised() {
             start.native_id = Some("d1237233-3c08-439c-b93e-a882b205597b".to_owned());
         }
         play.start(start).finish();
-        let unknown: Vec<_> = events(&play.actions, 1).into_iter().filter(|kind| matches!(kind, EventKind::Unrecognised(_))).collect();
+        let unknown: Vec<_> = events(&play.actions, 1)
+            .into_iter()
+            .filter(|kind| matches!(kind, EventKind::Unrecognised(_)))
+            .collect();
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
     }
 }
@@ -80,7 +98,10 @@ fn a_session_is_resumed_and_its_history_is_not_told_again() {
 #[test]
 fn an_unknown_session_is_told_and_the_next_turn_opens_a_new_one() {
     let mut play = play("live-resume-unknown");
-    play.start(StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..live("Recall") });
+    play.start(StartTurn {
+        native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+        ..live("Recall")
+    });
     play.until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(failed(play.outcomes()[0]), FailureKind::SessionUnknown);
     play.check();
@@ -91,10 +112,17 @@ fn an_unknown_session_is_told_and_the_next_turn_opens_a_new_one() {
 #[test]
 fn a_fork_is_a_copy_that_is_loaded_in_its_turn() {
     let mut play = play("live-restart-2");
-    play.start(StartTurn { native_id: Some("the-original".to_owned()), fork: true, ..live("Go on") });
+    play.start(StartTurn {
+        native_id: Some("the-original".to_owned()),
+        fork: true,
+        ..live("Go on")
+    });
     play.until_agent(r#""newSessionId""#);
-    let loads: Vec<_> =
-        play.written_with("load_session").iter().map(|line| line["params"]["sessionId"].as_str().unwrap().to_owned()).collect();
+    let loads: Vec<_> = play
+        .written_with("load_session")
+        .iter()
+        .map(|line| line["params"]["sessionId"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(loads.len(), 2);
     assert_eq!(loads[0], "the-original");
     assert!(play.written_with("fork_session").len() == 1 && loads[1] != loads[0], "{loads:?}");
@@ -105,7 +133,8 @@ fn a_prompt_that_comes_while_droid_starts_waits() {
     let mut play = play("live-hello");
     play.start(live("Hello")).command(INTERRUPT);
     assert_eq!(play.outcomes(), [&Outcome::Interrupted], "nothing was handed over yet");
-    play.start(turn(2, "Instead")).until(|action| matches!(action, Action::TurnDone(done) if done.turn == 2));
+    play.start(turn(2, "Instead"))
+        .until(|action| matches!(action, Action::TurnDone(done) if done.turn == 2));
     let prompts = play.written_with("add_user_message");
     assert_eq!(prompts.len(), 1);
     assert_eq!(prompts[0]["params"]["text"], "Instead");
@@ -115,7 +144,10 @@ fn a_prompt_that_comes_while_droid_starts_waits() {
 #[test]
 fn an_interrupt_in_the_text_ends_the_turn_and_leaves_droid_alive() {
     let mut play = play("live-interrupt-text");
-    play.start(live("Talk")).until_host("interrupt_session").command(INTERRUPT).until(|action| matches!(action, Action::TurnDone(_)));
+    play.start(live("Talk"))
+        .until_host("interrupt_session")
+        .command(INTERRUPT)
+        .until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(shown(&play.actions, 1), "chunk0 chunk1 chunk2 ");
     play.start(turn(2, "Alive?")).finish().check();
     assert!(play.check_moving() > 0, "another instance goes on with it");
@@ -144,7 +176,9 @@ fn errors_of_the_model_end_the_turn_by_their_kind_and_leave_droid_alive() {
     play.start(turn(2, "Alive?")).finish().check();
     assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(failed(play.outcomes()[0]), FailureKind::BadRequest);
-    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == "prompt is bad (400)"));
+    assert!(
+        matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == "prompt is bad (400)")
+    );
     assert_eq!(shown(&play.actions, 1), "", "what Droid says of it to people is no answer");
     assert_eq!(play.outcomes()[1], &Outcome::Completed);
     let mut play = self::play("live-error-401");
@@ -155,12 +189,28 @@ fn errors_of_the_model_end_the_turn_by_their_kind_and_leave_droid_alive() {
 #[test]
 fn every_reason_for_an_end_has_its_outcome() {
     for (reason, error, kind) in [
-        ("model_rate_limited", "429 {\"error\":{\"message\":\"slow down\"}}", FailureKind::RateLimited),
+        (
+            "model_rate_limited",
+            "429 {\"error\":{\"message\":\"slow down\"}}",
+            FailureKind::RateLimited,
+        ),
         ("model_usage_exhausted", "no credits", FailureKind::RateLimited),
-        ("model_provider_unavailable", "500 {\"error\":{\"message\":\"oops\"}}", FailureKind::Overloaded),
+        (
+            "model_provider_unavailable",
+            "500 {\"error\":{\"message\":\"oops\"}}",
+            FailureKind::Overloaded,
+        ),
         ("model_provider_unreachable", "Connection error.", FailureKind::Overloaded),
-        ("model_request_rejected", "400 {\"error\":{\"message\":\"prompt is too long\"}}", FailureKind::ContextFull),
-        ("model_request_rejected", "404 {\"error\":{\"message\":\"no such model\"}}", FailureKind::ModelNotFound),
+        (
+            "model_request_rejected",
+            "400 {\"error\":{\"message\":\"prompt is too long\"}}",
+            FailureKind::ContextFull,
+        ),
+        (
+            "model_request_rejected",
+            "404 {\"error\":{\"message\":\"no such model\"}}",
+            FailureKind::ModelNotFound,
+        ),
         ("prompt_rejected", "", FailureKind::Refused),
         ("permission_rejected", "", FailureKind::Refused),
         ("no_approver_available", "", FailureKind::Refused),
@@ -173,9 +223,12 @@ fn every_reason_for_an_end_has_its_outcome() {
         if !error.is_empty() {
             play.say(&play::note(&serde_json::json!({"type": "error", "message": error})));
         }
-        play.say(&play::note(&serde_json::json!({"type": "agent_turn_completed", "reason": reason})));
+        play.say(&play::note(
+            &serde_json::json!({"type": "agent_turn_completed", "reason": reason}),
+        ));
         assert_eq!(failed(play.outcomes()[0]), kind, "{reason}");
-        let unknown = events(&play.actions, 1).iter().any(|kind| matches!(kind, EventKind::Unrecognised(_)));
+        let unknown =
+            events(&play.actions, 1).iter().any(|kind| matches!(kind, EventKind::Unrecognised(_)));
         assert_eq!(unknown, reason == "sudden_hunger");
     }
 }
@@ -187,16 +240,30 @@ fn retries_are_told_and_what_was_retracted_is_withdrawn() {
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     let retries: Vec<_> = events(&play.actions, 1)
         .into_iter()
-        .filter_map(|kind| if let EventKind::Retry(failure) = kind { Some((failure.kind, failure.message.as_str())) } else { None })
+        .filter_map(|kind| {
+            if let EventKind::Retry(failure) = kind {
+                Some((failure.kind, failure.message.as_str()))
+            } else {
+                None
+            }
+        })
         .collect();
-    assert_eq!(retries, [(FailureKind::Overloaded, "overloaded (attempt 1)"), (FailureKind::Overloaded, "overloaded (attempt 2)")]);
+    assert_eq!(
+        retries,
+        [
+            (FailureKind::Overloaded, "overloaded (attempt 1)"),
+            (FailureKind::Overloaded, "overloaded (attempt 2)")
+        ]
+    );
     let mut play = self::play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     for (kind, text) in [("assistant_text_delta", "Wro"), ("assistant_text_delta", "ng")] {
         play.say(&play::note(&serde_json::json!({"type": kind, "messageId": "m", "blockIndex": 0, "textDelta": text})));
     }
     play.say(&play::note(&serde_json::json!({"type": "tool_call", "toolUse": {"id": "t", "name": "Execute", "input": {}}})));
-    play.say(&play::note(&serde_json::json!({"type": "assistant_message_retracted", "messageId": "m"})));
+    play.say(&play::note(
+        &serde_json::json!({"type": "assistant_message_retracted", "messageId": "m"}),
+    ));
     play.say(&play::note(&serde_json::json!({"type": "assistant_text_delta", "messageId": "m", "blockIndex": 0, "textDelta": "Right"})));
     assert_eq!(shown(&play.actions, 1), "Right");
     assert_eq!(tool_ends(&play.actions, 1), [ToolStatus::Cancelled]);
@@ -219,23 +286,48 @@ fn what_droid_has_the_model_say_of_open_to_dos_does_not_take_the_place_of_the_an
     let delta = serde_json::json!({"type": "assistant_text_delta", "messageId": "m3", "blockIndex": 0, "textDelta": "Plan is "});
     play.say(&play::note(&delta));
     play.say(&says("m3", "Plan is up-to-date."));
-    play.say(&play::note(&serde_json::json!({"type": "agent_turn_completed", "reason": "completed"})));
+    play.say(&play::note(
+        &serde_json::json!({"type": "agent_turn_completed", "reason": "completed"}),
+    ));
     assert_eq!(play.done()[0].text.as_deref(), Some("The answer is 42."));
-    assert_eq!(shown(&play.actions, 1), "First I plan.The answer is 42.", "nor is it left standing");
+    assert_eq!(
+        shown(&play.actions, 1),
+        "First I plan.The answer is 42.",
+        "nor is it left standing"
+    );
 }
 
 #[test]
 fn an_image_goes_along_as_bytes_of_the_host() {
     let mut play = play("live-image");
-    let image =
-        Attachment { blob: 7, name: "a.png".to_owned(), media_type: "image/png".to_owned(), size: 70, path: "/srv/in/a.png".to_owned() };
-    let file = Attachment { media_type: "image/tiff".to_owned(), blob: 8, name: "b.tiff".to_owned(), ..image.clone() };
-    let parts = vec![Part::Text("What \u{1}is this?".to_owned()), Part::Image(image.clone()), Part::Image(file), Part::Image(image)];
+    let image = Attachment {
+        blob: 7,
+        name: "a.png".to_owned(),
+        media_type: "image/png".to_owned(),
+        size: 70,
+        path: "/srv/in/a.png".to_owned(),
+    };
+    let file = Attachment {
+        media_type: "image/tiff".to_owned(),
+        blob: 8,
+        name: "b.tiff".to_owned(),
+        ..image.clone()
+    };
+    let parts = vec![
+        Part::Text("What \u{1}is this?".to_owned()),
+        Part::Image(image.clone()),
+        Part::Image(file),
+        Part::Image(image),
+    ];
     play.start(StartTurn { parts, ..live("") }).finish().check();
     let prompt = play.written_with("add_user_message");
-    let data = serde_json::json!({"type": "base64", "mediaType": "image/png", "data": "<base64 of 7>"});
+    let data =
+        serde_json::json!({"type": "base64", "mediaType": "image/png", "data": "<base64 of 7>"});
     assert_eq!(prompt[0]["params"]["images"], serde_json::json!([data, data]));
-    assert_eq!(prompt[0]["params"]["text"], "What \u{1}is this?\n\n[Attached file: b.tiff (image/tiff, 70 bytes) at /srv/in/a.png]");
+    assert_eq!(
+        prompt[0]["params"]["text"],
+        "What \u{1}is this?\n\n[Attached file: b.tiff (image/tiff, 70 bytes) at /srv/in/a.png]"
+    );
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
 }
 
@@ -251,11 +343,19 @@ fn settings_that_differ_are_put_before_the_prompt() {
     play.start(turn(3, "c")).finish().check();
     assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(play.outcomes(), [&Outcome::Completed; 3]);
-    let updates: Vec<_> = play.written_with("update_session_settings").iter().map(|line| line["params"].clone()).collect();
+    let updates: Vec<_> = play
+        .written_with("update_session_settings")
+        .iter()
+        .map(|line| line["params"].clone())
+        .collect();
     let back = serde_json::json!({"modelId": "custom:Mock-0", "reasoningEffort": "high", "interactionMode": "auto"});
     let there = serde_json::json!({"modelId": "custom:Two-1", "reasoningEffort": "off", "interactionMode": "spec", "autonomyLevel": "off"});
     assert_eq!(updates, [there, back], "what is chosen, and what the session had before");
-    let order: Vec<_> = play.written.iter().filter(|line| line.contains("update_session") || line.contains("add_user")).collect();
+    let order: Vec<_> = play
+        .written
+        .iter()
+        .filter(|line| line.contains("update_session") || line.contains("add_user"))
+        .collect();
     assert!(order[1].contains("update_session") && order[2].contains("add_user"), "{order:?}");
     assert!(done_text(&play, 1).contains("model=mock-two"), "{}", done_text(&play, 1));
     assert_eq!(spawns(&play.actions).len(), 1);
@@ -271,14 +371,26 @@ fn a_lower_safety_or_another_system_prompt_starts_droid_anew_and_resumes() {
     second.settings.system_prompt = Some("be kind".to_owned());
     play.start(second);
     assert_eq!(spawns(&play.actions).len(), 1, "the old one leaves first");
-    assert!(play.written_with("interrupt_session").len() == 1 && play.written_with("close_session").len() == 1);
-    assert!(matches!(play.actions.iter().rev().find(|action| !matches!(action, Action::SetTimer(_))), Some(Action::CloseStdin(1))));
+    assert!(
+        play.written_with("interrupt_session").len() == 1
+            && play.written_with("close_session").len() == 1
+    );
+    assert!(matches!(
+        play.actions.iter().rev().find(|action| !matches!(action, Action::SetTimer(_))),
+        Some(Action::CloseStdin(1))
+    ));
     play.finish().check();
     let spawns = spawns(&play.actions);
     assert_eq!(spawns.len(), 2);
-    assert!(spawns[0].contains(&"--skip-permissions-unsafe".to_owned()) && !spawns[1].contains(&"--skip-permissions-unsafe".to_owned()));
+    assert!(
+        spawns[0].contains(&"--skip-permissions-unsafe".to_owned())
+            && !spawns[1].contains(&"--skip-permissions-unsafe".to_owned())
+    );
     assert!(spawns[1].contains(&"--append-system-prompt-file".to_owned()));
-    assert_eq!(play.written_with("load_session")[0]["params"]["sessionId"], ready(&play.actions)[0]);
+    assert_eq!(
+        play.written_with("load_session")[0]["params"]["sessionId"],
+        ready(&play.actions)[0]
+    );
     assert_eq!(play.outcomes().len(), 1, "the second turn goes on");
 }
 
@@ -289,16 +401,24 @@ fn a_model_that_droid_does_not_know_fails_the_turn() {
     start.settings.model = Some("nope".to_owned());
     play.start(start).finish().check();
     assert_eq!(failed(play.outcomes()[0]), FailureKind::ModelNotFound);
-    assert_eq!(play.written_with("add_user_message").len(), 0, "another model does not get the prompt");
+    assert_eq!(
+        play.written_with("add_user_message").len(),
+        0,
+        "another model does not get the prompt"
+    );
 }
 
 #[test]
 fn allowed_tools_are_put_and_taken_back() {
     let mut play = play("live-hello");
     let mut first = live("Hello");
-    first.settings.allowed_tools = vec!["Read".to_owned(), "Grep".to_owned(), "Execute(git:*)".to_owned()];
+    first.settings.allowed_tools =
+        vec!["Read".to_owned(), "Grep".to_owned(), "Execute(git:*)".to_owned()];
     play.start(first).until(|action| matches!(action, Action::TurnDone(_)));
-    assert_eq!(play.written_with("initialize_session")[0]["params"]["restrictToolIds"], serde_json::json!(["Read", "Grep"]));
+    assert_eq!(
+        play.written_with("initialize_session")[0]["params"]["restrictToolIds"],
+        serde_json::json!(["Read", "Grep"])
+    );
     let mut second = turn(2, "Again");
     second.settings.mode = Mode::Plan;
     second.settings.allowed_tools = vec!["Read".to_owned()];
@@ -313,11 +433,18 @@ fn allowed_tools_are_put_and_taken_back() {
 #[test]
 fn a_steered_message_is_told_injected_when_the_model_gets_it() {
     let mut play = play("live-steer");
-    play.start(live("Work")).until_host("STEER").command(steer(5, Delivery::Steer)).finish().check();
+    play.start(live("Work"))
+        .until_host("STEER")
+        .command(steer(5, Delivery::Steer))
+        .finish()
+        .check();
     assert_eq!(steered(&play.actions), [(5, SteerOutcome::Injected)]);
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     let at = |fits: fn(&Action) -> bool| play.actions.iter().position(fits).unwrap();
-    assert!(at(|action| matches!(action, Action::Steered(_))) < at(|action| matches!(action, Action::TurnDone(_))));
+    assert!(
+        at(|action| matches!(action, Action::Steered(_)))
+            < at(|action| matches!(action, Action::TurnDone(_)))
+    );
 }
 
 #[test]
@@ -330,7 +457,10 @@ fn a_message_steered_into_the_last_words_is_answered_in_the_same_turn() {
     assert!(play.check_moving() > 0, "another instance goes on with it");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     assert_eq!(play.done()[0].usage.clone().unwrap().output, 60, "both runs are paid for");
-    assert!(shown(&play.actions, 1).contains("slow7") && shown(&play.actions, 1).matches("ANSWER").count() == 2);
+    assert!(
+        shown(&play.actions, 1).contains("slow7")
+            && shown(&play.actions, 1).matches("ANSWER").count() == 2
+    );
 }
 
 #[test]
@@ -346,7 +476,9 @@ fn a_steered_message_is_dropped_by_an_interrupt() {
 fn what_cannot_be_steered_is_for_the_host_to_keep() {
     let mut play = play("live-steer");
     play.start(live("Work")).command(steer(4, Delivery::Steer));
-    play.until_host("STEER").command(steer(5, Delivery::Queue)).command(steer(6, Delivery::Replace));
+    play.until_host("STEER")
+        .command(steer(5, Delivery::Queue))
+        .command(steer(6, Delivery::Replace));
     assert_eq!(steered(&play.actions), [4, 5, 6].map(|message| (message, SteerOutcome::NotNow)));
 }
 
@@ -360,7 +492,11 @@ fn a_droid_that_dies_in_a_turn_loses_it_and_the_session_is_loaded_by_the_next() 
         text: "panic: oh".to_owned(),
         truncated: false,
     }));
-    let exited = aetheel_backend_sdk::wit::Exited { proc: 1, how: Exit::Signal(9), stderr_tail: "panic: oh\n".to_owned() };
+    let exited = aetheel_backend_sdk::wit::Exited {
+        proc: 1,
+        how: Exit::Signal(9),
+        stderr_tail: "panic: oh\n".to_owned(),
+    };
     play.input(Input::Exited(exited));
     assert!(
         matches!(play.outcomes()[..], [Outcome::Lost(lost)] if lost.kind == FailureKind::Crashed && lost.message == "Droid was ended by signal 9: panic: oh"),
@@ -368,19 +504,30 @@ fn a_droid_that_dies_in_a_turn_loses_it_and_the_session_is_loaded_by_the_next() 
         play.outcomes()
     );
     play.start(turn(2, "Still there?"));
-    assert_eq!(play.written_with("load_session")[0]["params"]["sessionId"], ready(&play.actions)[0]);
+    assert_eq!(
+        play.written_with("load_session")[0]["params"]["sessionId"],
+        ready(&play.actions)[0]
+    );
 }
 
 #[test]
 fn a_droid_that_is_not_there_or_does_not_start_fails_the_turn() {
     let mut play = play("live-hello");
     play.start(live("Hello"));
-    play.input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "no such file".to_owned(), not_found: true }));
+    play.input(Input::SpawnFailed(SpawnFailed {
+        proc: 1,
+        message: "no such file".to_owned(),
+        not_found: true,
+    }));
     assert_eq!(failed(play.outcomes()[0]), FailureKind::NotFound);
     let mut play = self::play("live-hello");
     play.start(live("Hello")).cut();
     let tail = "Authentication failed. Set FACTORY_API_KEY.".to_owned();
-    play.input(Input::Exited(aetheel_backend_sdk::wit::Exited { proc: 1, how: Exit::Code(1), stderr_tail: tail }));
+    play.input(Input::Exited(aetheel_backend_sdk::wit::Exited {
+        proc: 1,
+        how: Exit::Code(1),
+        stderr_tail: tail,
+    }));
     assert_eq!(failed(play.outcomes()[0]), FailureKind::Authentication);
 }
 
@@ -401,7 +548,9 @@ fn an_error_under_the_id_of_the_prompt_that_droid_had_taken_ends_the_turn() {
     play.say(&format!(r#"{{"type":"response","id":{id},"error":{{"code":-32603,"message":"No active session."}}}}"#));
     assert_eq!(failed(play.outcomes()[0]), FailureKind::Protocol);
     play.say(r#"{"type":"response","id":null,"error":{"code":-32700,"message":"Invalid JSON-RPC message"}}"#);
-    assert!(matches!(play.actions.last(), Some(Action::Diagnostic(line)) if line.text.contains("Invalid JSON-RPC message")));
+    assert!(
+        matches!(play.actions.last(), Some(Action::Diagnostic(line)) if line.text.contains("Invalid JSON-RPC message"))
+    );
 }
 
 #[test]
@@ -413,9 +562,15 @@ fn on_shutdown_droid_is_interrupted_closed_and_in_the_end_stopped() {
     assert_eq!(play.written_with("interrupt_session").len(), 1);
     assert_eq!(play.written_with("close_session").len(), 1);
     assert!(play.actions[before..].contains(&Action::CloseStdin(1)));
-    assert!(!play.actions.iter().any(|action| matches!(action, Action::Stop(_))), "it may leave by itself");
+    assert!(
+        !play.actions.iter().any(|action| matches!(action, Action::Stop(_))),
+        "it may leave by itself"
+    );
     play.elapse(2000.0);
-    assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1), "a hung one does not");
+    assert!(
+        matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1),
+        "a hung one does not"
+    );
     play.exit(Exit::Signal(9));
     assert_eq!(spawns(&play.actions).len(), 1);
 }
@@ -427,20 +582,37 @@ fn queries_are_answered_by_a_live_droid() {
     play.command(query(1, QueryKind::Health)).until_agent(r#""models""#);
     play.command(query(2, QueryKind::Rename("New".to_owned())));
     play.start(live("a")).until(|action| matches!(action, Action::TurnDone(_)));
-    play.command(query(3, QueryKind::Rename("New".to_owned()))).command(query(4, QueryKind::Compact));
+    play.command(query(3, QueryKind::Rename("New".to_owned())))
+        .command(query(4, QueryKind::Compact));
     play.until_agent("newSessionId");
     let compacted = ready(&play.actions).last().unwrap().clone();
     play.start(turn(2, "b")).finish().check();
     assert!(play.check_moving() > 0, "another instance goes on with it");
     play.command(query(5, QueryKind::Sessions));
-    let answers: Vec<_> =
-        play.actions.iter().filter_map(|action| if let Action::QueryAnswer(answer) = action { Some(answer) } else { None }).collect();
+    let answers: Vec<_> = play
+        .actions
+        .iter()
+        .filter_map(
+            |action| if let Action::QueryAnswer(answer) = action { Some(answer) } else { None },
+        )
+        .collect();
     assert_eq!(answers.iter().map(|answer| answer.query).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
-    assert!(matches!(&answers[0].answer, QueryResult::Health(line) if line == "Droid answers; 2 models"), "{:?}", answers[0]);
+    assert!(
+        matches!(&answers[0].answer, QueryResult::Health(line) if line == "Droid answers; 2 models"),
+        "{:?}",
+        answers[0]
+    );
     for (at, kind) in [(1, FailureKind::Unsupported), (4, FailureKind::Unsupported)] {
-        assert!(matches!(&answers[at].answer, QueryResult::Failed(failure) if failure.kind == kind), "{:?}", answers[at]);
+        assert!(
+            matches!(&answers[at].answer, QueryResult::Failed(failure) if failure.kind == kind),
+            "{:?}",
+            answers[at]
+        );
     }
-    assert!(matches!(answers[2].answer, QueryResult::Done) && matches!(answers[3].answer, QueryResult::Done));
+    assert!(
+        matches!(answers[2].answer, QueryResult::Done)
+            && matches!(answers[3].answer, QueryResult::Done)
+    );
     assert_eq!(play.written_with("load_session")[0]["params"]["sessionId"], compacted);
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
 }
@@ -470,7 +642,9 @@ fn droid_talking_to_itself_between_turns_is_left_alone() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     let before = play.actions.len();
-    for kind in ["assistant_text_delta", "agent_turn_completed", "tool_call", "something_new", "error"] {
+    for kind in
+        ["assistant_text_delta", "agent_turn_completed", "tool_call", "something_new", "error"]
+    {
         play.say(&play::note(&serde_json::json!({"type": kind, "messageId": "m", "textDelta": "x", "reason": "completed"})));
     }
     play.say("not JSON");
@@ -481,9 +655,14 @@ fn droid_talking_to_itself_between_turns_is_left_alone() {
 fn notices_are_few_and_for_people() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
-    play.say(&play::note(&serde_json::json!({"type": "session_compacted", "summaryId": "s", "removedCount": 3})));
+    play.say(&play::note(
+        &serde_json::json!({"type": "session_compacted", "summaryId": "s", "removedCount": 3}),
+    ));
     play.say(&play::note(&serde_json::json!({"type": "mcp_auth_required", "serverName": "linear", "authUrl": "https://example.com/in"})));
-    let expected = ["Droid shortened the conversation", "the MCP server linear wants a sign-in: https://example.com/in"];
+    let expected = [
+        "Droid shortened the conversation",
+        "the MCP server linear wants a sign-in: https://example.com/in",
+    ];
     assert_eq!(notices(&play.actions, 1), expected);
 }
 
@@ -498,5 +677,12 @@ fn a_second_turn_at_once_is_refused_and_harms_nothing() {
 
 fn steer(message: u32, delivery: Delivery) -> Command {
     let parts = vec![Part::Text("STEER please also say banana".to_owned())];
-    Command::Steer(Steer { session: 1, turn: 1, message, parts, delivery, fresh_id: start("").fresh_id })
+    Command::Steer(Steer {
+        session: 1,
+        turn: 1,
+        message,
+        parts,
+        delivery,
+        fresh_id: start("").fresh_id,
+    })
 }

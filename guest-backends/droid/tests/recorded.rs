@@ -1,5 +1,5 @@
-//! What recorded runs of Droid 0.225.2 become, one process a turn: every run whole (`actions.jsonl` beside it), and the
-//! hazards by name.
+//! What recorded runs of Droid 0.225.2 become, one process a turn: every run whole (`actions.jsonl`
+//! beside it), and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
-    Action, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, SessionReady, StartTurn, ToolStatus, TurnDone,
+    Action, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, SessionReady,
+    StartTurn, ToolStatus, TurnDone,
 };
 use droid::Backend;
 
@@ -17,7 +18,11 @@ fn folder() -> PathBuf {
 
 fn turn(fixture: &Fixture) -> StartTurn {
     let fork = fixture.value_of("--fork");
-    StartTurn { native_id: fixture.value_of("-s").or(fork).map(str::to_owned), fork: fork.is_some(), ..start("recorded") }
+    StartTurn {
+        native_id: fixture.value_of("-s").or(fork).map(str::to_owned),
+        fork: fork.is_some(),
+        ..start("recorded")
+    }
 }
 
 fn actions(name: &str) -> Vec<Action> {
@@ -26,26 +31,45 @@ fn actions(name: &str) -> Vec<Action> {
 }
 
 fn done(actions: &[Action]) -> &TurnDone {
-    let mut done = actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
+    let mut done = actions
+        .iter()
+        .filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
     let first = done.next().expect("no turn-done");
     assert_eq!(done.next(), None, "a second turn-done");
     first
 }
 
 fn events(actions: &[Action]) -> Vec<&EventKind> {
-    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(
+            |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
+        )
+        .collect()
 }
 
 fn shown(actions: &[Action]) -> String {
-    events(actions).iter().filter_map(|event| if let EventKind::Text(text) = event { Some(text.text.as_str()) } else { None }).collect()
+    events(actions)
+        .iter()
+        .filter_map(
+            |event| if let EventKind::Text(text) = event { Some(text.text.as_str()) } else { None },
+        )
+        .collect()
 }
 
 fn notices(actions: &[Action]) -> Vec<&str> {
-    events(actions).iter().filter_map(|event| if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None }).collect()
+    events(actions)
+        .iter()
+        .filter_map(|event| {
+            if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None }
+        })
+        .collect()
 }
 
 fn ends(actions: &[Action]) -> Vec<(ToolStatus, Option<u32>)> {
-    let end = |event: &&EventKind| if let EventKind::ToolEnd(end) = event { Some((end.status, end.exit_code)) } else { None };
+    let end = |event: &&EventKind| {
+        if let EventKind::ToolEnd(end) = event { Some((end.status, end.exit_code)) } else { None }
+    };
     events(actions).iter().filter_map(end).collect()
 }
 
@@ -69,7 +93,10 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
 fn nothing_the_real_agent_prints_is_unrecognised() {
     for fixture in Fixture::all(&folder()) {
         let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        let unknown: Vec<_> = events(&actions).into_iter().filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+        let unknown: Vec<_> = events(&actions)
+            .into_iter()
+            .filter(|event| matches!(event, EventKind::Unrecognised(_)))
+            .collect();
         assert!(unknown.is_empty(), "{}: {unknown:?}", fixture.name());
     }
 }
@@ -116,9 +143,15 @@ fn an_error_on_the_way_that_droid_got_over_is_no_failure() {
 fn an_end_without_a_result_is_no_success_even_with_exit_code_0() {
     let fixture = Fixture::load(&folder().join("plain"));
     let mut inputs = fixture.inputs();
-    inputs.retain(|input| !matches!(input, Input::Line(line) if line.text.contains("\"completion\"")));
+    inputs.retain(
+        |input| !matches!(input, Input::Line(line) if line.text.contains("\"completion\"")),
+    );
     let actions = run::<Backend>(turn(&fixture), inputs);
-    assert!(matches!(&done(&actions).outcome, Outcome::Lost(lost) if lost.kind == FailureKind::Protocol), "{:?}", done(&actions));
+    assert!(
+        matches!(&done(&actions).outcome, Outcome::Lost(lost) if lost.kind == FailureKind::Protocol),
+        "{:?}",
+        done(&actions)
+    );
     assert!(matches!(done(&self::actions("sigkill-stream")).outcome, Outcome::Lost(_)));
 }
 
@@ -129,7 +162,11 @@ fn a_process_that_lingers_after_its_completion_is_not_waited_for() {
     inputs.pop();
     inputs.push(Input::Timer(1));
     let actions = run::<Backend>(turn(&fixture), inputs);
-    assert!(actions.iter().any(|action| matches!(action, Action::SetTimer(timer) if timer.after_ms == LINGER_MS)));
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::SetTimer(timer) if timer.after_ms == LINGER_MS))
+    );
     assert_eq!(done(&actions).outcome, Outcome::Completed);
 }
 
@@ -143,7 +180,9 @@ fn tools_have_their_kinds_their_ends_and_their_diffs() {
         ("tools-parallel", &["bash", "file_read"]),
     ] {
         let actions = actions(name);
-        let kind = |event: &&EventKind| if let EventKind::ToolStart(tool) = event { Some(tool.kind.clone()) } else { None };
+        let kind = |event: &&EventKind| {
+            if let EventKind::ToolStart(tool) = event { Some(tool.kind.clone()) } else { None }
+        };
         let found: Vec<_> = events(&actions).iter().filter_map(kind).collect();
         assert_eq!(found, kinds, "{name}");
         assert!(ends(&actions).iter().all(|(status, _)| *status == ToolStatus::Ok), "{name}");
@@ -156,14 +195,17 @@ fn tools_have_their_kinds_their_ends_and_their_diffs() {
 #[test]
 fn a_written_file_and_a_plan_are_told() {
     let call = |name: &str, input: &str| {
-        format!(r#"{{"type":"tool_call","id":"t","messageId":"m","toolId":"{name}","toolName":"{name}","parameters":{input}}}"#)
+        format!(
+            r#"{{"type":"tool_call","id":"t","messageId":"m","toolId":"{name}","toolName":"{name}","parameters":{input}}}"#
+        )
     };
     let lines = [
         call("Create", r#"{"file_path":"/srv/proj/a.txt","content":"one"}"#),
         r#"{"type":"tool_result","id":"t","isError":false,"value":"{\"success\":true,\"file_path\":\"/srv/proj/a.txt\"}"}"#.to_owned(),
         call("TodoWrite", r#"{"todos":"1. [in_progress] one\n2. [pending] two\n3. [completed] three"}"#),
     ];
-    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
+    let actions =
+        run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
     let events = events(&actions);
     assert!(
         events.iter().any(|event| matches!(event, EventKind::ToolEnd(end)
@@ -172,26 +214,39 @@ fn a_written_file_and_a_plan_are_told() {
     );
     let Some(EventKind::Plan(plan)) = events.last() else { panic!("{events:?}") };
     let found: Vec<_> = plan.iter().map(|entry| (entry.text.as_str(), entry.status)).collect();
-    assert_eq!(found, [("one", PlanStatus::Active), ("two", PlanStatus::Pending), ("three", PlanStatus::Done)]);
+    assert_eq!(
+        found,
+        [("one", PlanStatus::Active), ("two", PlanStatus::Pending), ("three", PlanStatus::Done)]
+    );
 }
 
 #[test]
 fn the_answer_is_told_where_the_last_words_are_droids_own_about_its_to_dos() {
-    let says = |id: &str, text: &str| format!(r#"{{"type":"message","role":"assistant","id":"{id}","text":"{text}"}}"#);
+    let says = |id: &str, text: &str| {
+        format!(r#"{{"type":"message","role":"assistant","id":"{id}","text":"{text}"}}"#)
+    };
     let lines = [
         says("m1", "The answer is 42."),
         says("m2", "Plan is up-to-date."),
         r#"{"type":"completion","finalText":"Plan is up-to-date.","numTurns":2}"#.to_owned(),
     ];
     let exited = Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() });
-    let actions = run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).chain([exited]).collect());
+    let actions = run::<Backend>(
+        start("hi"),
+        lines.iter().map(|text| line(Pipe::Stdout, text)).chain([exited]).collect(),
+    );
     assert_eq!(done(&actions).text.as_deref(), Some("The answer is 42."));
 }
 
 #[test]
 fn a_session_is_told_and_a_lost_one_is_noticed() {
     let ready = |actions: &[Action]| -> Vec<SessionReady> {
-        actions.iter().filter_map(|action| if let Action::SessionReady(ready) = action { Some(ready.clone()) } else { None }).collect()
+        actions
+            .iter()
+            .filter_map(|action| {
+                if let Action::SessionReady(ready) = action { Some(ready.clone()) } else { None }
+            })
+            .collect()
     };
     let resumed = actions("resume-2");
     let fixture = Fixture::load(&folder().join("resume-2"));

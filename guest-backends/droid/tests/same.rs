@@ -1,4 +1,5 @@
-//! The same things asked for, once of a process of its own and once of one that lives on: people hear the same.
+//! The same things asked for, once of a process of its own and once of one that lives on: people
+//! hear the same.
 
 use std::path::Path;
 

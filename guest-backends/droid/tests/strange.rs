@@ -1,5 +1,5 @@
-//! Output nobody has seen yet, and recorded output in bad weather: told as unrecognised, never dropped, never the end of
-//! a link, and one end a turn.
+//! Output nobody has seen yet, and recorded output in bad weather: told as unrecognised, never
+//! dropped, never the end of a link, and one end a turn.
 #![allow(clippy::unwrap_used)]
 
 mod play;
@@ -9,8 +9,8 @@ use std::path::Path;
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
 use aetheel_backend_sdk::storm::{Change, disturbed, survive};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Command, Decision, Delivery, EventKind, Input, Line, Part, Pipe, Query, QueryKind, Safety, SpawnFailed, Steer, TurnRef,
-    Unrecognised,
+    Action, Answer, Command, Decision, Delivery, EventKind, Input, Line, Part, Pipe, Query,
+    QueryKind, Safety, SpawnFailed, Steer, TurnRef, Unrecognised,
 };
 use droid::Backend;
 use proptest::prelude::*;
@@ -19,11 +19,15 @@ use serde_json::json;
 use play::{events, live, note, play};
 
 fn fixture(name: &str) -> Fixture {
-    Fixture::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid").join(name))
+    Fixture::load(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid").join(name),
+    )
 }
 
 fn unknown(actions: &[Action]) -> Vec<Unrecognised> {
-    let unknown = |kind: &EventKind| if let EventKind::Unrecognised(unknown) = kind { Some(unknown.clone()) } else { None };
+    let unknown = |kind: &EventKind| {
+        if let EventKind::Unrecognised(unknown) = kind { Some(unknown.clone()) } else { None }
+    };
     events(actions, 1).into_iter().filter_map(unknown).collect()
 }
 
@@ -39,10 +43,17 @@ fn whatever_is_new_in_one_run_is_named_with_its_place_and_kept() {
     ] {
         let found = unknown(&run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)]));
         assert_eq!(found.len(), 1, "{text}: {found:?}");
-        assert_eq!((found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()), (what, path, text));
+        assert_eq!(
+            (found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()),
+            (what, path, text)
+        );
     }
-    let cut = Line { proc: 1, pipe: Pipe::Stdout, text: "{\"type\":\"assi".to_owned(), truncated: true };
-    assert_eq!(unknown(&run::<Backend>(start("hi"), vec![Input::Line(cut)]))[0].what, "line longer than the limit");
+    let cut =
+        Line { proc: 1, pipe: Pipe::Stdout, text: "{\"type\":\"assi".to_owned(), truncated: true };
+    assert_eq!(
+        unknown(&run::<Backend>(start("hi"), vec![Input::Line(cut)]))[0].what,
+        "line longer than the limit"
+    );
 }
 
 #[test]
@@ -51,11 +62,25 @@ fn whatever_is_new_in_a_dialogue_is_named_with_its_place_and_kept() {
     for (text, what, path) in [
         ("Debugger attached.".to_owned(), "line that is not a JSON object", None),
         ("{}".to_owned(), "line that is no message", None),
-        (json!({"method": "droid.sing", "params": {}}).to_string(), r#"notification "droid.sing""#, Some("method")),
-        (note(&json!({"type": "hologram"})), r#"notification "hologram""#, Some("params.notification.type")),
-        (message(json!({"id": "m", "role": "ghost", "content": []})), r#"message of "ghost""#, Some("params.notification.message.role")),
         (
-            message(json!({"id": "m", "role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "video"}]})),
+            json!({"method": "droid.sing", "params": {}}).to_string(),
+            r#"notification "droid.sing""#,
+            Some("method"),
+        ),
+        (
+            note(&json!({"type": "hologram"})),
+            r#"notification "hologram""#,
+            Some("params.notification.type"),
+        ),
+        (
+            message(json!({"id": "m", "role": "ghost", "content": []})),
+            r#"message of "ghost""#,
+            Some("params.notification.message.role"),
+        ),
+        (
+            message(
+                json!({"id": "m", "role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "video"}]}),
+            ),
             r#"content block "video""#,
             Some("params.notification.message.content[1].type"),
         ),
@@ -64,7 +89,10 @@ fn whatever_is_new_in_a_dialogue_is_named_with_its_place_and_kept() {
         play.start(live("Hello")).until_host("add_user_message").cut().say(&text);
         let found = unknown(&play.actions);
         assert_eq!(found.len(), 1, "{text}: {found:?}");
-        assert_eq!((found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()), (what, path, text.as_str()));
+        assert_eq!(
+            (found[0].what.as_str(), found[0].path.as_deref(), found[0].sample.as_str()),
+            (what, path, text.as_str())
+        );
     }
 }
 
@@ -72,12 +100,16 @@ fn whatever_is_new_in_a_dialogue_is_named_with_its_place_and_kept() {
 fn things_known_and_left_out_are_not_unrecognised() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
-    for kind in ["hook_execution_started", "mcp_auth_completed", "child_session_available", "tool_execution_heartbeat", "structured_output"]
-    {
+    for kind in [
+        "hook_execution_started",
+        "mcp_auth_completed",
+        "child_session_available",
+        "tool_execution_heartbeat",
+        "structured_output",
+    ] {
         play.say(&note(&json!({"type": kind})));
     }
-    let foreign =
-        json!({"method": "droid.session_notification", "params": {"sessionId": "a-sub-agent", "notification": {"type": "hologram"}}});
+    let foreign = json!({"method": "droid.session_notification", "params": {"sessionId": "a-sub-agent", "notification": {"type": "hologram"}}});
     play.say("").say(&foreign.to_string());
     assert_eq!(unknown(&play.actions), []);
 }
@@ -97,7 +129,9 @@ fn a_sub_agent_says_what_it_does_through_its_tool() {
     }
     let said: Vec<_> = events(&play.actions, 1)
         .into_iter()
-        .filter_map(|kind| if let EventKind::ToolOutput(output) = kind { Some(output.text.as_str()) } else { None })
+        .filter_map(|kind| {
+            if let EventKind::ToolOutput(output) = kind { Some(output.text.as_str()) } else { None }
+        })
         .collect();
     assert_eq!(said, ["[Grep]\n", "found it\n"]);
 }

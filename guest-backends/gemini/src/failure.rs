@@ -24,21 +24,28 @@ pub(crate) fn noise(line: &str) -> bool {
 pub(crate) fn of_message(message: &str) -> Failure {
     let message = message.trim();
     // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
-    let inner = message.strip_prefix("[API Error: ").map(|rest| rest.rsplit_once(']').map_or(rest, |(inner, _)| inner));
+    let inner = message
+        .strip_prefix("[API Error: ")
+        .map(|rest| rest.rsplit_once(']').map_or(rest, |(inner, _)| inner));
     let kind = match kind_of(inner.unwrap_or(message)) {
         // For a 429 without a number in its words, the advice is all there is to tell it by.
-        FailureKind::Other if message.contains("To increase your limits") => FailureKind::RateLimited,
+        FailureKind::Other if message.contains("To increase your limits") => {
+            FailureKind::RateLimited
+        }
         kind => kind,
     };
     Failure { kind, message: words(inner.unwrap_or(message)), retry_after_ms: None }
 }
 
-/// Returns why a process ended without a result. Exit codes: 41 sign-in, 42 input or session, 52 and 53 settings and limits, 55
-/// folder not trusted.
+/// Returns why a process ended without a result. Exit codes: 41 sign-in, 42 input or session, 52
+/// and 53 settings and limits, 55 folder not trusted.
 pub(crate) fn at_exit(code: Option<u32>, stderr: &str) -> Failure {
     let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !noise(line)).collect();
     let message = if said.is_empty() {
-        code.map_or_else(|| "the agent ended without a result".to_owned(), |code| format!("the agent ended (exit code {code})"))
+        code.map_or_else(
+            || "the agent ended without a result".to_owned(),
+            |code| format!("the agent ended (exit code {code})"),
+        )
     } else {
         said.join("\n")
     };
@@ -65,25 +72,47 @@ mod tests {
     fn an_exit_says_why_without_the_noise_around_it() {
         let stderr = "YOLO mode is enabled. All tool calls will be automatically approved.\nInvalid auth method selected.\n";
         let failure = at_exit(Some(41), stderr);
-        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Authentication, "Invalid auth method selected."));
+        assert_eq!(
+            (failure.kind, failure.message.as_str()),
+            (FailureKind::Authentication, "Invalid auth method selected.")
+        );
         let unknown = "Error resuming session: Invalid session identifier \"0000\".\n  Searched for sessions in /home/user/.gemini.";
         assert_eq!(at_exit(Some(42), unknown).kind, FailureKind::SessionUnknown);
-        assert_eq!(at_exit(Some(55), "Gemini CLI is not running in a trusted directory.").kind, FailureKind::Unsupported);
+        assert_eq!(
+            at_exit(Some(55), "Gemini CLI is not running in a trusted directory.").kind,
+            FailureKind::Unsupported
+        );
         assert_eq!(at_exit(Some(7), "").message, "the agent ended (exit code 7)");
     }
 
     #[test]
     fn an_error_of_the_service_is_told_in_its_own_words() {
         for (message, kind, words) in [
-            (r#"[API Error: {"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]"#, FailureKind::BadRequest, "bad"),
-            (r#"[API Error: {"error":{"code":401,"message":"no key"}}]"#, FailureKind::Authentication, "no key"),
+            (
+                r#"[API Error: {"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]"#,
+                FailureKind::BadRequest,
+                "bad",
+            ),
+            (
+                r#"[API Error: {"error":{"code":401,"message":"no key"}}]"#,
+                FailureKind::Authentication,
+                "no key",
+            ),
             (
                 "[API Error: mock: scripted error 429]\nPlease wait and try again later.",
                 FailureKind::RateLimited,
                 "mock: scripted error 429",
             ),
-            ("[API Error: slow down]\nPlease wait. To increase your limits, see /auth", FailureKind::RateLimited, "slow down"),
-            (r#"[API Error: {"error":{"code":500,"message":"broken"}}]"#, FailureKind::Overloaded, "broken"),
+            (
+                "[API Error: slow down]\nPlease wait. To increase your limits, see /auth",
+                FailureKind::RateLimited,
+                "slow down",
+            ),
+            (
+                r#"[API Error: {"error":{"code":500,"message":"broken"}}]"#,
+                FailureKind::Overloaded,
+                "broken",
+            ),
             (
                 "[API Error: exception TypeError: fetch failed sending request]",
                 FailureKind::Overloaded,

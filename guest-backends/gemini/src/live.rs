@@ -7,9 +7,10 @@ use crate::{RETRY_PAUSE_MS, failure, plan, policy};
 
 /// `gemini --acp`.
 ///
-/// The system prompt goes before the first prompt of a session: Gemini CLI 0.61.0 has no other place for it that keeps its
-/// own prompt. `GEMINI_SYSTEM_MD` replaces that, `GEMINI_CLI_HOME` moves sign-in and sessions away, and settings files
-/// named by variables are only read when root owns them and all folders above.
+/// The system prompt goes before the first prompt of a session: Gemini CLI 0.61.0 has no other
+/// place for it that keeps its own prompt. `GEMINI_SYSTEM_MD` replaces that, `GEMINI_CLI_HOME`
+/// moves sign-in and sessions away, and settings files named by variables are only read when root
+/// owns them and all folders above.
 #[derive(Debug)]
 pub struct Live {
     modes: Modes,
@@ -20,7 +21,15 @@ pub struct Live {
 impl Default for Live {
     fn default() -> Self {
         let mode = |id: &str| Some(id.to_owned());
-        Self { modes: Modes { default: mode("default"), edit: mode("autoEdit"), danger: mode("yolo"), plan: mode("plan") }, policy: None }
+        Self {
+            modes: Modes {
+                default: mode("default"),
+                edit: mode("autoEdit"),
+                danger: mode("yolo"),
+                plan: mode("plan"),
+            },
+            policy: None,
+        }
     }
 }
 
@@ -31,9 +40,18 @@ impl Agent for Live {
 
     fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure> {
         self.policy = settings.and_then(policy::of);
-        let files = self.policy.iter().map(|policy| (policy::FLAG, policy::FILE, policy.clone())).collect();
-        let environment = plan::ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Ok(Launch { program: "gemini".to_owned(), arguments: vec!["--acp".to_owned()], environment, files })
+        let files =
+            self.policy.iter().map(|policy| (policy::FLAG, policy::FILE, policy.clone())).collect();
+        let environment = plan::ENVIRONMENT
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Ok(Launch {
+            program: "gemini".to_owned(),
+            arguments: vec!["--acp".to_owned()],
+            environment,
+            files,
+        })
     }
 
     fn fits(&self, settings: &Settings) -> bool {

@@ -1,23 +1,29 @@
 //! The command line of a turn that runs alone.
 //!
-//! The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an argument.
+//! The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an
+//! argument.
 
 use aetheel_acp_client::standing;
 use aetheel_backend_sdk::one_shot::spawn;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Failure, FailureKind, Level, Mode, PutFile, Safety, Settings, Spawn, StartTurn, Value, Variable,
+    Action, Chunk, Failure, FailureKind, Level, Mode, PutFile, Safety, Settings, Spawn, StartTurn,
+    Value, Variable,
 };
 use aetheel_backend_sdk::{Emit, failure, text};
 
 use crate::policy;
 
-/// What Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted in its own interface;
-/// without the second it starts itself again as a child and does not hear signals; without the third it opens a browser
-/// to sign in.
-pub(crate) const ENVIRONMENT: [(&str, &str); 3] =
-    [("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")];
+/// What Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted
+/// in its own interface; without the second it starts itself again as a child and does not hear
+/// signals; without the third it opens a browser to sign in.
+pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
+    ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
+    ("GEMINI_CLI_NO_RELAUNCH", "true"),
+    ("NO_BROWSER", "1"),
+];
 
-/// Stops the expansion of `@path` in text that stands before people's own, which the host has made inert.
+/// Stops the expansion of `@path` in text that stands before people's own, which the host has made
+/// inert.
 const STOP: char = '\u{200b}';
 
 /// Returns the process for a turn.
@@ -31,32 +37,54 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     }
     let settings = start.settings;
     let policy = policy::of(&settings);
-    let mut arguments = vec!["-o".to_owned(), "stream-json".to_owned(), "--approval-mode".to_owned(), approval(&settings).to_owned()];
+    let mut arguments = vec![
+        "-o".to_owned(),
+        "stream-json".to_owned(),
+        "--approval-mode".to_owned(),
+        approval(&settings).to_owned(),
+    ];
     match start.native_id {
         // `latest` and numbers would resume somebody's session.
-        Some(id) if !is_uuid(&id) => return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Gemini CLI")),
+        Some(id) if !is_uuid(&id) => {
+            return Err(failure(
+                FailureKind::SessionUnknown,
+                "the session id is not one of Gemini CLI",
+            ));
+        }
         Some(id) => arguments.extend(["--resume".to_owned(), id]),
         // A first turn that is killed before it says anything can be resumed by a preset id.
-        None if is_uuid(&start.fresh_id) => arguments.extend(["--session-id".to_owned(), start.fresh_id]),
+        None if is_uuid(&start.fresh_id) => {
+            arguments.extend(["--session-id".to_owned(), start.fresh_id])
+        }
         None => {}
     }
     if let Some(model) = settings.model {
         arguments.extend(["-m".to_owned(), model]);
     }
     if let Some(effort) = settings.effort {
-        emit.diagnostic(Level::Warn, format!("Gemini CLI lets nobody choose its effort: {effort:?} is ignored"));
+        emit.diagnostic(
+            Level::Warn,
+            format!("Gemini CLI lets nobody choose its effort: {effort:?} is ignored"),
+        );
     }
     // Each run is a new process that knows of no system prompt told before.
     let system = settings.system_prompt.filter(|text| !text.is_empty());
-    let system = system.map(|text| format!("{}\n\n", standing(&text).replace('@', &format!("@{STOP}"))));
+    let system =
+        system.map(|text| format!("{}\n\n", standing(&text).replace('@', &format!("@{STOP}"))));
     let stdin = system.into_iter().chain([prompt]).map(Chunk::Text).collect();
     let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
     if let Some(policy) = policy {
-        emit.action(Action::PutFile(PutFile { name: policy::FILE.to_owned(), body: vec![Chunk::Text(policy)] }));
-        arguments.extend([Value::Text(policy::FLAG.to_owned()), Value::File(policy::FILE.to_owned())]);
+        emit.action(Action::PutFile(PutFile {
+            name: policy::FILE.to_owned(),
+            body: vec![Chunk::Text(policy)],
+        }));
+        arguments
+            .extend([Value::Text(policy::FLAG.to_owned()), Value::File(policy::FILE.to_owned())]);
     }
-    let environment =
-        ENVIRONMENT.iter().map(|(name, value)| Variable { name: (*name).to_owned(), value: Value::Text((*value).to_owned()) });
+    let environment = ENVIRONMENT.iter().map(|(name, value)| Variable {
+        name: (*name).to_owned(),
+        value: Value::Text((*value).to_owned()),
+    });
     Ok(Spawn { environment: environment.collect(), ..spawn("gemini", arguments, stdin) })
 }
 
@@ -71,5 +99,7 @@ fn approval(settings: &Settings) -> &'static str {
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+        && text.bytes().enumerate().all(|(at, byte)| {
+            if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+        })
 }

@@ -1,7 +1,8 @@
 //! The allowed tools as rules of Gemini CLI's policy engine.
 //!
-//! Seen with 0.61.0, in `yolo` too: what the last rule denies is not offered to the model, MCP servers' tools included, and a
-//! call of it all the same is "not found". An exception from that rule has to say what would hold without it, mode by mode.
+//! Seen with 0.61.0, in `yolo` too: what the last rule denies is not offered to the model, MCP
+//! servers' tools included, and a call of it all the same is "not found". An exception from that
+//! rule has to say what would hold without it, mode by mode.
 
 use aetheel_backend_sdk::wit::Settings;
 
@@ -11,8 +12,16 @@ pub(crate) const FILE: &str = "tools.toml";
 pub(crate) const FLAG: &str = "--policy";
 
 /// Tools that change nothing.
-const READING: [&str; 8] =
-    ["read_file", "read_many_files", "glob", "list_directory", "grep_search", "google_web_search", "write_todos", "activate_skill"];
+const READING: [&str; 8] = [
+    "read_file",
+    "read_many_files",
+    "glob",
+    "list_directory",
+    "grep_search",
+    "google_web_search",
+    "write_todos",
+    "activate_skill",
+];
 const EDITING: [&str; 2] = ["write_file", "replace"];
 
 /// The most a rule can have: above everything the user's own files and settings say.
@@ -24,14 +33,19 @@ pub(crate) fn of(settings: &Settings) -> Option<String> {
         return None;
     }
     // A rule such as `run_shell_command(git)` must not come to allow all of the tool.
-    let plain = |name: &&String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let plain = |name: &&String| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
     let mut rules = String::new();
     for name in settings.allowed_tools.iter().filter(plain) {
         match name.as_str() {
             name if READING.contains(&name) => rule(&mut rules, name, "allow", &[], EXCEPTION),
             name => {
-                let (free, asked): (&[&str], &[&str]) =
-                    if EDITING.contains(&name) { (&["autoEdit", "yolo"], &["default"]) } else { (&["yolo"], &["default", "autoEdit"]) };
+                let (free, asked): (&[&str], &[&str]) = if EDITING.contains(&name) {
+                    (&["autoEdit", "yolo"], &["default"])
+                } else {
+                    (&["yolo"], &["default", "autoEdit"])
+                };
                 rule(&mut rules, name, "allow", free, EXCEPTION);
                 rule(&mut rules, name, "ask_user", asked, EXCEPTION);
             }

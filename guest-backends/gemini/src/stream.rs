@@ -5,7 +5,8 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::Agent;
 use aetheel_backend_sdk::tool::title;
 use aetheel_backend_sdk::wit::{
-    Failure, FailureKind, Line, Outcome, Pipe, PlanEntry, PlanStatus, Spawn, StartTurn, ToolEnd, ToolStart, ToolStatus, Usage,
+    Failure, FailureKind, Line, Outcome, Pipe, PlanEntry, PlanStatus, Spawn, StartTurn, ToolEnd,
+    ToolStart, ToolStatus, Usage,
 };
 use aetheel_backend_sdk::{Emit, TurnResult};
 
@@ -16,7 +17,8 @@ use crate::{RETRY_PAUSE_MS, failure, plan};
 pub struct Gemini {
     /// The session that was to be continued.
     resumed: Option<String>,
-    /// The id and model of a new session that has no history yet: one whose first turn fails at the model is not kept.
+    /// The id and model of a new session that has no history yet: one whose first turn fails at the
+    /// model is not kept.
     unkept: Option<(String, Option<String>)>,
     answer: Answer,
     /// The last error it told.
@@ -55,14 +57,20 @@ impl Gemini {
             Some("init") => match message.text("session_id") {
                 Some(id) => {
                     if self.resumed.as_deref().is_some_and(|resumed| resumed != id) {
-                        emit.notice("Gemini CLI began a new session: what was said before is lost to it");
+                        emit.notice(
+                            "Gemini CLI began a new session: what was said before is lost to it",
+                        );
                     }
                     self.unkept = Some((id.to_owned(), message.text("model").map(str::to_owned)));
                     if self.resumed.is_some() {
                         self.kept(emit);
                     }
                 }
-                None => emit.unrecognised("init line without a session", Some("session_id".to_owned()), raw),
+                None => emit.unrecognised(
+                    "init line without a session",
+                    Some("session_id".to_owned()),
+                    raw,
+                ),
             },
             Some("message") => match message.text("role") {
                 Some("assistant") => {
@@ -75,7 +83,11 @@ impl Gemini {
                 }
                 // The prompt.
                 Some("user") => {}
-                role => emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some("role".to_owned()), raw),
+                role => emit.unrecognised(
+                    format!("message of {:?}", role.unwrap_or_default()),
+                    Some("role".to_owned()),
+                    raw,
+                ),
             },
             Some("tool_use") => {
                 self.kept(emit);
@@ -88,7 +100,10 @@ impl Gemini {
                     Some("error") => ToolStatus::Failed,
                     _ => ToolStatus::Unknown,
                 },
-                output: message.text("output").or_else(|| message["error"].text("message")).map(str::to_owned),
+                output: message
+                    .text("output")
+                    .or_else(|| message["error"].text("message"))
+                    .map(str::to_owned),
                 exit_code: None,
                 diffs: Vec::new(),
             }),
@@ -105,7 +120,9 @@ impl Gemini {
                 }
                 return Some(self.result(message));
             }
-            Some(kind) => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
+            Some(kind) => {
+                emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw)
+            }
             None => emit.unrecognised("line without a type", Some("type".to_owned()), raw),
         }
         None
@@ -123,7 +140,11 @@ impl Gemini {
         let kind = kind_of_name(name).unwrap_or("other");
         let input = &message["parameters"];
         let target = target(input, kind);
-        let said = if kind == "bash" { input.text("description").or(target.as_deref()) } else { target.as_deref() };
+        let said = if kind == "bash" {
+            input.text("description").or(target.as_deref())
+        } else {
+            target.as_deref()
+        };
         self.answer.tool();
         emit.tool_start(ToolStart {
             id: message.text("tool_id").unwrap_or_default().to_owned(),
@@ -146,10 +167,16 @@ impl Gemini {
             return TurnResult { outcome: Outcome::Completed, text, usage };
         }
         let error = &message["error"];
-        let said = error.text("message").or(self.error.as_deref()).unwrap_or("Gemini CLI reported an error without words");
+        let said = error
+            .text("message")
+            .or(self.error.as_deref())
+            .unwrap_or("Gemini CLI reported an error without words");
         let outcome = match error.text("type") {
             Some("FatalTurnLimitedError") => Outcome::Limit(said.to_owned()),
-            Some("FatalAuthenticationError") => Outcome::Failed(Failure { kind: FailureKind::Authentication, ..failure::of_message(said) }),
+            Some("FatalAuthenticationError") => Outcome::Failed(Failure {
+                kind: FailureKind::Authentication,
+                ..failure::of_message(said)
+            }),
             _ => Outcome::Failed(failure::of_message(said)),
         };
         TurnResult { outcome, text: None, usage }
@@ -175,9 +202,14 @@ fn todo(todo: &Value) -> PlanEntry {
     PlanEntry { text: todo.text("description").unwrap_or_default().to_owned(), status }
 }
 
-/// The time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Wrong by a day at midnight, which is no pause at all.
+/// The time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Wrong by a day at midnight, which
+/// is no pause at all.
 fn milliseconds(timestamp: &str) -> Option<f64> {
-    let mut fields = timestamp.get(11..)?.trim_end_matches('Z').split(':').map(|field| field.parse::<f64>().ok());
+    let mut fields = timestamp
+        .get(11..)?
+        .trim_end_matches('Z')
+        .split(':')
+        .map(|field| field.parse::<f64>().ok());
     let (hours, minutes, seconds) = (fields.next()??, fields.next()??, fields.next()??);
     Some(((hours * 60.0 + minutes) * 60.0 + seconds) * 1000.0)
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use aetheel_backend_sdk::fixture::{run, start};
-use aetheel_backend_sdk::wit::{Action, Chunk, Command, FailureKind, Input, Mode, Outcome, Safety, Spawn, StartTurn, Value};
+use aetheel_backend_sdk::wit::{
+    Action, Chunk, Command, FailureKind, Input, Mode, Outcome, Safety, Spawn, StartTurn, Value,
+};
 use aetheel_backend_sdk::{Backend as _, json};
 use gemini::Backend;
 
@@ -24,18 +26,27 @@ fn refused(start: StartTurn) -> FailureKind {
 }
 
 fn words(spawn: &Spawn) -> String {
-    let word = |value: &Value| if let Value::Text(text) = value { text.clone() } else { panic!("{value:?}") };
+    let word = |value: &Value| {
+        if let Value::Text(text) = value { text.clone() } else { panic!("{value:?}") }
+    };
     spawn.arguments.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn stdin(spawn: &Spawn) -> String {
-    spawn.stdin.iter().map(|chunk| if let Chunk::Text(text) = chunk { text.as_str() } else { panic!("{chunk:?}") }).collect()
+    spawn
+        .stdin
+        .iter()
+        .map(
+            |chunk| if let Chunk::Text(text) = chunk { text.as_str() } else { panic!("{chunk:?}") },
+        )
+        .collect()
 }
 
 #[test]
 fn a_first_turn_chooses_its_session_so_that_a_killed_one_can_be_resumed() {
     let spawn = spawn(start("hello"));
-    let expected = "-o stream-json --approval-mode yolo --session-id 7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11";
+    let expected =
+        "-o stream-json --approval-mode yolo --session-id 7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11";
     assert_eq!(words(&spawn), expected);
     assert_eq!((stdin(&spawn).as_str(), spawn.keep_open), ("hello", false));
     let set: Vec<_> = spawn.environment.iter().map(|variable| variable.name.as_str()).collect();
@@ -49,12 +60,15 @@ fn the_allowed_tools_are_a_policy_of_their_own_in_every_mode() {
         start.settings.safety = safety;
         start.settings.allowed_tools = vec!["read_file".to_owned()];
         let actions = run::<Backend>(start, Vec::new());
-        let [Action::PutFile(file), Action::Spawn(spawn)] = &actions[..] else { panic!("{actions:?}") };
+        let [Action::PutFile(file), Action::Spawn(spawn)] = &actions[..] else {
+            panic!("{actions:?}")
+        };
         let named = [Value::Text("--policy".to_owned()), Value::File(file.name.clone())];
         assert!(spawn.arguments.ends_with(&named), "{:?}", spawn.arguments);
         let [Chunk::Text(rules)] = &file.body[..] else { panic!("{file:?}") };
         assert!(
-            rules.contains("toolName = \"*\"\ndecision = \"deny\"") && rules.contains("\"read_file\"\ndecision = \"allow\""),
+            rules.contains("toolName = \"*\"\ndecision = \"deny\"")
+                && rules.contains("\"read_file\"\ndecision = \"allow\""),
             "{rules}"
         );
     }
@@ -81,9 +95,16 @@ fn a_resumed_turn_names_its_session_and_nothing_that_would_resume_another() {
     let resumed = spawn(StartTurn { native_id: Some(id.to_owned()), ..start("hello") });
     assert!(words(&resumed).ends_with(&format!("--resume {id}")));
     for id in ["latest", "1", "--yolo", ""] {
-        assert_eq!(refused(StartTurn { native_id: Some(id.to_owned()), ..start("hello") }), FailureKind::SessionUnknown, "{id}");
+        assert_eq!(
+            refused(StartTurn { native_id: Some(id.to_owned()), ..start("hello") }),
+            FailureKind::SessionUnknown,
+            "{id}"
+        );
     }
-    assert_eq!(refused(StartTurn { native_id: Some(id.to_owned()), fork: true, ..start("hello") }), FailureKind::Unsupported);
+    assert_eq!(
+        refused(StartTurn { native_id: Some(id.to_owned()), fork: true, ..start("hello") }),
+        FailureKind::Unsupported
+    );
     assert_eq!(refused(start(" \n")), FailureKind::BadRequest);
 }
 
@@ -94,7 +115,11 @@ fn the_system_prompt_goes_before_the_prompt_and_expands_nothing() {
     start.settings.model = Some("gemini-2.5-flash".to_owned());
     let spawn = spawn(start);
     let stdin = stdin(&spawn);
-    assert!(stdin.starts_with("<system-prompt>\nBe kind. Mail: a@\u{200b}b.example\n</system-prompt>\n"), "{stdin}");
+    assert!(
+        stdin
+            .starts_with("<system-prompt>\nBe kind. Mail: a@\u{200b}b.example\n</system-prompt>\n"),
+        "{stdin}"
+    );
     assert!(stdin.ends_with("\n\nhello"));
     assert!(words(&spawn).ends_with("-m gemini-2.5-flash") && !words(&spawn).contains("kind"));
 }
@@ -103,8 +128,13 @@ fn the_system_prompt_goes_before_the_prompt_and_expands_nothing() {
 fn every_flag_and_variable_is_declared() {
     let descriptor = Backend::describe();
     let descriptor = json::parse(&descriptor).unwrap();
-    let flags: Vec<_> = descriptor["programs"].as_array().unwrap()[0].list("flags").iter().map(|flag| flag.text("name").unwrap()).collect();
-    let set: Vec<_> = descriptor["environment"].list("set").iter().filter_map(json::Value::as_str).collect();
+    let flags: Vec<_> = descriptor["programs"].as_array().unwrap()[0]
+        .list("flags")
+        .iter()
+        .map(|flag| flag.text("name").unwrap())
+        .collect();
+    let set: Vec<_> =
+        descriptor["environment"].list("set").iter().filter_map(json::Value::as_str).collect();
     let mut full = start("hello");
     full.settings.model = Some("m".to_owned());
     full.native_id = Some("00000000-0000-4000-8000-000000000000".to_owned());
@@ -116,7 +146,10 @@ fn every_flag_and_variable_is_declared() {
         for variable in &spawn.environment {
             assert!(set.contains(&variable.name.as_str()), "{}", variable.name);
         }
-        assert_eq!(spawn.program, descriptor["programs"].as_array().unwrap()[0].text("name").unwrap());
+        assert_eq!(
+            spawn.program,
+            descriptor["programs"].as_array().unwrap()[0].text("name").unwrap()
+        );
     }
 }
 
@@ -126,5 +159,7 @@ fn a_live_link_does_not_become_one_for_a_single_turn() {
     let mut out = Vec::new();
     let input = Input::Command(Command::StartTurn(StartTurn { one_shot: false, ..start("hello") }));
     backend.handle(aetheel_backend_sdk::wit::TimedInput { at_ms: 0.0, input }, &mut out).unwrap();
-    assert!(matches!(&out[..], [Action::Spawn(spawn)] if spawn.keep_open && words(spawn) == "--acp"));
+    assert!(
+        matches!(&out[..], [Action::Spawn(spawn)] if spawn.keep_open && words(spawn) == "--acp")
+    );
 }

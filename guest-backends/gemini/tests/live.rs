@@ -7,8 +7,9 @@ use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::fixture::{self, TURN};
 use aetheel_backend_sdk::storm::{Change, disturbed, survive};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Ask, AskKind, Attachment, Command, Decision, EventKind, Exit, Exited, FailureKind, Input, Outcome, Part, Query,
-    QueryKind, QueryResult, Safety, StartTurn, ToolStatus, TurnDone, TurnRef,
+    Action, Answer, Ask, AskKind, Attachment, Command, Decision, EventKind, Exit, Exited,
+    FailureKind, Input, Outcome, Part, Query, QueryKind, QueryResult, Safety, StartTurn,
+    ToolStatus, TurnDone, TurnRef,
 };
 use gemini::Backend;
 use proptest::collection::vec;
@@ -16,7 +17,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 fn play(name: &str) -> Play<Backend> {
-    Play::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini").join(name), json_rpc)
+    Play::load(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini").join(name),
+        json_rpc,
+    )
 }
 
 fn turn(number: u32) -> StartTurn {
@@ -28,17 +32,23 @@ fn turn(number: u32) -> StartTurn {
 }
 
 fn next(play: &Play<Backend>, number: u32) -> StartTurn {
-    let ready = play.actions.iter().rev().find_map(|action| if let Action::SessionReady(ready) = action { Some(ready) } else { None });
+    let ready = play.actions.iter().rev().find_map(|action| {
+        if let Action::SessionReady(ready) = action { Some(ready) } else { None }
+    });
     StartTurn { native_id: Some(ready.unwrap().native_id.clone()), ..turn(number) }
 }
 
 fn done(play: &mut Play<Backend>) -> TurnDone {
-    let Action::TurnDone(done) = play.until(|action| matches!(action, Action::TurnDone(_))) else { panic!("no end") };
+    let Action::TurnDone(done) = play.until(|action| matches!(action, Action::TurnDone(_))) else {
+        panic!("no end")
+    };
     done
 }
 
 fn asked(play: &mut Play<Backend>) -> Ask {
-    let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else { panic!("no ask") };
+    let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else {
+        panic!("no ask")
+    };
     ask
 }
 
@@ -47,20 +57,19 @@ fn answer(play: &mut Play<Backend>, ask: u32, decision: Decision) {
 }
 
 fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
-    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None })
+    actions.iter().filter_map(|action| {
+        if let Action::Event(event) = action { Some(&event.kind) } else { None }
+    })
 }
 
 fn text(actions: &[Action], turn: u32) -> String {
-    let said = |action: &Action| match action {
-        Action::Event(event) if event.turn == turn => {
-            if let EventKind::Text(text) = &event.kind {
-                Some(text.text.clone())
-            } else {
-                None
+    let said =
+        |action: &Action| match action {
+            Action::Event(event) if event.turn == turn => {
+                if let EventKind::Text(text) = &event.kind { Some(text.text.clone()) } else { None }
             }
-        }
-        _ => None,
-    };
+            _ => None,
+        };
     actions.iter().filter_map(said).collect()
 }
 
@@ -71,15 +80,27 @@ fn an_agent_is_started_with_the_allowed_tools_and_again_when_they_are_others() {
     first.settings.allowed_tools = vec!["read_file".to_owned()];
     play.start(first);
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
-    let policies = |play: &Play<Backend>| play.actions.iter().filter(|action| matches!(action, Action::PutFile(_))).count();
-    let spawned = |play: &Play<Backend>| play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count();
+    let policies = |play: &Play<Backend>| {
+        play.actions.iter().filter(|action| matches!(action, Action::PutFile(_))).count()
+    };
+    let spawned = |play: &Play<Backend>| {
+        play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count()
+    };
     let put = play.actions.iter().position(|action| matches!(action, Action::PutFile(_))).unwrap();
-    assert!(matches!(&play.actions[put + 1], Action::Spawn(spawn) if spawn.arguments.len() == 3), "{:?}", play.actions[put + 1]);
+    assert!(
+        matches!(&play.actions[put + 1], Action::Spawn(spawn) if spawn.arguments.len() == 3),
+        "{:?}",
+        play.actions[put + 1]
+    );
     let mut second = next(&play, 2);
     second.settings.allowed_tools = vec!["glob".to_owned()];
     play.start(second);
     let left = play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1)));
-    assert!(left && spawned(&play) == 1, "the one with other tools leaves before anything is asked of it: {:?}", play.actions.last());
+    assert!(
+        left && spawned(&play) == 1,
+        "the one with other tools leaves before anything is asked of it: {:?}",
+        play.actions.last()
+    );
     play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() }));
     assert_eq!((policies(&play), spawned(&play)), (2, 2));
 }
@@ -110,14 +131,20 @@ fn a_tool_that_is_first_heard_of_when_it_asks_is_told_before_and_ended_as_denied
         let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
         assert_eq!((tool.kind.as_str(), tool.native_name.as_str()), ("bash", "run_shell_command"));
         assert_eq!(tool.target.as_deref(), Some(ask.title.as_str()), "the command is the title");
-        assert!(events(&play.actions).any(|event| matches!(event, EventKind::ToolStart(start) if start == tool)));
+        assert!(
+            events(&play.actions)
+                .any(|event| matches!(event, EventKind::ToolStart(start) if start == tool))
+        );
         assert_eq!(ask.always_label.as_deref(), Some("Allow for this session"));
         answer(&mut play, ask.ask, Decision::Deny(None));
     }
     let end = done(&mut play);
     assert_eq!((end.outcome, end.text.as_deref()), (Outcome::Completed, Some("After the answer.")));
-    let statuses: Vec<_> =
-        events(&play.actions).filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None }).collect();
+    let statuses: Vec<_> = events(&play.actions)
+        .filter_map(
+            |event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None },
+        )
+        .collect();
     assert_eq!(statuses, [ToolStatus::Denied; 2]);
     play.finish().check();
 }
@@ -128,7 +155,10 @@ fn an_edit_is_told_with_what_it_changes() {
     play.start(turn(1));
     let ask = asked(&mut play);
     let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
-    assert_eq!((tool.kind.as_str(), tool.target.as_deref()), ("file_write", Some("/srv/project/a.txt")));
+    assert_eq!(
+        (tool.kind.as_str(), tool.target.as_deref()),
+        ("file_write", Some("/srv/project/a.txt"))
+    );
     answer(&mut play, ask.ask, Decision::AllowOnce);
     assert_eq!(done(&mut play).text.as_deref(), Some("Written."));
     assert!(events(&play.actions).any(|event| matches!(event, EventKind::ToolEnd(end) if end.status == ToolStatus::Ok && end.diffs[0].new_text.as_deref() == Some("one\ntwo"))));
@@ -152,7 +182,10 @@ fn always_and_once_choose_the_agents_options() {
 #[test]
 fn interrupts_end_the_turn_in_text_and_while_a_person_is_asked() {
     let mut text_play = play("live-interrupt-mid-text");
-    text_play.start(turn(1)).until_host("session/cancel").command(Command::Interrupt(TurnRef { session: TURN.session, turn: 1 }));
+    text_play
+        .start(turn(1))
+        .until_host("session/cancel")
+        .command(Command::Interrupt(TurnRef { session: TURN.session, turn: 1 }));
     assert_eq!(done(&mut text_play).outcome, Outcome::Interrupted);
     let second = next(&text_play, 2);
     text_play.start(second);
@@ -160,7 +193,9 @@ fn interrupts_end_the_turn_in_text_and_while_a_person_is_asked() {
     let mut ask_play = play("live-interrupt-during-permission");
     ask_play.start(turn(1));
     let ask = asked(&mut ask_play).ask;
-    ask_play.until_host("session/cancel").command(Command::Interrupt(TurnRef { session: TURN.session, turn: 1 }));
+    ask_play
+        .until_host("session/cancel")
+        .command(Command::Interrupt(TurnRef { session: TURN.session, turn: 1 }));
     assert_eq!(done(&mut ask_play).outcome, Outcome::Interrupted);
     assert!(ask_play.actions.contains(&Action::AskWithdrawn(ask)));
     text_play.finish().check();
@@ -170,13 +205,19 @@ fn interrupts_end_the_turn_in_text_and_while_a_person_is_asked() {
 #[test]
 fn a_history_that_is_told_after_the_answer_to_loading_is_no_part_of_the_turn() {
     let mut play = play("live-load-session");
-    play.start(StartTurn { native_id: Some("80e2b6d7-5305-43f5-b01a-d4a58344d5ff".to_owned()), ..turn(1) });
+    play.start(StartTurn {
+        native_id: Some("80e2b6d7-5305-43f5-b01a-d4a58344d5ff".to_owned()),
+        ..turn(1)
+    });
     play.until_agent("Second turn in the same session.");
     assert!(play.id_of("session/prompt").is_none(), "the history is still being told");
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
     let said = text(&play.actions, 1);
     assert!(said.starts_with("History: "), "{said}");
-    assert!(!events(&play.actions).any(|event| matches!(event, EventKind::Thinking(_))), "that was part of the history");
+    assert!(
+        !events(&play.actions).any(|event| matches!(event, EventKind::Thinking(_))),
+        "that was part of the history"
+    );
     play.finish().check();
 }
 
@@ -189,12 +230,20 @@ fn session_of(play: &Play<Backend>, method: &str) -> String {
 fn a_session_is_loaded_by_a_name_that_keeps_gemini_from_writing_over_it() {
     let mut play = play("live-load-session-same-minute");
     let id = "7349bfdc-b330-47f3-9f02-18732e341dd6";
-    play.start(StartTurn { native_id: Some(id.to_owned()), ..turn(1) }).until_agent("available_commands_update").elapse(600.0);
+    play.start(StartTurn { native_id: Some(id.to_owned()), ..turn(1) })
+        .until_agent("available_commands_update")
+        .elapse(600.0);
     for method in ["session/load", "session/prompt"] {
-        assert_eq!(session_of(&play, method), format!(" {id}"), "the blank makes another name of a file, and the same session");
+        assert_eq!(
+            session_of(&play, method),
+            format!(" {id}"),
+            "the blank makes another name of a file, and the same session"
+        );
     }
-    assert!(matches!(&play.actions.iter().find(|action| matches!(action, Action::SessionReady(_))),
-        Some(Action::SessionReady(ready)) if ready.native_id == id));
+    assert!(
+        matches!(&play.actions.iter().find(|action| matches!(action, Action::SessionReady(_))),
+        Some(Action::SessionReady(ready)) if ready.native_id == id)
+    );
     let said = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "You said 42."}});
     let params = json!({"sessionId": format!(" {id}"), "update": said});
     play.say(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}).to_string());
@@ -214,7 +263,10 @@ fn a_session_that_is_made_goes_by_its_own_id() {
 #[test]
 fn a_session_that_is_gone_is_unknown() {
     let mut play = play("live-load-session-same-minute-fails");
-    play.start(StartTurn { native_id: Some("061e4855-e390-4630-a84b-835723d20a54".to_owned()), ..turn(1) });
+    play.start(StartTurn {
+        native_id: Some("061e4855-e390-4630-a84b-835723d20a54".to_owned()),
+        ..turn(1)
+    });
     let Outcome::Failed(failure) = done(&mut play).outcome else { panic!("no failure") };
     assert_eq!(failure.kind, FailureKind::SessionUnknown);
     assert!(failure.message.contains("Invalid session identifier"));
@@ -225,7 +277,10 @@ fn an_error_of_the_model_fails_the_turn_by_its_status_and_the_next_one_runs() {
     let mut play = play("live-error-400");
     play.start(turn(1));
     let Outcome::Failed(failure) = done(&mut play).outcome else { panic!("no failure") };
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BadRequest, "prompt is bad"));
+    assert_eq!(
+        (failure.kind, failure.message.as_str()),
+        (FailureKind::BadRequest, "prompt is bad")
+    );
     let second = next(&play, 2);
     play.start(second);
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
@@ -240,7 +295,10 @@ fn levels_are_modes_and_what_the_agent_says_of_them_is_no_text() {
     start.settings.model = Some("gemini-3.5-flash-lite".to_owned());
     play.start(start).finish();
     assert_eq!(play.written_with("session/set_mode")[0]["params"]["modeId"], "autoEdit");
-    assert_eq!(play.written_with("session/set_model")[0]["params"]["modelId"], "gemini-3.5-flash-lite");
+    assert_eq!(
+        play.written_with("session/set_model")[0]["params"]["modelId"],
+        "gemini-3.5-flash-lite"
+    );
     assert_eq!(text(&play.actions, 1), "");
 }
 
@@ -250,7 +308,9 @@ fn an_answer_that_was_begun_again_is_shown_once() {
     play.start(turn(1)).until_host("session/prompt").cut();
     let session = next(&play, 2).native_id.unwrap();
     let say = |play: &mut Play<Backend>, text: &str| {
-        let update = format!(r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}"#);
+        let update = format!(
+            r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}"#
+        );
         play.say(&format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{update}}}}}"#));
     };
     for text in ["Half an answer ", "and more. "] {
@@ -265,18 +325,29 @@ fn an_answer_that_was_begun_again_is_shown_once() {
     let id = play.id_of("session/prompt").unwrap();
     play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"stopReason":"end_turn"}}}}"#));
     assert_eq!(play.done()[0].text.as_deref(), Some("Half an answer and more. The end."));
-    assert!(events(&play.actions).any(|event| matches!(event, EventKind::Text(text) if text.replace && text.text.is_empty())));
+    assert!(events(&play.actions).any(
+        |event| matches!(event, EventKind::Text(text) if text.replace && text.text.is_empty())
+    ));
 }
 
 #[test]
 fn images_are_handed_over() {
     let mut play = play("live-image-prompt");
-    let image = Attachment { blob: 3, name: "a.png".into(), media_type: "image/png".into(), size: 9, path: "/srv/a.png".into() };
+    let image = Attachment {
+        blob: 3,
+        name: "a.png".into(),
+        media_type: "image/png".into(),
+        size: 9,
+        path: "/srv/a.png".into(),
+    };
     let mut start = turn(1);
     start.parts.push(Part::Image(image));
     play.start(start);
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
-    assert_eq!(play.written_with("session/prompt")[0]["params"]["prompt"][1]["data"], "<base64 of 3>");
+    assert_eq!(
+        play.written_with("session/prompt")[0]["params"]["prompt"][1]["data"],
+        "<base64 of 3>"
+    );
 }
 
 #[test]
@@ -293,16 +364,29 @@ fn two_sessions_in_one_process_do_not_mix() {
 fn a_question_for_health_starts_the_agent_and_one_that_cannot_start_says_why() {
     let mut healthy = play("live-init-prompt-streaming");
     healthy.command(Command::Query(Query { query: 1, session: None, kind: QueryKind::Health }));
-    let Action::QueryAnswer(told) = healthy.until(|action| matches!(action, Action::QueryAnswer(_))) else { panic!() };
+    let Action::QueryAnswer(told) =
+        healthy.until(|action| matches!(action, Action::QueryAnswer(_)))
+    else {
+        panic!()
+    };
     assert_eq!(told.answer, QueryResult::Health("Gemini CLI 0.61.0 answers".to_owned()));
     let mut play = Play::<Backend>::of("", json_rpc);
     let stderr_tail = "YOLO mode is enabled. All tool calls will be automatically approved.\nInvalid auth method selected.".to_owned();
-    play.start(turn(1)).command(Command::Query(Query { query: 1, session: None, kind: QueryKind::Health }));
+    play.start(turn(1)).command(Command::Query(Query {
+        query: 1,
+        session: None,
+        kind: QueryKind::Health,
+    }));
     play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(41), stderr_tail }));
     let Outcome::Failed(failure) = play.outcomes()[0] else { panic!("{:?}", play.outcomes()) };
-    let told = play.actions.iter().find_map(|action| if let Action::QueryAnswer(told) = action { Some(&told.answer) } else { None });
+    let told = play.actions.iter().find_map(|action| {
+        if let Action::QueryAnswer(told) = action { Some(&told.answer) } else { None }
+    });
     assert_eq!(told, Some(&QueryResult::Failed(failure.clone())));
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Authentication, "Invalid auth method selected."));
+    assert_eq!(
+        (failure.kind, failure.message.as_str()),
+        (FailureKind::Authentication, "Invalid auth method selected.")
+    );
 }
 
 proptest! {

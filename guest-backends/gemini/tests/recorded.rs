@@ -1,11 +1,14 @@
-//! What recorded runs of Gemini CLI 0.61.0 become, one process a turn: every run whole (`actions.jsonl` beside it), and the
-//! hazards by name.
+//! What recorded runs of Gemini CLI 0.61.0 become, one process a turn: every run whole
+//! (`actions.jsonl` beside it), and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::fixture::{Fixture, TURN, run, start};
-use aetheel_backend_sdk::wit::{Action, Command, EventKind, FailureKind, Input, Outcome, PlanStatus, StartTurn, ToolStatus, TurnDone};
+use aetheel_backend_sdk::wit::{
+    Action, Command, EventKind, FailureKind, Input, Outcome, PlanStatus, StartTurn, ToolStatus,
+    TurnDone,
+};
 use gemini::Backend;
 
 fn folder() -> PathBuf {
@@ -22,14 +25,18 @@ fn actions(name: &str) -> Vec<Action> {
 }
 
 fn done(actions: &[Action]) -> &TurnDone {
-    let mut done = actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
+    let mut done = actions
+        .iter()
+        .filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
     let first = done.next().expect("no turn-done");
     assert_eq!(done.next(), None, "a second turn-done");
     first
 }
 
 fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
-    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None })
+    actions.iter().filter_map(|action| {
+        if let Action::Event(event) = action { Some(&event.kind) } else { None }
+    })
 }
 
 /// The text people see when the turn is over.
@@ -62,7 +69,11 @@ fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_in_it_is_unk
     assert!(all.len() >= 40, "{}", all.len());
     for fixture in all {
         let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        assert!(!events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))), "{}", fixture.name());
+        assert!(
+            !events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))),
+            "{}",
+            fixture.name()
+        );
         done(&actions);
         fixture.check(&actions);
     }
@@ -72,12 +83,20 @@ fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_in_it_is_unk
 fn a_plain_answer_is_streamed_with_its_usage_and_session() {
     let actions = actions("plain");
     let done = done(&actions);
-    assert_eq!((&done.outcome, done.text.as_deref()), (&Outcome::Completed, Some("MOCK ANSWER: Say hello.")));
+    assert_eq!(
+        (&done.outcome, done.text.as_deref()),
+        (&Outcome::Completed, Some("MOCK ANSWER: Say hello."))
+    );
     let usage = done.usage.as_ref().unwrap();
-    assert_eq!((usage.input, usage.output, usage.cached), (810, 5, 200), "cached tokens are not counted twice");
+    assert_eq!(
+        (usage.input, usage.output, usage.cached),
+        (810, 5, 200),
+        "cached tokens are not counted twice"
+    );
     assert!(actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.native_id == "f3733b35-226b-4149-817f-e93602caa49c" && ready.model.as_deref() == Some("gemini-2.5-flash"))));
     assert!(
-        !shown(&actions).contains("[[") && events(&actions).filter(|event| matches!(event, EventKind::Text(_))).count() == 2,
+        !shown(&actions).contains("[[")
+            && events(&actions).filter(|event| matches!(event, EventKind::Text(_))).count() == 2,
         "the prompt is not echoed"
     );
 }
@@ -86,8 +105,9 @@ fn a_plain_answer_is_streamed_with_its_usage_and_session() {
 fn tools_have_unified_kinds() {
     let kind = |name: &str| {
         let actions = actions(name);
-        let kind =
-            events(&actions).filter_map(|event| if let EventKind::ToolStart(start) = event { Some(start.kind.clone()) } else { None });
+        let kind = events(&actions).filter_map(|event| {
+            if let EventKind::ToolStart(start) = event { Some(start.kind.clone()) } else { None }
+        });
         // An edit reads first.
         kind.last().unwrap_or_else(|| panic!("{name}"))
     };
@@ -120,7 +140,10 @@ fn a_tool_that_fails_is_told_as_failed_and_parallel_ones_end_each_for_itself() {
             _ => None,
         })
         .collect();
-    assert_eq!(ids.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["start", "start", "end", "end"]);
+    assert_eq!(
+        ids.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
+        ["start", "start", "end", "end"]
+    );
     assert_eq!((ids[0].1, ids[1].1), (ids[2].1, ids[3].1));
     assert!(done(&parallel).text.as_deref().unwrap().starts_with("MOCK ANSWER"));
 }
@@ -128,7 +151,9 @@ fn a_tool_that_fails_is_told_as_failed_and_parallel_ones_end_each_for_itself() {
 #[test]
 fn todos_are_a_plan() {
     let actions = actions("tool-todo");
-    let plan = events(&actions).find_map(|event| if let EventKind::Plan(plan) = event { Some(plan) } else { None }).unwrap();
+    let plan = events(&actions)
+        .find_map(|event| if let EventKind::Plan(plan) = event { Some(plan) } else { None })
+        .unwrap();
     assert_eq!((plan[0].text.as_str(), plan[0].status), ("first step", PlanStatus::Active));
 }
 
@@ -155,13 +180,20 @@ fn errors_of_the_service_have_their_kind_whatever_the_exit_code() {
 #[test]
 fn retries_that_are_told_on_stderr_are_told() {
     let actions = actions("error-429");
-    let first = events(&actions).find_map(|event| if let EventKind::Retry(failure) = event { Some(failure) } else { None }).unwrap();
-    assert_eq!((first.kind, first.message.as_str()), (FailureKind::RateLimited, "Attempt 1 failed with status 429"));
+    let first = events(&actions)
+        .find_map(|event| if let EventKind::Retry(failure) = event { Some(failure) } else { None })
+        .unwrap();
+    assert_eq!(
+        (first.kind, first.message.as_str()),
+        (FailureKind::RateLimited, "Attempt 1 failed with status 429")
+    );
 }
 
 #[test]
 fn a_limit_of_turns_is_a_limit() {
-    assert!(matches!(&done(&actions("max-turns-setting")).outcome, Outcome::Limit(text) if text.contains("max session turns")));
+    assert!(
+        matches!(&done(&actions("max-turns-setting")).outcome, Outcome::Limit(text) if text.contains("max session turns"))
+    );
 }
 
 #[test]
@@ -202,7 +234,14 @@ fn a_resumed_run_knows_what_was_said_and_another_id_is_told_to_people() {
     assert!(shown(&resumed).contains("BLUE-42"));
     assert!(!events(&resumed).any(|event| matches!(event, EventKind::Notice(_))));
     let fixture = Fixture::load(&folder().join("plain"));
-    let other = StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..start("hi") };
+    let other = StartTurn {
+        native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+        ..start("hi")
+    };
     let actions = run::<Backend>(other, fixture.inputs());
-    assert!(events(&actions).any(|event| matches!(event, EventKind::Notice(notice) if notice.contains("new session"))));
+    assert!(
+        events(&actions).any(
+            |event| matches!(event, EventKind::Notice(notice) if notice.contains("new session"))
+        )
+    );
 }

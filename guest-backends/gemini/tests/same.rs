@@ -1,4 +1,5 @@
-//! The same things asked for, once of a process of its own and once of one that lives on: people hear the same.
+//! The same things asked for, once of a process of its own and once of one that lives on: people
+//! hear the same.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use aetheel_backend_sdk::outline;
 #[test]
 fn both_modes_tell_the_same() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini");
-    for (once, live) in [("plain", "live-init-prompt-streaming"), ("tool-write", "live-write-edit")] {
+    for (once, live) in [("plain", "live-init-prompt-streaming"), ("tool-write", "live-write-edit")]
+    {
         let told = outline(&folder.join(once), 1);
         assert!(told.len() >= 4, "{told:?}");
         assert_eq!(outline(&folder.join(live), 1), told, "{live} and {once}");

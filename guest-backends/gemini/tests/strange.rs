@@ -1,4 +1,5 @@
-//! Output that no recorded run had, one process a turn: told, not dropped, and never the end of a link.
+//! Output that no recorded run had, one process a turn: told, not dropped, and never the end of a
+//! link.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -29,7 +30,10 @@ fn unknown(text: &str) -> Vec<String> {
 #[test]
 fn what_is_not_known_is_told_by_its_kind() {
     assert_eq!(unknown(r#"{"type":"thought","content":"x"}"#), ["line type \"thought\""]);
-    assert_eq!(unknown(r#"{"type":"message","role":"system","content":"x"}"#), ["message of \"system\""]);
+    assert_eq!(
+        unknown(r#"{"type":"message","role":"system","content":"x"}"#),
+        ["message of \"system\""]
+    );
     assert_eq!(unknown(r#"{"content":"x"}"#), ["line without a type"]);
     assert_eq!(unknown(r#"{"type":"init"}"#), ["init line without a session"]);
     assert_eq!(unknown("Loading …"), ["line that is not a JSON object"]);

@@ -1,5 +1,5 @@
-//! Why something failed: the errors of OpenCode 1.18.33, `{"name": …, "data": {"message": …}}`, and what its server
-//! answers to requests.
+//! Why something failed: the errors of OpenCode 1.18.33, `{"name": …, "data": {"message": …}}`, and
+//! what its server answers to requests.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
@@ -26,7 +26,9 @@ pub(crate) fn of_error(error: &Value) -> Failure {
         _ => said(message).unwrap_or_else(|| match data.count("statusCode") {
             Some(status) => of_status(status),
             // The service was not reached at all.
-            None if data.is_true("isRetryable") || data["metadata"].get("code").is_some() => FailureKind::Overloaded,
+            None if data.is_true("isRetryable") || data["metadata"].get("code").is_some() => {
+                FailureKind::Overloaded
+            }
             None => FailureKind::Other,
         }),
     };
@@ -104,15 +106,42 @@ mod tests {
     #[test]
     fn errors_are_sorted_by_name_status_and_words() {
         for (error, kind) in [
-            (r#"{"name":"APIError","data":{"message":"no","statusCode":401}}"#, FailureKind::Authentication),
-            (r#"{"name":"APIError","data":{"message":"no","statusCode":429}}"#, FailureKind::RateLimited),
-            (r#"{"name":"APIError","data":{"message":"no","statusCode":400}}"#, FailureKind::BadRequest),
-            (r#"{"name":"APIError","data":{"message":"no","statusCode":503}}"#, FailureKind::Overloaded),
-            (r#"{"name":"APIError","data":{"message":"no","isRetryable":true}}"#, FailureKind::Overloaded),
-            (r#"{"name":"ContextOverflowError","data":{"message":"long"}}"#, FailureKind::ContextFull),
-            (r#"{"name":"UnknownError","data":{"message":"Model not found: a/b."}}"#, FailureKind::ModelNotFound),
-            (r#"{"name":"UnknownError","data":{"message":"Agent not found: \"x\""}}"#, FailureKind::BadRequest),
-            (r#"{"name":"UnknownError","data":{"message":"Unexpected server error."}}"#, FailureKind::Other),
+            (
+                r#"{"name":"APIError","data":{"message":"no","statusCode":401}}"#,
+                FailureKind::Authentication,
+            ),
+            (
+                r#"{"name":"APIError","data":{"message":"no","statusCode":429}}"#,
+                FailureKind::RateLimited,
+            ),
+            (
+                r#"{"name":"APIError","data":{"message":"no","statusCode":400}}"#,
+                FailureKind::BadRequest,
+            ),
+            (
+                r#"{"name":"APIError","data":{"message":"no","statusCode":503}}"#,
+                FailureKind::Overloaded,
+            ),
+            (
+                r#"{"name":"APIError","data":{"message":"no","isRetryable":true}}"#,
+                FailureKind::Overloaded,
+            ),
+            (
+                r#"{"name":"ContextOverflowError","data":{"message":"long"}}"#,
+                FailureKind::ContextFull,
+            ),
+            (
+                r#"{"name":"UnknownError","data":{"message":"Model not found: a/b."}}"#,
+                FailureKind::ModelNotFound,
+            ),
+            (
+                r#"{"name":"UnknownError","data":{"message":"Agent not found: \"x\""}}"#,
+                FailureKind::BadRequest,
+            ),
+            (
+                r#"{"name":"UnknownError","data":{"message":"Unexpected server error."}}"#,
+                FailureKind::Other,
+            ),
         ] {
             assert_eq!(of_error(&json::parse(error).expect("JSON")).kind, kind, "{error}");
         }
@@ -122,7 +151,10 @@ mod tests {
     fn answers_of_the_server_say_what_was_asked_of_it() {
         let body = r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_x"}}"#;
         let failure = of_answer("resuming the session", 404, body);
-        assert_eq!((failure.kind, &*failure.message), (FailureKind::SessionUnknown, "resuming the session: Session not found: ses_x"));
+        assert_eq!(
+            (failure.kind, &*failure.message),
+            (FailureKind::SessionUnknown, "resuming the session: Session not found: ses_x")
+        );
         assert_eq!(of_answer("the prompt", 500, "<html>").message, "the prompt: status 500");
     }
 }

@@ -1,10 +1,12 @@
-//! `opencode run`, once a turn. It tells every part once, when it is done, and does not tell the end: a request to the model
-//! that ended for another reason than tools, or an error, is the last word.
+//! `opencode run`, once a turn. It tells every part once, when it is done, and does not tell the
+//! end: a request to the model that ended for another reason than tools, or an error, is the last
+//! word.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Failure, FailureKind, Level, Line, Outcome, PutFile, Safety, Spawn, StartTurn, Value as Argument, Variable,
+    Action, Chunk, Failure, FailureKind, Level, Line, Outcome, PutFile, Safety, Spawn, StartTurn,
+    Value as Argument, Variable,
 };
 use aetheel_backend_sdk::{Emit, TurnResult, failure};
 
@@ -37,8 +39,11 @@ impl Agent for Once {
             return Err(prompt::nothing());
         }
         let settings = &start.settings;
-        let mut words = vec!["run", "--format", "json", "--thinking", "--agent", prompt::agent(settings.mode)];
-        if settings.safety == Safety::Danger && settings.mode == aetheel_backend_sdk::wit::Mode::Build {
+        let mut words =
+            vec!["run", "--format", "json", "--thinking", "--agent", prompt::agent(settings.mode)];
+        if settings.safety == Safety::Danger
+            && settings.mode == aetheel_backend_sdk::wit::Mode::Build
+        {
             words.push("--auto");
         }
         if let Some(model) = &settings.model {
@@ -47,12 +52,18 @@ impl Agent for Once {
         }
         match settings.effort.as_deref() {
             Some(effort) if EFFORTS.contains(&effort) => words.extend(["--variant", effort]),
-            Some(effort) => emit.diagnostic(Level::Warn, format!("OpenCode has no effort {effort:?}: left at its default")),
+            Some(effort) => emit.diagnostic(
+                Level::Warn,
+                format!("OpenCode has no effort {effort:?}: left at its default"),
+            ),
             None => {}
         }
         if let Some(id) = &start.native_id {
             if !prompt::is_session(id) {
-                return Err(failure(FailureKind::SessionUnknown, "the session id is not one of OpenCode"));
+                return Err(failure(
+                    FailureKind::SessionUnknown,
+                    "the session id is not one of OpenCode",
+                ));
             }
             words.extend(["--session", id]);
             if start.fork {
@@ -61,11 +72,16 @@ impl Agent for Once {
         }
         let text = |text: &str| Argument::Text(text.to_owned());
         let mut environment = vec![("OPENCODE_DISABLE_AUTOUPDATE", text("1"))];
-        environment.extend(safety::of_run(settings).map(|rules| ("OPENCODE_PERMISSION", Argument::Text(rules))));
+        environment.extend(
+            safety::of_run(settings).map(|rules| ("OPENCODE_PERMISSION", Argument::Text(rules))),
+        );
         if let Some(system) = settings.system_prompt.as_ref().filter(|text| !text.is_empty()) {
             let config = format!("{{\"instructions\":[\"{{env:{SYSTEM_PROMPT_VARIABLE}}}\"]}}");
             for (name, body) in [(SYSTEM_PROMPT, system.clone()), (CONFIG, config)] {
-                emit.action(Action::PutFile(PutFile { name: name.to_owned(), body: vec![Chunk::Text(body)] }));
+                emit.action(Action::PutFile(PutFile {
+                    name: name.to_owned(),
+                    body: vec![Chunk::Text(body)],
+                }));
             }
             environment.push(("OPENCODE_CONFIG", Argument::File(CONFIG.to_owned())));
             emit.diagnostic(
@@ -75,8 +91,15 @@ impl Agent for Once {
             );
             environment.push((SYSTEM_PROMPT_VARIABLE, Argument::File(SYSTEM_PROMPT.to_owned())));
         }
-        let environment = environment.into_iter().map(|(name, value)| Variable { name: name.to_owned(), value }).collect();
-        let plan = spawn("opencode", words.into_iter().map(text), vec![Chunk::Text(prompt::text(&start.parts))]);
+        let environment = environment
+            .into_iter()
+            .map(|(name, value)| Variable { name: name.to_owned(), value })
+            .collect();
+        let plan = spawn(
+            "opencode",
+            words.into_iter().map(text),
+            vec![Chunk::Text(prompt::text(&start.parts))],
+        );
         self.resumed = start.native_id.filter(|_| !start.fork);
         self.model = start.settings.model;
         Ok(Spawn { environment, ..plan })
@@ -90,7 +113,11 @@ impl Agent for Once {
     fn failure(&mut self, stderr: &str) -> Failure {
         self.error.take().unwrap_or_else(|| {
             // `Error: …`, coloured in a way of its own where the host did not take that away.
-            let said = stderr.lines().rev().find_map(|line| line.split_once("Error: ")).map_or(stderr, |(_, said)| said);
+            let said = stderr
+                .lines()
+                .rev()
+                .find_map(|line| line.split_once("Error: "))
+                .map_or(stderr, |(_, said)| said);
             failure::of_words(said.trim_start_matches("\u{1b}[0m"))
         })
     }
@@ -111,7 +138,9 @@ impl Once {
         match message.text("type") {
             Some("step_start" | "text" | "reasoning" | "tool_use") => {
                 self.parts.part(part, None, emit);
-                if part.text("tool") == Some("todowrite") && part["state"].text("status") == Some("completed") {
+                if part.text("tool") == Some("todowrite")
+                    && part["state"].text("status") == Some("completed")
+                {
                     emit.plan(todo::plan(part["state"]["input"].list("todos")));
                 }
                 None
@@ -132,10 +161,18 @@ impl Once {
                 self.error = Some(failure.clone());
                 // OpenCode shortens the conversation and goes on.
                 let last = failure.kind != FailureKind::ContextFull;
-                last.then(|| TurnResult { outcome: Outcome::Failed(failure), text: None, usage: self.parts.usage() })
+                last.then(|| TurnResult {
+                    outcome: Outcome::Failed(failure),
+                    text: None,
+                    usage: self.parts.usage(),
+                })
             }
             kind => {
-                emit.unrecognised(format!("line type {:?}", kind.unwrap_or("none")), Some("type".to_owned()), raw);
+                emit.unrecognised(
+                    format!("line type {:?}", kind.unwrap_or("none")),
+                    Some("type".to_owned()),
+                    raw,
+                );
                 None
             }
         }

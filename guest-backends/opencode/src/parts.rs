@@ -1,7 +1,8 @@
 //! The parts of a turn's messages: text, reasoning, uses of tools, requests to the model.
 //!
-//! A server tells a part several times, whole each time, and the growth of its text in between; a single run tells it
-//! once. Both come here, so that a conversation gives the same events either way.
+//! A server tells a part several times, whole each time, and the growth of its text in between; a
+//! single run tells it once. Both come here, so that a conversation gives the same events either
+//! way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,10 @@ use aetheel_backend_sdk::wit::{ToolStart, Usage};
 use crate::spent::Spent;
 use crate::tool;
 
-/// Parts that say nothing a turn needs: marks of progress, what the user sent, copies of what tools tell better.
-const IGNORED: [&str; 8] = ["agent", "compaction", "file", "patch", "retry", "snapshot", "step-start", "subtask"];
+/// Parts that say nothing a turn needs: marks of progress, what the user sent, copies of what tools
+/// tell better.
+const IGNORED: [&str; 8] =
+    ["agent", "compaction", "file", "patch", "retry", "snapshot", "step-start", "subtask"];
 
 /// What is known of the parts of a turn.
 #[derive(Debug, Default)]
@@ -45,14 +48,18 @@ struct Used {
 }
 
 impl Parts {
-    /// Takes a part as it is now. `parent`: none for the agent itself, `Some` of the tool use it is nested in for a
-    /// sub-agent, whose text is not told: it comes back as output of that tool.
+    /// Takes a part as it is now. `parent`: none for the agent itself, `Some` of the tool use it is
+    /// nested in for a sub-agent, whose text is not told: it comes back as output of that tool.
     pub(crate) fn part(&mut self, part: &Value, parent: Option<Option<&str>>, emit: &mut Emit) {
         let id = part.text("id").unwrap_or_default();
         match (part.text("type"), parent) {
             (Some("text" | "reasoning"), Some(_)) => {}
-            (Some("text"), None) => self.whole(id, false, part.text("text").unwrap_or_default(), emit),
-            (Some("reasoning"), None) => self.whole(id, true, part.text("text").unwrap_or_default(), emit),
+            (Some("text"), None) => {
+                self.whole(id, false, part.text("text").unwrap_or_default(), emit)
+            }
+            (Some("reasoning"), None) => {
+                self.whole(id, true, part.text("text").unwrap_or_default(), emit)
+            }
             (Some("tool"), _) => self.tool(id, part, parent.flatten(), emit),
             (Some("step-finish"), _) => {
                 self.spent.step(part, parent.is_none());
@@ -67,7 +74,11 @@ impl Parts {
             }
             (Some(kind), _) if IGNORED.contains(&kind) => {}
             (kind, _) => {
-                emit.unrecognised(format!("message part {:?}", kind.unwrap_or("none")), Some("part.type".to_owned()), &part.to_string());
+                emit.unrecognised(
+                    format!("message part {:?}", kind.unwrap_or("none")),
+                    Some("part.type".to_owned()),
+                    &part.to_string(),
+                );
             }
         }
     }
@@ -90,12 +101,21 @@ impl Parts {
     pub(crate) fn removed(&mut self, id: &str, emit: &mut Emit) {
         let Some(gone) = self.said.remove(id) else { return };
         self.tail.retain(|part| part != id);
-        if gone.thinking { emit.whole_thinking(gone.part, "") } else { emit.whole_text(gone.part, "") }
+        if gone.thinking {
+            emit.whole_thinking(gone.part, "")
+        } else {
+            emit.whole_text(gone.part, "")
+        }
     }
 
     /// The answer: the text since the last request to the model began. None: the parts in order.
     pub(crate) fn answer(&self) -> Option<String> {
-        let text: String = self.tail.iter().filter_map(|id| self.said.get(id)).map(|said| said.text.as_str()).collect();
+        let text: String = self
+            .tail
+            .iter()
+            .filter_map(|id| self.said.get(id))
+            .map(|said| said.text.as_str())
+            .collect();
         Some(text).filter(|text| !text.is_empty())
     }
 
@@ -111,7 +131,8 @@ impl Parts {
 
     fn whole(&mut self, id: &str, thinking: bool, text: &str, emit: &mut Emit) {
         if !self.said.contains_key(id) {
-            self.said.insert(id.to_owned(), Said { part: self.next, thinking, text: String::new() });
+            self.said
+                .insert(id.to_owned(), Said { part: self.next, thinking, text: String::new() });
             self.next += 1;
             if !thinking {
                 self.tail.push(id.to_owned());
@@ -149,7 +170,8 @@ impl Parts {
         // The output so far. A beginning that changed was cut: the end tells all.
         if state.text("status") == Some("running")
             && let Some(output) = state["metadata"].text("output")
-            && let Some(more) = output.strip_prefix(used.output.as_str()).filter(|more| !more.is_empty())
+            && let Some(more) =
+                output.strip_prefix(used.output.as_str()).filter(|more| !more.is_empty())
         {
             emit.tool_output(id, more);
             output.clone_into(&mut used.output);

@@ -1,5 +1,5 @@
-//! A prompt in OpenCode's words. It never gets into arguments: 1.18.33 puts an argument with a blank in quotes before the
-//! model sees it.
+//! A prompt in OpenCode's words. It never gets into arguments: 1.18.33 puts an argument with a
+//! blank in quotes before the model sees it.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::wit::{Attachment, Chunk, Failure, FailureKind, Mode, Part};
@@ -37,10 +37,18 @@ pub(crate) fn message(parts: &[Part], body: &mut Vec<Chunk>) {
                     r#"{comma}{{"type":"file","mime":{mime},"filename":{name},"url":"data:{};base64,"#,
                     mime.as_str().map_or("", plain)
                 );
-                body.extend([Chunk::Text(begin), Chunk::Base64(file.blob), Chunk::Text("\"}".to_owned())]);
+                body.extend([
+                    Chunk::Text(begin),
+                    Chunk::Base64(file.blob),
+                    Chunk::Text("\"}".to_owned()),
+                ]);
             }
-            Part::Text(text) => body.push(Chunk::Text(format!(r#"{comma}{{"type":"text","text":{}}}"#, json!(text)))),
-            Part::File(file) => body.push(Chunk::Text(format!(r#"{comma}{{"type":"text","text":{}}}"#, json!(mention(file))))),
+            Part::Text(text) => body
+                .push(Chunk::Text(format!(r#"{comma}{{"type":"text","text":{}}}"#, json!(text)))),
+            Part::File(file) => body.push(Chunk::Text(format!(
+                r#"{comma}{{"type":"text","text":{}}}"#,
+                json!(mention(file))
+            ))),
         }
     }
     body.push(Chunk::Text("]".to_owned()));
@@ -60,21 +68,32 @@ pub(crate) fn agent(mode: Mode) -> &'static str {
 /// It names no provider.
 pub(crate) fn model(name: &str) -> Result<(String, String), Failure> {
     match name.split_once('/') {
-        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok((provider.to_owned(), model.to_owned())),
-        _ => Err(failure(FailureKind::ModelNotFound, format!("OpenCode names models `provider/model`, not {name:?}"))),
+        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+            Ok((provider.to_owned(), model.to_owned()))
+        }
+        _ => Err(failure(
+            FailureKind::ModelNotFound,
+            format!("OpenCode names models `provider/model`, not {name:?}"),
+        )),
     }
 }
 
 /// Whether an id can be one of OpenCode's sessions: its server answers others with an error 500.
 pub(crate) fn is_session(id: &str) -> bool {
-    id.strip_prefix("ses_").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+    id.strip_prefix("ses_").is_some_and(|rest| {
+        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
 }
 
 fn mention(file: &Attachment) -> String {
-    format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+    format!(
+        "[Attached file: {} ({}, {} bytes) at {}]",
+        file.name, file.media_type, file.size, file.path
+    )
 }
 
 fn plain(media_type: &str) -> &str {
-    let plain = media_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+-.".contains(&byte));
+    let plain =
+        media_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+-.".contains(&byte));
     if plain { media_type } else { "application/octet-stream" }
 }

@@ -1,9 +1,11 @@
-//! What a turn may do, in OpenCode's permission rules: of those that fit, the last one counts (seen in 1.18.33).
+//! What a turn may do, in OpenCode's permission rules: of those that fit, the last one counts (seen
+//! in 1.18.33).
 //!
-//! A session's rules come after those of the agent and of the configuration, and are appended to, never replaced: each
-//! set begins with a rule for everything, so that nothing of an earlier one remains. Sub-agents have sessions of their
-//! own, which inherit what is denied and nothing else; for them the configuration of the whole server asks about
-//! everything, and [`granted`] answers what the level of the turn allows.
+//! A session's rules come after those of the agent and of the configuration, and are appended to,
+//! never replaced: each set begins with a rule for everything, so that nothing of an earlier one
+//! remains. Sub-agents have sessions of their own, which inherit what is denied and nothing else;
+//! for them the configuration of the whole server asks about everything, and [`granted`] answers
+//! what the level of the turn allows.
 
 use aetheel_backend_sdk::wit::{Mode, Safety, Settings};
 use serde_json::{Value, json};
@@ -28,7 +30,8 @@ const READING: [(&str, &str, &str); 14] = [
 
 type Rule = (String, &'static str, &'static str);
 
-/// Returns the rules for a turn; `asking` is what becomes of what a person should be asked about: `ask` or `deny`.
+/// Returns the rules for a turn; `asking` is what becomes of what a person should be asked about:
+/// `ask` or `deny`.
 fn rules(settings: &Settings, asking: &'static str) -> Vec<Rule> {
     let planning = settings.mode == Mode::Plan;
     let mut rules: Vec<Rule> = Vec::new();
@@ -59,9 +62,14 @@ fn rules(settings: &Settings, asking: &'static str) -> Vec<Rule> {
     let names: Vec<&str> = settings.allowed_tools.iter().map(|tool| permission(tool)).collect();
     let mut limited = vec![("*".to_owned(), "*", "deny")];
     for name in &names {
-        let own: Vec<Rule> = rules.iter().filter(|(permission, ..)| permission == name).cloned().collect();
+        let own: Vec<Rule> =
+            rules.iter().filter(|(permission, ..)| permission == name).cloned().collect();
         // What the level has no rule for falls under its rule for everything.
-        limited.extend(if own.is_empty() { vec![((*name).to_owned(), "*", rules[0].2)] } else { own });
+        limited.extend(if own.is_empty() {
+            vec![((*name).to_owned(), "*", rules[0].2)]
+        } else {
+            own
+        });
     }
     // Reaching outside the directory is no tool, but part of using one.
     limited.push(("external_directory".to_owned(), "*", rules[0].2));
@@ -75,20 +83,27 @@ pub(crate) fn of_session(settings: &Settings) -> String {
         .to_string()
 }
 
-/// Returns the value of `OPENCODE_PERMISSION` for a single run, which has nobody to ask: what would be asked is denied,
-/// because a question that nobody answers ends the run. None: `--auto` says it all.
+/// Returns the value of `OPENCODE_PERMISSION` for a single run, which has nobody to ask: what would
+/// be asked is denied, because a question that nobody answers ends the run. None: `--auto` says it
+/// all.
 pub(crate) fn of_run(settings: &Settings) -> Option<String> {
-    let all = settings.safety == Safety::Danger && settings.mode == Mode::Build && settings.allowed_tools.is_empty();
+    let all = settings.safety == Safety::Danger
+        && settings.mode == Mode::Build
+        && settings.allowed_tools.is_empty();
     (!all).then(|| configuration(rules(settings, "deny")))
 }
 
-/// Returns the value of `OPENCODE_PERMISSION` for the server: everything is asked about, also by sub-agents, which may not
-/// start others.
+/// Returns the value of `OPENCODE_PERMISSION` for the server: everything is asked about, also by
+/// sub-agents, which may not start others.
 pub(crate) fn of_server() -> String {
     let reading = READING.iter().filter(|(permission, ..)| *permission != "todowrite");
     let mut rules: Vec<Rule> = vec![("*".to_owned(), "*", "ask")];
-    rules.extend(reading.map(|(permission, pattern, action)| ((*permission).to_owned(), *pattern, *action)));
-    rules.extend(["task", "todowrite", "question"].map(|permission| (permission.to_owned(), "*", "deny")));
+    rules.extend(
+        reading.map(|(permission, pattern, action)| ((*permission).to_owned(), *pattern, *action)),
+    );
+    rules.extend(
+        ["task", "todowrite", "question"].map(|permission| (permission.to_owned(), "*", "deny")),
+    );
     configuration(rules)
 }
 
@@ -122,7 +137,11 @@ fn configuration(rules: Vec<Rule>) -> String {
     let fields = named.into_iter().map(|(permission, patterns)| {
         let value = match patterns[..] {
             [("*", action)] => json!(action).to_string(),
-            _ => object(patterns.into_iter().map(|(pattern, action)| format!("{}:{}", json!(pattern), json!(action)))),
+            _ => object(
+                patterns
+                    .into_iter()
+                    .map(|(pattern, action)| format!("{}:{}", json!(pattern), json!(action))),
+            ),
         };
         format!("{}:{value}", json!(permission))
     });
@@ -153,7 +172,12 @@ mod tests {
     /// What OpenCode makes of rules: the last one that fits.
     fn decided(settings: &Settings, permission: &str) -> &'static str {
         let rules = rules(settings, "ask");
-        rules.iter().rev().find(|(name, pattern, _)| (name == permission || name == "*") && *pattern == "*").expect("a rule for all").2
+        rules
+            .iter()
+            .rev()
+            .find(|(name, pattern, _)| (name == permission || name == "*") && *pattern == "*")
+            .expect("a rule for all")
+            .2
     }
 
     #[test]
@@ -166,9 +190,17 @@ mod tests {
             (Safety::Danger, Mode::Plan, "deny", "ask"),
         ] {
             let settings = settings(safety, mode, &[]);
-            let found = (decided(&settings, "edit"), decided(&settings, "bash"), decided(&settings, "glob"));
+            let found = (
+                decided(&settings, "edit"),
+                decided(&settings, "bash"),
+                decided(&settings, "glob"),
+            );
             assert_eq!(found, (edit, bash, "allow"), "{safety:?} {mode:?}");
-            assert_eq!(decided(&settings, "github_create_issue"), bash, "tools of MCP servers are asked about as commands are");
+            assert_eq!(
+                decided(&settings, "github_create_issue"),
+                bash,
+                "tools of MCP servers are asked about as commands are"
+            );
         }
     }
 
@@ -180,14 +212,23 @@ mod tests {
             ["allow", "allow", "ask", "deny", "deny", "deny"]
         );
         let all = settings(Safety::Danger, Mode::Build, &["bash"]);
-        assert_eq!(["bash", "edit", "external_directory"].map(|name| decided(&all, name)), ["allow", "deny", "allow"]);
+        assert_eq!(
+            ["bash", "edit", "external_directory"].map(|name| decided(&all, name)),
+            ["allow", "deny", "allow"]
+        );
     }
 
     #[test]
     fn a_run_denies_what_it_could_not_ask() {
         let permission = of_run(&settings(Safety::Default, Mode::Build, &[])).expect("rules");
-        assert!(permission.starts_with(r#"{"*":"deny","read":{"*":"allow","*.env":"deny","#), "{permission}");
-        assert!(permission.contains(r#""question":"deny""#) && !permission.contains(r#":"ask""#), "{permission}");
+        assert!(
+            permission.starts_with(r#"{"*":"deny","read":{"*":"allow","*.env":"deny","#),
+            "{permission}"
+        );
+        assert!(
+            permission.contains(r#""question":"deny""#) && !permission.contains(r#":"ask""#),
+            "{permission}"
+        );
         assert_eq!(of_run(&settings(Safety::Danger, Mode::Build, &[])), None);
         let limited = of_run(&settings(Safety::Danger, Mode::Build, &["glob"])).expect("rules");
         assert_eq!(limited, r#"{"*":"deny","glob":"allow","external_directory":"allow"}"#);
@@ -196,7 +237,10 @@ mod tests {
     #[test]
     fn sub_agents_ask_about_everything_that_changes_something() {
         let permission: Value = serde_json::from_str(&of_server()).expect("JSON");
-        assert_eq!((&permission["*"], &permission["task"], &permission["glob"]), (&json!("ask"), &json!("deny"), &json!("allow")));
+        assert_eq!(
+            (&permission["*"], &permission["task"], &permission["glob"]),
+            (&json!("ask"), &json!("deny"), &json!("allow"))
+        );
         assert!(granted(&settings(Safety::Danger, Mode::Build, &[]), "bash"));
         assert!(granted(&settings(Safety::Edit, Mode::Build, &[]), "edit"));
         assert!(!granted(&settings(Safety::Edit, Mode::Build, &[]), "external_directory"));

@@ -1,4 +1,5 @@
-//! Tokens and money of a turn: the sum over its requests to the model (`step-finish`), sub-agents included.
+//! Tokens and money of a turn: the sum over its requests to the model (`step-finish`), sub-agents
+//! included.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,10 @@ impl Spent {
     pub(crate) fn step(&mut self, part: &Value, own: bool) {
         let tokens = &part["tokens"];
         let count = |key| tokens.count(key).unwrap_or_default();
-        let cached = tokens["cache"].count("read").unwrap_or_default().saturating_add(tokens["cache"].count("write").unwrap_or_default());
+        let cached = tokens["cache"]
+            .count("read")
+            .unwrap_or_default()
+            .saturating_add(tokens["cache"].count("write").unwrap_or_default());
         let (input, output, reasoning) = (count("input"), count("output"), count("reasoning"));
         let usage = Usage {
             input,

@@ -20,10 +20,12 @@ const TOOLS: Tools = Tools::new(&[
     ("skill", &["skill"], &["name"]),
     ("other", &["batch", "plan_enter", "plan_exit"], &[]),
 ])
-// Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but the ones above.
+// Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but
+// the ones above.
 .with_mcp(|name| name.contains('_') && !NO_TOOLS.contains(&name));
 
-/// What is told as a tool and is none: of an `invalid` one `tool` in its input says which, the others are permissions.
+/// What is told as a tool and is none: of an `invalid` one `tool` in its input says which, the
+/// others are permissions.
 const NO_TOOLS: [&str; 3] = ["invalid", "external_directory", "doom_loop"];
 
 /// Returns the unified kind of a tool, also by the permission it falls under.
@@ -65,15 +67,26 @@ pub(crate) fn end(id: &str, name: &str, state: &Value) -> Option<ToolEnd> {
         }
         _ => return None,
     };
-    let diffs = if status == ToolStatus::Ok { diffs(name, &state["input"], metadata) } else { Vec::new() };
-    Some(ToolEnd { id: id.to_owned(), status, output: Some(output.to_owned()), exit_code: metadata.count("exit"), diffs })
+    let diffs =
+        if status == ToolStatus::Ok { diffs(name, &state["input"], metadata) } else { Vec::new() };
+    Some(ToolEnd {
+        id: id.to_owned(),
+        status,
+        output: Some(output.to_owned()),
+        exit_code: metadata.count("exit"),
+        diffs,
+    })
 }
 
 fn unhappy(error: &str, interrupted: bool) -> ToolStatus {
     let begins = |words: &[&str]| words.iter().any(|word| error.starts_with(word));
     if interrupted || begins(&["Tool execution aborted", "Task cancelled"]) {
         ToolStatus::Cancelled
-    } else if begins(&["The user rejected permission", "The user has specified a rule", "The user dismissed this question"]) {
+    } else if begins(&[
+        "The user rejected permission",
+        "The user has specified a rule",
+        "The user dismissed this question",
+    ]) {
         ToolStatus::Denied
     } else {
         ToolStatus::Failed
@@ -83,9 +96,18 @@ fn unhappy(error: &str, interrupted: bool) -> ToolStatus {
 /// What tools that write files say they changed.
 fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
     let diff = |file: &Value| {
-        let path = ["filePath", "file", "filepath", "relativePath"].iter().find_map(|key| file.text(key))?;
-        let unified = ["patch", "diff"].iter().find_map(|key| file.text(key)).filter(|patch| !patch.is_empty())?;
-        Some(FileDiff { path: path.to_owned(), unified: Some(unified.to_owned()), ..FileDiff::default() })
+        let path = ["filePath", "file", "filepath", "relativePath"]
+            .iter()
+            .find_map(|key| file.text(key))?;
+        let unified = ["patch", "diff"]
+            .iter()
+            .find_map(|key| file.text(key))
+            .filter(|patch| !patch.is_empty())?;
+        Some(FileDiff {
+            path: path.to_owned(),
+            unified: Some(unified.to_owned()),
+            ..FileDiff::default()
+        })
     };
     let found: Vec<FileDiff> = match &metadata["filediff"] {
         Value::Null => metadata.list("files").iter().filter_map(diff).collect(),
@@ -95,7 +117,11 @@ fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
         && kind(name) == "file_write"
         && let (Some(path), Some(content)) = (input.text("filePath"), input.text("content"))
     {
-        return vec![FileDiff { path: path.to_owned(), new_text: Some(content.to_owned()), ..FileDiff::default() }];
+        return vec![FileDiff {
+            path: path.to_owned(),
+            new_text: Some(content.to_owned()),
+            ..FileDiff::default()
+        }];
     }
     found
 }

@@ -1,11 +1,12 @@
-//! What the agent asks people and the host asks the agent, over recorded dialogues with `opencode serve` 1.18.33.
+//! What the agent asks people and the host asks the agent, over recorded dialogues with `opencode
+//! serve` 1.18.33.
 #![allow(clippy::unwrap_used)]
 
 mod play;
 
 use aetheel_backend_sdk::wit::{
-    Action, AskKind, Decision, EventKind, Exit, FailureKind, Outcome, QueryKind, QueryResult, Safety, StartTurn, ToolStatus,
-    Value as Argument,
+    Action, AskKind, Decision, EventKind, Exit, FailureKind, Outcome, QueryKind, QueryResult,
+    Safety, StartTurn, ToolStatus, Value as Argument,
 };
 use play::said::*;
 use play::{Play, turn};
@@ -17,17 +18,31 @@ fn decisions_reach_the_agent_in_its_words() {
         ("permission-once", json!({"reply": "once"})),
         ("permission-always", json!({"reply": "once"})),
         ("permission-reject", json!({"reply": "reject"})),
-        ("permission-reject-message", json!({"reply": "reject", "message": "Use another file name please."})),
+        (
+            "permission-reject-message",
+            json!({"reply": "reject", "message": "Use another file name please."}),
+        ),
     ] {
         let play = recorded(name);
         assert_eq!(play.bodies("POST /permission/")[0], reply, "{name}");
         let stopped = name == "permission-reject";
-        assert_eq!(play.outcomes(), [if stopped { &Outcome::Interrupted } else { &Outcome::Completed }], "{name}");
+        assert_eq!(
+            play.outcomes(),
+            [if stopped { &Outcome::Interrupted } else { &Outcome::Completed }],
+            "{name}"
+        );
         let AskKind::Permission(start) = &play.asks()[0].kind else { panic!("{name}") };
-        assert_eq!((start.kind.as_str(), start.target.as_deref().unwrap().split(' ').next()), ("bash", Some("touch")), "{name}");
+        assert_eq!(
+            (start.kind.as_str(), start.target.as_deref().unwrap().split(' ').next()),
+            ("bash", Some("touch")),
+            "{name}"
+        );
     }
     assert_eq!(ends(&recorded("permission-reject"))[0].0, ToolStatus::Denied);
-    assert_eq!(recorded("permission-reject-message").done()[0].text.as_deref(), Some("After the rejection with feedback."));
+    assert_eq!(
+        recorded("permission-reject-message").done()[0].text.as_deref(),
+        Some("After the rejection with feedback.")
+    );
     assert_eq!(recorded("question").bodies("POST /question/"), [json!({"answers": [["Blue"]]})]);
 }
 
@@ -35,7 +50,10 @@ fn decisions_reach_the_agent_in_its_words() {
 fn an_edit_is_asked_about_with_its_diff() {
     let play = recorded("permission-edit");
     let AskKind::Permission(start) = &play.asks()[0].kind else { panic!("no permission") };
-    assert!(start.kind == "file_edit" && start.native_name == "write" && start.input.contains("+one"), "{start:?}");
+    assert!(
+        start.kind == "file_edit" && start.native_name == "write" && start.input.contains("+one"),
+        "{start:?}"
+    );
     assert_eq!(play.asks()[0].always_label.as_deref(), Some("Allow edit * in this session"));
 }
 
@@ -50,13 +68,27 @@ fn always_holds_for_the_session_and_no_other() {
     play.answer_ask(first, Decision::AllowAlways);
     asked(&mut play, "per_4", "bash");
     assert_eq!(play.asks().len(), 3);
-    let replies: Vec<_> = play.paths().into_iter().filter(|path| path.contains("/permission/")).map(str::to_owned).collect();
-    assert_eq!(replies, ["POST /permission/per_1/reply", "POST /permission/per_2/reply", "POST /permission/per_4/reply"]);
+    let replies: Vec<_> = play
+        .paths()
+        .into_iter()
+        .filter(|path| path.contains("/permission/"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(
+        replies,
+        [
+            "POST /permission/per_1/reply",
+            "POST /permission/per_2/reply",
+            "POST /permission/per_4/reply"
+        ]
+    );
     assert!(play.bodies("/permission/").iter().all(|body| *body == json!({"reply": "once"})));
     let second = play.asks()[1].ask;
     assert!(play.actions.contains(&Action::AskWithdrawn(second)));
     // Another session of the same directory is asked.
-    play.start(StartTurn { session: 2, ..plain(2) }).answer("POST /session", 200, &session("ses_2")).answer("ses_2/prompt_async", 204, "");
+    play.start(StartTurn { session: 2, ..plain(2) })
+        .answer("POST /session", 200, &session("ses_2"))
+        .answer("ses_2/prompt_async", 204, "");
     play.tell(
         "permission.asked",
         json!({"id": "per_5", "sessionID": "ses_2", "permission": "bash", "patterns": ["touch a"], "always": ["touch *"]}),
@@ -77,7 +109,11 @@ fn always_holds_no_longer_when_the_level_changes() {
         play.start(start).answer("prompt_async", 204, "");
         busy(&mut play);
         asked(&mut play, &format!("per_{number}"), "bash");
-        idle(says(&mut play, &format!("msg_{number}"), json!({"type": "text", "id": format!("prt_{number}"), "text": "ok"})));
+        idle(says(
+            &mut play,
+            &format!("msg_{number}"),
+            json!({"type": "text", "id": format!("prt_{number}"), "text": "ok"}),
+        ));
     }
     let turns: Vec<u32> = play.asks().iter().map(|ask| ask.turn).collect();
     assert_eq!(turns, [1, 3]);
@@ -89,20 +125,36 @@ fn nobody_there_refuses_in_the_mildest_way() {
     busy(&mut play);
     asked(&mut play, "per_1", "bash");
     let questions = json!([{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multiple": true}, {"question": "What?", "custom": false}]);
-    play.tell("question.asked", json!({"id": "que_1", "sessionID": "ses_1", "questions": questions.clone()}));
+    play.tell(
+        "question.asked",
+        json!({"id": "que_1", "sessionID": "ses_1", "questions": questions.clone()}),
+    );
     let (permission, question) = (play.asks()[0].ask, play.asks()[1].ask);
     let AskKind::Questions(found) = &play.asks()[1].kind else { panic!("no questions") };
-    let forms: Vec<_> =
-        found.iter().map(|question| (question.id.as_str(), question.options.len(), question.many, question.free_text)).collect();
+    let forms: Vec<_> = found
+        .iter()
+        .map(|question| {
+            (question.id.as_str(), question.options.len(), question.many, question.free_text)
+        })
+        .collect();
     assert_eq!(forms, [("0", 2, true, true), ("1", 0, false, false)]);
     play.answer_ask(permission, Decision::Dismissed).answer_ask(question, Decision::Dismissed);
     assert_eq!(play.bodies("/permission/")[0]["reply"], "reject");
-    assert!(play.bodies("/permission/")[0]["message"].as_str().unwrap().starts_with("Nobody"), "with words, so that the model goes on");
+    assert!(
+        play.bodies("/permission/")[0]["message"].as_str().unwrap().starts_with("Nobody"),
+        "with words, so that the model goes on"
+    );
     assert_eq!(play.bodies("/question/"), [json!({"answers": [[], []]})]);
-    play.tell("question.asked", json!({"id": "que_2", "sessionID": "ses_1", "questions": questions}));
+    play.tell(
+        "question.asked",
+        json!({"id": "que_2", "sessionID": "ses_1", "questions": questions}),
+    );
     let last = play.asks()[2].ask;
     play.answer_ask(last, Decision::Deny(Some("ask me later".to_owned())));
-    assert_eq!(play.bodies("que_2/reply"), [json!({"answers": [["ask me later"], ["ask me later"]]})]);
+    assert_eq!(
+        play.bodies("que_2/reply"),
+        [json!({"answers": [["ask me later"], ["ask me later"]]})]
+    );
 }
 
 #[test]
@@ -111,7 +163,10 @@ fn an_ask_that_was_answered_elsewhere_is_withdrawn_and_a_late_answer_is_harmless
     busy(&mut play);
     asked(&mut play, "per_1", "bash");
     let ask = play.asks()[0].ask;
-    play.tell("permission.replied", json!({"sessionID": "ses_1", "requestID": "per_1", "reply": "once"}));
+    play.tell(
+        "permission.replied",
+        json!({"sessionID": "ses_1", "requestID": "per_1", "reply": "once"}),
+    );
     assert_eq!(play.actions.last(), Some(&Action::AskWithdrawn(ask)));
     let before = play.actions.len();
     play.answer_ask(ask, Decision::AllowOnce);
@@ -123,7 +178,9 @@ fn a_sub_agent_is_a_tool_with_tools_in_it_and_its_text_is_not_the_answer() {
     let play = recorded("sub-agent");
     assert_eq!(shown(&play, false), ["parent done "]);
     let starts = play.events().into_iter().filter_map(|event| match event {
-        EventKind::ToolStart(start) if start.input != "{}" => Some((start.kind.as_str(), start.parent.as_deref(), start.id.as_str())),
+        EventKind::ToolStart(start) if start.input != "{}" => {
+            Some((start.kind.as_str(), start.parent.as_deref(), start.id.as_str()))
+        }
         _ => None,
     });
     let starts: Vec<_> = starts.collect();
@@ -146,7 +203,11 @@ fn a_sub_agent_below_the_highest_level_is_asked_about() {
     play.start(plain(1)).until("permission.asked");
     let ask = play.asks()[0].ask;
     play.answer_ask(ask, Decision::DenyAndStop);
-    assert_eq!(play.paths().last().map(|path| path.ends_with("/abort")), Some(true), "refusing the sub-agent alone would not end the turn");
+    assert_eq!(
+        play.paths().last().map(|path| path.ends_with("/abort")),
+        Some(true),
+        "refusing the sub-agent alone would not end the turn"
+    );
 }
 
 #[test]
@@ -161,10 +222,21 @@ fn questions_of_the_host_are_answered_by_the_server() {
     query(&mut play, 2, QueryKind::Sessions).answer("GET /session", 200, &list.to_string());
     let QueryResult::Sessions(sessions) = answers(&play)[1] else { panic!("{:?}", answers(&play)) };
     assert_eq!(sessions.len(), 1);
-    assert_eq!((sessions[0].title.as_deref(), sessions[0].updated.as_deref()), (Some("Nine"), Some("2026-11-21T20:59:17Z")));
-    query(&mut play, 3, QueryKind::DeleteSession("ses_9".to_owned())).answer("DELETE /session/ses_9", 200, "true");
+    assert_eq!(
+        (sessions[0].title.as_deref(), sessions[0].updated.as_deref()),
+        (Some("Nine"), Some("2026-11-21T20:59:17Z"))
+    );
+    query(&mut play, 3, QueryKind::DeleteSession("ses_9".to_owned())).answer(
+        "DELETE /session/ses_9",
+        200,
+        "true",
+    );
     assert_eq!(answers(&play)[2], &QueryResult::Done);
-    for (number, kind) in [(4, QueryKind::Raw("{}".to_owned())), (5, QueryKind::Rename("x".to_owned())), (6, QueryKind::Compact)] {
+    for (number, kind) in [
+        (4, QueryKind::Raw("{}".to_owned())),
+        (5, QueryKind::Rename("x".to_owned())),
+        (6, QueryKind::Compact),
+    ] {
         query(&mut play, number, kind);
         assert!(matches!(answers(&play).last(), Some(QueryResult::Failed(_))));
     }
@@ -223,14 +295,20 @@ fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error(
     let mut play = asked();
     taken(&mut play);
     play.exit(Exit::Signal(9), "");
-    assert!(matches!(answers(&play)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::Crashed), "{:?}", answers(&play));
+    assert!(
+        matches!(answers(&play)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::Crashed),
+        "{:?}",
+        answers(&play)
+    );
 }
 
 #[test]
 fn models_are_listed_by_a_run_that_shows_no_keys() {
     let mut play = Play::server();
     query(&mut play, 1, QueryKind::Models);
-    let Some(Action::Spawn(spawn)) = play.actions.last().cloned() else { panic!("{:?}", play.actions) };
+    let Some(Action::Spawn(spawn)) = play.actions.last().cloned() else {
+        panic!("{:?}", play.actions)
+    };
     assert_eq!(spawn.arguments, [Argument::Text("models".to_owned())]);
     for text in ["opencode/big-pickle", "mock/mock-model", ""] {
         let line = aetheel_backend_sdk::wit::Line {
@@ -241,8 +319,15 @@ fn models_are_listed_by_a_run_that_shows_no_keys() {
         };
         play.input(aetheel_backend_sdk::wit::Input::Line(line));
     }
-    let exited = aetheel_backend_sdk::wit::Exited { proc: spawn.proc, how: Exit::Code(0), stderr_tail: String::new() };
+    let exited = aetheel_backend_sdk::wit::Exited {
+        proc: spawn.proc,
+        how: Exit::Code(0),
+        stderr_tail: String::new(),
+    };
     play.input(aetheel_backend_sdk::wit::Input::Exited(exited));
     let QueryResult::Models(models) = answers(&play)[0] else { panic!("{:?}", answers(&play)) };
-    assert_eq!(models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>(), ["opencode/big-pickle", "mock/mock-model"]);
+    assert_eq!(
+        models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>(),
+        ["opencode/big-pickle", "mock/mock-model"]
+    );
 }

@@ -1,12 +1,12 @@
-//! How turns end: interrupts, errors, messages steered in, a server that dies; over recorded dialogues with
-//! `opencode serve` 1.18.33.
+//! How turns end: interrupts, errors, messages steered in, a server that dies; over recorded
+//! dialogues with `opencode serve` 1.18.33.
 #![allow(clippy::unwrap_used)]
 
 mod play;
 
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, EventKind, Exit, Exited, FailureKind, Input, Line, Outcome, Part, Pipe, QueryResult, SpawnFailed, Steer,
-    SteerOutcome, Steered, ToolStatus, TurnDone,
+    Action, Command, Delivery, EventKind, Exit, Exited, FailureKind, Input, Line, Outcome, Part,
+    Pipe, QueryResult, SpawnFailed, Steer, SteerOutcome, Steered, ToolStatus, TurnDone,
 };
 use play::Play;
 use play::said::*;
@@ -17,10 +17,15 @@ fn an_interrupt_ends_the_turn_in_text_in_a_tool_and_in_an_ask() {
     for name in ["interrupt-text", "interrupt-tool", "interrupt-permission"] {
         let play = recorded(name);
         assert_eq!(play.outcomes()[0], &Outcome::Interrupted, "{name}");
-        assert_eq!(play.paths().iter().filter(|path| path.ends_with("/abort")).count(), 1, "{name}");
+        assert_eq!(
+            play.paths().iter().filter(|path| path.ends_with("/abort")).count(),
+            1,
+            "{name}"
+        );
     }
     let play = recorded("interrupt-text");
-    // The late second word that it is idle ended nothing; the second turn was interrupted from elsewhere when it had said all.
+    // The late second word that it is idle ended nothing; the second turn was interrupted from
+    // elsewhere when it had said all.
     assert_eq!(shown(&play, false).last().map(String::as_str), Some("Alive after the interrupt."));
     assert_eq!(play.outcomes()[1], &Outcome::Interrupted);
     let play = recorded("interrupt-permission");
@@ -65,8 +70,14 @@ fn an_agent_that_goes_on_after_its_sub_agent_was_interrupted_is_interrupted_agai
 fn errors_end_the_turn_once_with_their_kind() {
     let play = recorded("errors");
     assert_eq!(failures(&play), [FailureKind::BadRequest, FailureKind::ModelNotFound]);
-    assert!(matches!(&play.done()[0].outcome, Outcome::Failed(failure) if failure.message == "prompt is bad"));
-    for (status, kind) in [(401, FailureKind::Authentication), (429, FailureKind::RateLimited), (500, FailureKind::Overloaded)] {
+    assert!(
+        matches!(&play.done()[0].outcome, Outcome::Failed(failure) if failure.message == "prompt is bad")
+    );
+    for (status, kind) in [
+        (401, FailureKind::Authentication),
+        (429, FailureKind::RateLimited),
+        (500, FailureKind::Overloaded),
+    ] {
         let mut play = prompted(plain(1));
         let error = json!({"name": "APIError", "data": {"message": "no", "statusCode": status}});
         busy(&mut play).tell("session.error", json!({"sessionID": "ses_1", "error": error}));
@@ -93,7 +104,10 @@ fn a_conversation_that_became_too_long_is_shortened_and_the_turn_goes_on() {
     let play = recorded("overflow");
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     assert_eq!(shown(&play, false), ["no script "], "the summary is not part of the answer");
-    assert!(play.events().contains(&&EventKind::Notice("OpenCode shortened the conversation".to_owned())));
+    assert!(
+        play.events()
+            .contains(&&EventKind::Notice("OpenCode shortened the conversation".to_owned()))
+    );
 }
 
 #[test]
@@ -105,7 +119,10 @@ fn retries_are_told() {
     });
     assert_eq!(
         retries.collect::<Vec<_>>(),
-        [(FailureKind::Overloaded, "attempt 1: server boom"), (FailureKind::Overloaded, "attempt 2: server boom"),]
+        [
+            (FailureKind::Overloaded, "attempt 1: server boom"),
+            (FailureKind::Overloaded, "attempt 2: server boom"),
+        ]
     );
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
 }
@@ -113,9 +130,15 @@ fn retries_are_told() {
 #[test]
 fn a_message_steered_into_a_turn_belongs_to_it() {
     let play = recorded("steer");
-    assert!(play.actions.contains(&Action::Steered(Steered { message: 7, outcome: SteerOutcome::Injected })));
+    assert!(
+        play.actions
+            .contains(&Action::Steered(Steered { message: 7, outcome: SteerOutcome::Injected }))
+    );
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
-    assert_eq!(play.done()[0].text.as_deref(), Some("Steered: STEER please also say bananaplan finished"));
+    assert_eq!(
+        play.done()[0].text.as_deref(),
+        Some("Steered: STEER please also say bananaplan finished")
+    );
 }
 
 #[test]
@@ -123,13 +146,26 @@ fn a_message_steered_in_at_the_last_moment_is_waited_for() {
     let mut play = prompted(plain(1));
     says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "first"}));
     let parts = vec![Part::Text("and?".to_owned())];
-    let steer = |delivery| Steer { session: 1, turn: 1, message: 7, parts: parts.clone(), delivery, fresh_id: String::new() };
+    let steer = |delivery| Steer {
+        session: 1,
+        turn: 1,
+        message: 7,
+        parts: parts.clone(),
+        delivery,
+        fresh_id: String::new(),
+    };
     play.command(Command::Steer(steer(Delivery::Queue)));
-    assert_eq!(play.actions.last(), Some(&Action::Steered(Steered { message: 7, outcome: SteerOutcome::NotNow })));
+    assert_eq!(
+        play.actions.last(),
+        Some(&Action::Steered(Steered { message: 7, outcome: SteerOutcome::NotNow }))
+    );
     play.command(Command::Steer(steer(Delivery::Steer)));
     idle(&mut play).answer("prompt_async", 204, "");
     assert_eq!(play.done().len(), 0);
-    play.tell("message.updated", json!({"sessionID": "ses_1", "info": {"id": "msg_2", "role": "user"}}));
+    play.tell(
+        "message.updated",
+        json!({"sessionID": "ses_1", "info": {"id": "msg_2", "role": "user"}}),
+    );
     play.tell("session.status", json!({"sessionID": "ses_1", "status": {"type": "busy"}}));
     play.tell("message.updated", json!({"sessionID": "ses_1", "info": {"id": "msg_3", "role": "assistant", "parentID": "msg_2"}}));
     let part = json!({"type": "text", "id": "prt_3", "messageID": "msg_3", "text": "second"});
@@ -141,8 +177,13 @@ fn a_message_steered_in_at_the_last_moment_is_waited_for() {
 #[test]
 fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
     let play = recorded("killed");
-    let [TurnDone { outcome: Outcome::Lost(failure), .. }] = play.done()[..] else { panic!("{:?}", play.done()) };
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Crashed, "OpenCode's server was ended by signal 9"));
+    let [TurnDone { outcome: Outcome::Lost(failure), .. }] = play.done()[..] else {
+        panic!("{:?}", play.done())
+    };
+    assert_eq!(
+        (failure.kind, failure.message.as_str()),
+        (FailureKind::Crashed, "OpenCode's server was ended by signal 9")
+    );
     let mut play = prompted(plain(1));
     play.exit(Exit::Code(1), "Error: out of file handles\n");
     assert!(
@@ -157,14 +198,21 @@ fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
         truncated: false,
     }));
     // The same session, with its permissions set anew.
-    assert_eq!(play.paths()[play.paths().len() - 2..], ["PATCH /session/ses_1", "POST /session/ses_1/prompt_async"]);
+    assert_eq!(
+        play.paths()[play.paths().len() - 2..],
+        ["PATCH /session/ses_1", "POST /session/ses_1/prompt_async"]
+    );
 }
 
 #[test]
 fn a_server_that_cannot_be_started_fails_the_turn() {
     let mut play = Play::server();
     play.start(plain(1));
-    let failed = SpawnFailed { proc: play.proc.unwrap(), message: "no such program".to_owned(), not_found: true };
+    let failed = SpawnFailed {
+        proc: play.proc.unwrap(),
+        message: "no such program".to_owned(),
+        not_found: true,
+    };
     play.input(Input::SpawnFailed(failed));
     assert_eq!(failures(&play), [FailureKind::NotFound]);
 }
@@ -184,7 +232,11 @@ fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
     assert_eq!(shown(&play, false), ["first"]);
     // A turn later it breaks without having said anything since.
     play.start(plain(2)).answer("prompt_async", 204, "").close_stream();
-    assert!(matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Crashed), "{:?}", play.outcomes());
+    assert!(
+        matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Crashed),
+        "{:?}",
+        play.outcomes()
+    );
     assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "it is of no use any more");
 }
 
@@ -196,10 +248,18 @@ fn while_a_server_of_no_use_leaves_the_next_turn_has_another() {
     assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1));
     play.start(plain(2));
     assert_eq!(play.proc, Some(2));
-    let listens =
-        |proc| Line { proc, pipe: Pipe::Stdout, text: "opencode server listening on http://127.0.0.1:5".to_owned(), truncated: false };
+    let listens = |proc| Line {
+        proc,
+        pipe: Pipe::Stdout,
+        text: "opencode server listening on http://127.0.0.1:5".to_owned(),
+        truncated: false,
+    };
     play.input(Input::Line(listens(1)));
-    play.input(Input::Exited(Exited { proc: 1, how: Exit::Signal(15), stderr_tail: String::new() }));
+    play.input(Input::Exited(Exited {
+        proc: 1,
+        how: Exit::Signal(15),
+        stderr_tail: String::new(),
+    }));
     assert_eq!(play.done().len(), 1);
     play.input(Input::Line(listens(2))).answer("POST /session", 500, "");
     assert_eq!(play.done().len(), 1, "the first server's word");
@@ -227,13 +287,29 @@ fn a_turn_that_comes_while_the_server_leaves_waits_for_the_next_one() {
 #[test]
 fn a_refused_prompt_fails_with_what_the_server_said() {
     for (status, body, kind) in [
-        (400, r#"{"name":"BadRequest","data":{"message":"Expected array","kind":"Payload"}}"#, FailureKind::BadRequest),
+        (
+            400,
+            r#"{"name":"BadRequest","data":{"message":"Expected array","kind":"Payload"}}"#,
+            FailureKind::BadRequest,
+        ),
         (401, "", FailureKind::Authentication),
-        (404, r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_1"}}"#, FailureKind::SessionUnknown),
-        (500, r#"{"name":"UnknownError","data":{"message":"Unexpected server error."}}"#, FailureKind::Other),
+        (
+            404,
+            r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_1"}}"#,
+            FailureKind::SessionUnknown,
+        ),
+        (
+            500,
+            r#"{"name":"UnknownError","data":{"message":"Unexpected server error."}}"#,
+            FailureKind::Other,
+        ),
     ] {
         let mut play = Play::server();
-        play.start(plain(1)).finish().answer("POST /session", 200, &session("ses_1")).answer("prompt_async", status, body);
+        play.start(plain(1)).finish().answer("POST /session", 200, &session("ses_1")).answer(
+            "prompt_async",
+            status,
+            body,
+        );
         assert_eq!(failures(&play), [kind], "{status}");
     }
 }
@@ -248,7 +324,9 @@ fn shutting_down_tells_the_server_to_leave() {
     let mut play = prompted(plain(1));
     idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
     play.command(Command::Shutdown);
-    assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if Some(stop.proc) == play.proc));
+    assert!(
+        matches!(play.actions.last(), Some(Action::Stop(stop)) if Some(stop.proc) == play.proc)
+    );
 }
 
 #[test]
@@ -257,9 +335,15 @@ fn events_of_nobody_and_after_the_end_do_no_harm() {
     idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
     let before = play.actions.len();
     says(&mut play, "msg_1", json!({"type": "text", "id": "prt_1", "text": "late"}));
-    play.tell("permission.asked", json!({"id": "per_1", "sessionID": "ses_1", "permission": "bash"}));
+    play.tell(
+        "permission.asked",
+        json!({"id": "per_1", "sessionID": "ses_1", "permission": "bash"}),
+    );
     play.tell("session.error", json!({"sessionID": "ses_other", "error": {"name": "UnknownError", "data": {"message": "x"}}}));
-    play.tell("message.updated", json!({"sessionID": "ses_other", "info": {"id": "m", "role": "assistant"}}));
+    play.tell(
+        "message.updated",
+        json!({"sessionID": "ses_other", "info": {"id": "m", "role": "assistant"}}),
+    );
     idle(&mut play);
     assert_eq!(play.actions.len(), before, "{:?}", &play.actions[before..]);
 }

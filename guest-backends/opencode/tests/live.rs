@@ -1,11 +1,12 @@
-//! What recorded dialogues with `opencode serve` 1.18.33 become: each whole (`inputs.jsonl` and `actions.jsonl` beside it),
-//! and the hazards by name.
+//! What recorded dialogues with `opencode serve` 1.18.33 become: each whole (`inputs.jsonl` and
+//! `actions.jsonl` beside it), and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 mod play;
 
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Decision, EventKind, FailureKind, Outcome, Part, PlanStatus, Settings, StartTurn, Value as Argument,
+    Action, Attachment, Decision, EventKind, FailureKind, Outcome, Part, PlanStatus, Settings,
+    StartTurn, Value as Argument,
 };
 use play::said::*;
 use play::{Play, turn};
@@ -32,7 +33,11 @@ fn a_server_is_started_once_healthy_and_listened_to_before_anything_is_asked() {
     let Action::Spawn(spawn) = &play.actions[0] else { panic!("{:?}", play.actions[0]) };
     assert!(spawn.listens && spawn.turn.is_none());
     assert_eq!(spawn.basic_auth.as_ref().unwrap().secret, "server-password");
-    let password = spawn.environment.iter().find(|variable| variable.name == "OPENCODE_SERVER_PASSWORD").unwrap();
+    let password = spawn
+        .environment
+        .iter()
+        .find(|variable| variable.name == "OPENCODE_SERVER_PASSWORD")
+        .unwrap();
     assert_eq!(password.value, Argument::Secret("server-password".to_owned()));
     assert_eq!(play.paths()[..2], ["GET /global/health", "POST /session"]);
     assert!(matches!(&play.actions[2], Action::OpenStream(open) if open.path == "/global/event"));
@@ -44,11 +49,22 @@ fn text_and_thinking_stream_and_the_prompt_is_not_echoed() {
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     assert_eq!(play.done()[0].text.as_deref(), Some("Hello there from the mock model."));
     assert_eq!(shown(&play, true)[0], "Let me think about it.");
-    assert!(shown(&play, false)[0].starts_with("Hello there from the mock model."), "{:?}", shown(&play, false));
+    assert!(
+        shown(&play, false)[0].starts_with("Hello there from the mock model."),
+        "{:?}",
+        shown(&play, false)
+    );
     let usage = play.done()[0].usage.clone().unwrap();
-    assert_eq!((usage.input, usage.output, usage.reasoning, usage.cached, usage.context_used), (90, 20, 5, 10, Some(120)));
+    assert_eq!(
+        (usage.input, usage.output, usage.reasoning, usage.cached, usage.context_used),
+        (90, 20, 5, 10, Some(120))
+    );
     assert!((usage.cost_usd.unwrap() - 0.000_573).abs() < 1e-9);
-    let pieces = play.events().iter().filter(|event| matches!(event, EventKind::Text(text) if !text.replace)).count();
+    let pieces = play
+        .events()
+        .iter()
+        .filter(|event| matches!(event, EventKind::Text(text) if !text.replace))
+        .count();
     assert!(pieces > 10, "it came in {pieces} pieces");
 }
 
@@ -60,16 +76,41 @@ fn settings_of_a_later_turn_are_in_force() {
     assert_eq!((&prompts[1]["agent"], &prompts[1]["variant"]), (&json!("plan"), &json!("high")));
     // The plan's permissions came first.
     let rules = &play.bodies("PATCH")[0]["permission"];
-    assert!(rules.as_array().unwrap().contains(&json!({"permission": "edit", "pattern": "*", "action": "deny"})), "{rules}");
-    assert_eq!(play.bodies("POST /session")[0], json!({"permission": [{"permission": "*", "pattern": "*", "action": "allow"}]}));
+    assert!(
+        rules
+            .as_array()
+            .unwrap()
+            .contains(&json!({"permission": "edit", "pattern": "*", "action": "deny"})),
+        "{rules}"
+    );
+    assert_eq!(
+        play.bodies("POST /session")[0],
+        json!({"permission": [{"permission": "*", "pattern": "*", "action": "allow"}]})
+    );
 }
 
 #[test]
 fn the_model_the_system_prompt_and_images_go_with_every_prompt() {
-    let image = Attachment { blob: 3, name: "a.png".to_owned(), media_type: "image/png".to_owned(), size: 9, path: "/f/a.png".to_owned() };
-    let file = Attachment { media_type: "text/plain".to_owned(), name: "b.txt".to_owned(), path: "/f/b.txt".to_owned(), ..image.clone() };
-    let settings = Settings { model: Some("a/b/c".to_owned()), system_prompt: Some("Be \"kind\".".to_owned()), ..turn(1, "").settings };
-    let parts = vec![Part::Text("look\n\"there\"".to_owned()), Part::Image(image), Part::File(file)];
+    let image = Attachment {
+        blob: 3,
+        name: "a.png".to_owned(),
+        media_type: "image/png".to_owned(),
+        size: 9,
+        path: "/f/a.png".to_owned(),
+    };
+    let file = Attachment {
+        media_type: "text/plain".to_owned(),
+        name: "b.txt".to_owned(),
+        path: "/f/b.txt".to_owned(),
+        ..image.clone()
+    };
+    let settings = Settings {
+        model: Some("a/b/c".to_owned()),
+        system_prompt: Some("Be \"kind\".".to_owned()),
+        ..turn(1, "").settings
+    };
+    let parts =
+        vec![Part::Text("look\n\"there\"".to_owned()), Part::Image(image), Part::File(file)];
     let play = prompted(StartTurn { settings, parts, ..turn(1, "") });
     let expected = json!({
         "parts": [
@@ -91,10 +132,22 @@ fn a_model_that_was_chosen_once_is_taken_back() {
     for (number, model) in [(2, Some("x/y")), (3, None)] {
         let settings = Settings { model: model.map(str::to_owned), ..turn(number, "").settings };
         play.start(StartTurn { settings, ..turn(number, "more") }).answer("prompt_async", 204, "");
-        idle(says(busy(&mut play), &format!("msg_{number}"), json!({"type": "text", "id": format!("prt_{number}"), "text": "ok"})));
+        idle(says(
+            busy(&mut play),
+            &format!("msg_{number}"),
+            json!({"type": "text", "id": format!("prt_{number}"), "text": "ok"}),
+        ));
     }
-    let models: Vec<_> = play.bodies("prompt_async").iter().map(|body| body["model"].clone()).collect();
-    assert_eq!(models, [Value::Null, json!({"providerID": "x", "modelID": "y"}), json!({"providerID": "house", "modelID": "std"})]);
+    let models: Vec<_> =
+        play.bodies("prompt_async").iter().map(|body| body["model"].clone()).collect();
+    assert_eq!(
+        models,
+        [
+            Value::Null,
+            json!({"providerID": "x", "modelID": "y"}),
+            json!({"providerID": "house", "modelID": "std"})
+        ]
+    );
     assert!(play.events().contains(&&EventKind::Title("T".to_owned())));
 }
 
@@ -104,7 +157,10 @@ fn what_cannot_be_a_prompt_a_model_or_a_session_is_refused_before_anything_start
     for (start, kind) in [
         (turn(1, " \n"), FailureKind::BadRequest),
         (StartTurn { settings, ..turn(1, "hi") }, FailureKind::ModelNotFound),
-        (StartTurn { native_id: Some("../x".to_owned()), ..turn(1, "hi") }, FailureKind::SessionUnknown),
+        (
+            StartTurn { native_id: Some("../x".to_owned()), ..turn(1, "hi") },
+            FailureKind::SessionUnknown,
+        ),
     ] {
         let mut play = Play::server();
         play.start(start);
@@ -117,9 +173,11 @@ fn what_cannot_be_a_prompt_a_model_or_a_session_is_refused_before_anything_start
 fn an_unknown_session_fails_as_such_and_the_next_turn_makes_a_new_one() {
     for fork in [false, true] {
         let mut play = Play::server();
-        play.start(StartTurn { native_id: Some("ses_unknown0".to_owned()), fork, ..plain(1) }).finish();
+        play.start(StartTurn { native_id: Some("ses_unknown0".to_owned()), fork, ..plain(1) })
+            .finish();
         if fork {
-            let body = r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_unknown0"}}"#;
+            let body =
+                r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_unknown0"}}"#;
             play.answer("/fork", 404, body);
         }
         assert_eq!(failures(&play), [FailureKind::SessionUnknown]);
@@ -132,17 +190,29 @@ fn an_unknown_session_fails_as_such_and_the_next_turn_makes_a_new_one() {
 fn a_resumed_session_gets_its_permissions_before_the_prompt_and_a_copy_its_own() {
     let play = recorded("resume-fork");
     let paths = play.paths();
-    let of = |text: &str| paths.iter().position(|path| path.contains(text)).unwrap_or_else(|| panic!("no {text} in {paths:?}"));
-    assert!(of("PATCH /session/ses_e00199e71") < of("POST /session/ses_e00199e71ffeVhPfn6SHYhpJ8W/prompt_async"));
+    let of = |text: &str| {
+        paths
+            .iter()
+            .position(|path| path.contains(text))
+            .unwrap_or_else(|| panic!("no {text} in {paths:?}"))
+    };
+    assert!(
+        of("PATCH /session/ses_e00199e71")
+            < of("POST /session/ses_e00199e71ffeVhPfn6SHYhpJ8W/prompt_async")
+    );
     assert!(
         of("/fork") < of("PATCH /session/ses_e0017d351")
-            && of("PATCH /session/ses_e0017d351") < of("POST /session/ses_e0017d351ffeEcaGIHjFamMsYb/prompt_async")
+            && of("PATCH /session/ses_e0017d351")
+                < of("POST /session/ses_e0017d351ffeEcaGIHjFamMsYb/prompt_async")
     );
     let ready = play.actions.iter().filter_map(|action| match action {
         Action::SessionReady(ready) => Some((ready.session, ready.native_id.as_str())),
         _ => None,
     });
-    assert_eq!(ready.collect::<Vec<_>>(), [(1, "ses_e00199e71ffeVhPfn6SHYhpJ8W"), (2, "ses_e0017d351ffeEcaGIHjFamMsYb")]);
+    assert_eq!(
+        ready.collect::<Vec<_>>(),
+        [(1, "ses_e00199e71ffeVhPfn6SHYhpJ8W"), (2, "ses_e0017d351ffeEcaGIHjFamMsYb")]
+    );
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     // What was copied is not said again, nor paid for.
     let usage: Vec<_> = play.done().iter().map(|done| done.usage.clone().unwrap().input).collect();
@@ -152,7 +222,9 @@ fn a_resumed_session_gets_its_permissions_before_the_prompt_and_a_copy_its_own()
 #[test]
 fn two_sessions_in_two_directories_do_not_mix() {
     let play = recorded("two-sessions");
-    let text = |session: u32| play.done().iter().find(|done| done.session == session).unwrap().text.clone().unwrap();
+    let text = |session: u32| {
+        play.done().iter().find(|done| done.session == session).unwrap().text.clone().unwrap()
+    };
     assert_eq!((text(1), text(2)), ("A done".to_owned(), "B done".to_owned()));
     for action in &play.actions {
         if let Action::Event(event) = action
@@ -163,7 +235,9 @@ fn two_sessions_in_two_directories_do_not_mix() {
         }
     }
     let directories = play.actions.iter().filter_map(|action| match action {
-        Action::Http(request) if request.path.contains("prompt_async") => request.path.split_once("directory=").map(|(_, value)| value),
+        Action::Http(request) if request.path.contains("prompt_async") => {
+            request.path.split_once("directory=").map(|(_, value)| value)
+        }
         _ => None,
     });
     assert_eq!(directories.collect::<Vec<_>>(), ["%2Fsrv%2Fproj", "%2Fsrv%2Fother"]);
@@ -181,10 +255,16 @@ fn tools_have_kinds_output_diffs_and_a_plan() {
     kinds.dedup();
     assert_eq!(kinds, ["bash", "file_write", "file_read", "file_edit", "todo"]);
     let diffs = play.events().into_iter().filter_map(|event| match event {
-        EventKind::ToolEnd(end) => end.diffs.first().map(|diff| (diff.path.as_str(), diff.unified.is_some(), diff.new_text.is_some())),
+        EventKind::ToolEnd(end) => end
+            .diffs
+            .first()
+            .map(|diff| (diff.path.as_str(), diff.unified.is_some(), diff.new_text.is_some())),
         _ => None,
     });
-    assert_eq!(diffs.collect::<Vec<_>>(), [("/srv/proj/b.txt", false, true), ("/srv/proj/README.md", true, false)]);
+    assert_eq!(
+        diffs.collect::<Vec<_>>(),
+        [("/srv/proj/b.txt", false, true), ("/srv/proj/README.md", true, false)]
+    );
     let plans = play.events().into_iter().filter_map(|event| match event {
         EventKind::Plan(plan) => Some((plan[0].text.as_str(), plan[0].status)),
         _ => None,
@@ -204,7 +284,12 @@ fn an_idle_link_moves_to_another_instance_and_goes_on() {
     idle(says(&mut play, "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
     let before = play.actions.len();
     play.reload().start(plain(2)).answer("prompt_async", 204, "");
-    assert_eq!(play.actions.len(), before + 1, "nothing but the prompt: {:?}", &play.actions[before..]);
+    assert_eq!(
+        play.actions.len(),
+        before + 1,
+        "nothing but the prompt: {:?}",
+        &play.actions[before..]
+    );
     busy(&mut play);
     asked(&mut play, "per_2", "bash");
     assert_eq!(play.asks().len(), 1, "what is allowed in the session stays allowed");
@@ -216,13 +301,20 @@ fn an_idle_link_moves_to_another_instance_and_goes_on() {
 fn what_is_new_is_told_with_its_name() {
     let mut play = prompted(plain(1));
     says(busy(&mut play), "msg_1", json!({"type": "hologram", "id": "prt_1"}));
-    play.tell("session.aurora", json!({"sessionID": "ses_1"})).tell("aurora", json!({})).event("no JSON".to_owned());
+    play.tell("session.aurora", json!({"sessionID": "ses_1"}))
+        .tell("aurora", json!({}))
+        .event("no JSON".to_owned());
     let found = unrecognised(&play).into_iter().map(|event| match event {
         EventKind::Unrecognised(unknown) => unknown.what.as_str(),
         _ => unreachable!(),
     });
     assert_eq!(
         found.collect::<Vec<_>>(),
-        [r#"message part "hologram""#, r#"server event "session.aurora""#, r#"server event "aurora""#, "server event without a type"]
+        [
+            r#"message part "hologram""#,
+            r#"server event "session.aurora""#,
+            r#"server event "aurora""#,
+            "server event without a type"
+        ]
     );
 }

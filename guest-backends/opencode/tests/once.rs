@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{Fixture, run, start};
 use aetheel_backend_sdk::wit::{
-    Action, EventKind, FailureKind, Mode, Outcome, PlanStatus, Safety, Settings, Spawn, StartTurn, ToolStatus, TurnDone, Value,
+    Action, EventKind, FailureKind, Mode, Outcome, PlanStatus, Safety, Settings, Spawn, StartTurn,
+    ToolStatus, TurnDone, Value,
 };
 use opencode::Backend;
 
@@ -28,13 +29,21 @@ fn actions(name: &str) -> Vec<Action> {
 }
 
 fn done(actions: &[Action]) -> &TurnDone {
-    let done: Vec<_> = actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None }).collect();
+    let done: Vec<_> = actions
+        .iter()
+        .filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None })
+        .collect();
     assert_eq!(done.len(), 1, "{done:?}");
     done[0]
 }
 
 fn events(actions: &[Action]) -> Vec<&EventKind> {
-    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(
+            |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
+        )
+        .collect()
 }
 
 fn planned(start: StartTurn) -> (Spawn, Vec<Action>) {
@@ -56,7 +65,9 @@ fn words(spawn: &Spawn) -> String {
 #[test]
 fn a_system_prompt_says_what_becomes_of_the_operators_configuration() {
     let said = |actions: &[Action]| {
-        let said = actions.iter().filter_map(|action| if let Action::Diagnostic(said) = action { Some(said.text.clone()) } else { None });
+        let said = actions.iter().filter_map(|action| {
+            if let Action::Diagnostic(said) = action { Some(said.text.clone()) } else { None }
+        });
         said.collect::<Vec<_>>()
     };
     let mut prompted = start("hi");
@@ -65,7 +76,10 @@ fn a_system_prompt_says_what_becomes_of_the_operators_configuration() {
     assert!(spawn.environment.iter().any(|variable| variable.name == "OPENCODE_CONFIG"));
     assert!(said(&actions)[0].contains("OPENCODE_CONFIG_CONTENT"), "{:?}", said(&actions));
     let (spawn, actions) = planned(start("hi"));
-    assert!(spawn.environment.iter().all(|variable| variable.name != "OPENCODE_CONFIG") && said(&actions).is_empty());
+    assert!(
+        spawn.environment.iter().all(|variable| variable.name != "OPENCODE_CONFIG")
+            && said(&actions).is_empty()
+    );
 }
 
 #[test]
@@ -75,7 +89,11 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
     for fixture in all {
         let actions = run::<Backend>(turn(&fixture), fixture.inputs());
         done(&actions);
-        assert!(!events(&actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_))), "{}", fixture.name());
+        assert!(
+            !events(&actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_))),
+            "{}",
+            fixture.name()
+        );
         fixture.check_with_inputs(turn(&fixture), fixture.inputs(), &actions);
     }
 }
@@ -88,18 +106,27 @@ fn the_answer_is_the_text_after_the_last_tool() {
         ("think-tool", "MOCK ANSWER: \" \" | 1 tool result(s): hello.txt"),
     ] {
         let actions = actions(name);
-        assert_eq!((&done(&actions).outcome, done(&actions).text.as_deref()), (&Outcome::Completed, Some(answer)), "{name}");
+        assert_eq!(
+            (&done(&actions).outcome, done(&actions).text.as_deref()),
+            (&Outcome::Completed, Some(answer)),
+            "{name}"
+        );
     }
     assert_eq!(done(&actions("empty-answer")).text, None);
     let actions = actions("thinking-flag");
-    assert!(events(&actions).iter().any(|event| matches!(event, EventKind::Thinking(text) if text.text.starts_with("Thinking"))));
+    assert!(events(&actions).iter().any(
+        |event| matches!(event, EventKind::Thinking(text) if text.text.starts_with("Thinking"))
+    ));
 }
 
 #[test]
 fn usage_is_the_sum_of_all_requests() {
     let actions = actions("think-tool");
     let usage = done(&actions).usage.clone().unwrap();
-    assert_eq!((usage.input, usage.output, usage.cached, usage.reasoning), (810 + 830, 4 + 13 + 11 + 13, 400, 26));
+    assert_eq!(
+        (usage.input, usage.output, usage.cached, usage.reasoning),
+        (810 + 830, 4 + 13 + 11 + 13, 400, 26)
+    );
     assert_eq!((usage.cost_usd, usage.context_used), (Some(0.0), Some(1054)));
 }
 
@@ -117,7 +144,9 @@ fn failures_have_their_kind_whether_told_on_stdout_or_stderr() {
         ("provider-unknown", FailureKind::Other, "Unexpected server error"),
     ] {
         let actions = actions(name);
-        let Outcome::Failed(failure) = &done(&actions).outcome else { panic!("{name}: {:?}", done(&actions).outcome) };
+        let Outcome::Failed(failure) = &done(&actions).outcome else {
+            panic!("{name}: {:?}", done(&actions).outcome)
+        };
         assert_eq!(failure.kind, kind, "{name}: {}", failure.message);
         assert!(failure.message.contains(words), "{name}: {}", failure.message);
         assert!(!failure.message.contains('\u{1b}'), "{name}: {:?}", failure.message);
@@ -128,7 +157,10 @@ fn failures_have_their_kind_whether_told_on_stdout_or_stderr() {
 fn a_run_that_was_killed_is_lost() {
     for name in ["sigterm-stream", "sigkill-tool"] {
         let actions = actions(name);
-        assert!(matches!(&done(&actions).outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed), "{name}");
+        assert!(
+            matches!(&done(&actions).outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed),
+            "{name}"
+        );
     }
 }
 
@@ -139,7 +171,9 @@ fn tools_are_told_as_by_the_server() {
         let mut found = Vec::new();
         for event in events(&actions) {
             match event {
-                EventKind::ToolStart(start) => found.push((start.kind.clone(), start.native_name.clone(), None, false)),
+                EventKind::ToolStart(start) => {
+                    found.push((start.kind.clone(), start.native_name.clone(), None, false))
+                }
                 EventKind::ToolEnd(end) => {
                     let last = found.last_mut().unwrap();
                     (last.2, last.3) = (Some(end.status), !end.diffs.is_empty());
@@ -159,25 +193,40 @@ fn tools_are_told_as_by_the_server() {
         ("perm-outside", "file_read", "read", ToolStatus::Denied, false),
     ] {
         let found = tools(name);
-        assert_eq!(found.last(), Some(&(kind.to_owned(), native.to_owned(), Some(status), diff)), "{name}: {found:?}");
+        assert_eq!(
+            found.last(),
+            Some(&(kind.to_owned(), native.to_owned(), Some(status), diff)),
+            "{name}: {found:?}"
+        );
     }
     let actions = actions("tool-todo");
-    let plans: Vec<_> = events(&actions).into_iter().filter(|event| matches!(event, EventKind::Plan(_))).collect();
-    assert!(matches!(plans[..], [EventKind::Plan(plan)] if plan[0].status != PlanStatus::Done), "{plans:?}");
+    let plans: Vec<_> =
+        events(&actions).into_iter().filter(|event| matches!(event, EventKind::Plan(_))).collect();
+    assert!(
+        matches!(plans[..], [EventKind::Plan(plan)] if plan[0].status != PlanStatus::Done),
+        "{plans:?}"
+    );
 }
 
 #[test]
 fn a_session_is_ready_once_and_a_copy_is_no_surprise() {
     for name in ["plain", "resume-2", "fork"] {
         let actions = actions(name);
-        let ready: Vec<_> = actions.iter().filter(|action| matches!(action, Action::SessionReady(_))).collect();
+        let ready: Vec<_> =
+            actions.iter().filter(|action| matches!(action, Action::SessionReady(_))).collect();
         assert_eq!(ready.len(), 1, "{name}");
-        assert!(!events(&actions).iter().any(|event| matches!(event, EventKind::Notice(_))), "{name}");
+        assert!(
+            !events(&actions).iter().any(|event| matches!(event, EventKind::Notice(_))),
+            "{name}"
+        );
     }
     let fixture = Fixture::load(&folder().join("run-plain"));
     let other = StartTurn { native_id: Some("ses_other".to_owned()), ..start("hi") };
     let actions = run::<Backend>(other, fixture.inputs());
-    assert!(events(&actions).iter().any(|event| matches!(event, EventKind::Notice(_))), "another session than the one asked for");
+    assert!(
+        events(&actions).iter().any(|event| matches!(event, EventKind::Notice(_))),
+        "another session than the one asked for"
+    );
 }
 
 #[test]
@@ -187,14 +236,40 @@ fn the_prompt_goes_to_stdin_and_the_level_into_permissions() {
     assert_eq!(format!("{:?}", spawn.stdin), "[Chunk::Text(\"--help 'me'\")]");
     assert!(!spawn.environment.iter().any(|variable| variable.name == "OPENCODE_PERMISSION"));
     for (safety, mode, begins) in [
-        (Safety::Default, Mode::Build, "run --format json --thinking --agent build --model a/b --variant high --session ses_1 --fork"),
-        (Safety::Danger, Mode::Plan, "run --format json --thinking --agent plan --model a/b --variant high --session ses_1 --fork"),
+        (
+            Safety::Default,
+            Mode::Build,
+            "run --format json --thinking --agent build --model a/b --variant high --session ses_1 --fork",
+        ),
+        (
+            Safety::Danger,
+            Mode::Plan,
+            "run --format json --thinking --agent plan --model a/b --variant high --session ses_1 --fork",
+        ),
     ] {
-        let settings = Settings { safety, mode, model: Some("a/b".to_owned()), effort: Some("high".to_owned()), ..start("").settings };
-        let (spawn, _) = planned(StartTurn { settings, native_id: Some("ses_1".to_owned()), fork: true, ..start("hi") });
+        let settings = Settings {
+            safety,
+            mode,
+            model: Some("a/b".to_owned()),
+            effort: Some("high".to_owned()),
+            ..start("").settings
+        };
+        let (spawn, _) = planned(StartTurn {
+            settings,
+            native_id: Some("ses_1".to_owned()),
+            fork: true,
+            ..start("hi")
+        });
         assert_eq!(words(&spawn), begins);
-        let rules = spawn.environment.iter().find(|variable| variable.name == "OPENCODE_PERMISSION").unwrap();
-        assert!(matches!(&rules.value, Value::Text(text) if text.starts_with(r#"{"*":"deny""#)), "{rules:?}");
+        let rules = spawn
+            .environment
+            .iter()
+            .find(|variable| variable.name == "OPENCODE_PERMISSION")
+            .unwrap();
+        assert!(
+            matches!(&rules.value, Value::Text(text) if text.starts_with(r#"{"*":"deny""#)),
+            "{rules:?}"
+        );
     }
 }
 
@@ -202,9 +277,17 @@ fn the_prompt_goes_to_stdin_and_the_level_into_permissions() {
 fn the_system_prompt_is_a_file_that_the_configuration_names_by_a_variable() {
     let settings = Settings { system_prompt: Some("Be kind.".to_owned()), ..start("").settings };
     let (spawn, before) = planned(StartTurn { settings, ..start("hi") });
-    let files = before.iter().filter_map(|action| if let Action::PutFile(file) = action { Some(file.name.as_str()) } else { None });
+    let files = before.iter().filter_map(|action| {
+        if let Action::PutFile(file) = action { Some(file.name.as_str()) } else { None }
+    });
     assert_eq!(files.collect::<Vec<_>>(), ["system-prompt.md", "opencode.json"]);
-    let value = |name: &str| spawn.environment.iter().find(|variable| variable.name == name).map(|variable| variable.value.clone());
+    let value = |name: &str| {
+        spawn
+            .environment
+            .iter()
+            .find(|variable| variable.name == name)
+            .map(|variable| variable.value.clone())
+    };
     assert_eq!(value("OPENCODE_CONFIG"), Some(Value::File("opencode.json".to_owned())));
     assert_eq!(value("AETHEEL_SYSTEM_PROMPT"), Some(Value::File("system-prompt.md".to_owned())));
 }
@@ -213,7 +296,12 @@ fn the_system_prompt_is_a_file_that_the_configuration_names_by_a_variable() {
 fn the_descriptor_declares_whatever_is_started() {
     let descriptor: serde_json::Value = serde_json::from_str(&Backend::describe()).unwrap();
     let program = &descriptor["programs"][0];
-    let flags: Vec<_> = program["flags"].as_array().unwrap().iter().map(|flag| flag["name"].as_str().unwrap()).collect();
+    let flags: Vec<_> = program["flags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|flag| flag["name"].as_str().unwrap())
+        .collect();
     let set = descriptor["environment"]["set"].as_array().unwrap();
     let settings = Settings {
         system_prompt: Some("Be kind.".to_owned()),
@@ -222,11 +310,16 @@ fn the_descriptor_declares_whatever_is_started() {
         model: Some("a/b".to_owned()),
         ..start("").settings
     };
-    let full = StartTurn { settings, native_id: Some("ses_1".to_owned()), fork: true, ..start("hi") };
+    let full =
+        StartTurn { settings, native_id: Some("ses_1".to_owned()), fork: true, ..start("hi") };
     let live = |start: StartTurn| StartTurn { one_shot: false, ..start };
     for start in [start("hi"), full.clone(), live(full)] {
         let (spawn, _) = planned(start);
-        for argument in spawn.arguments.iter().filter_map(|value| if let Value::Text(text) = value { Some(text) } else { None }) {
+        for argument in spawn
+            .arguments
+            .iter()
+            .filter_map(|value| if let Value::Text(text) = value { Some(text) } else { None })
+        {
             assert!(!argument.starts_with('-') || flags.contains(&argument.as_str()), "{argument}");
         }
         for variable in &spawn.environment {

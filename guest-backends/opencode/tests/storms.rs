@@ -1,4 +1,5 @@
-//! Bad weather: recorded dialogues and runs with events, answers and lines cut, doubled, dropped, moved and garbled.
+//! Bad weather: recorded dialogues and runs with events, answers and lines cut, doubled, dropped,
+//! moved and garbled.
 #![allow(clippy::unwrap_used)]
 
 mod play;
@@ -15,7 +16,8 @@ fn dialogue(name: &str) -> Vec<Input> {
     let mut play = Play::load(name);
     play.start(play::turn(1, "hi"));
     if name.starts_with("interrupt") {
-        play.until_request("abort").command(Command::Interrupt(aetheel_backend_sdk::wit::TurnRef { session: 1, turn: 1 }));
+        play.until_request("abort")
+            .command(Command::Interrupt(aetheel_backend_sdk::wit::TurnRef { session: 1, turn: 1 }));
     }
     if name.starts_with("permission") {
         play.until("permission.asked");
@@ -24,11 +26,17 @@ fn dialogue(name: &str) -> Vec<Input> {
     play.inputs.into_iter().map(|input| input.input).collect()
 }
 
-/// What the server said last is changed in any of these ways; commands and the life of processes stay what they were.
+/// What the server said last is changed in any of these ways; commands and the life of processes
+/// stay what they were.
 fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     let mut inputs = inputs.to_vec();
     for &(at, how, place, letter) in changes {
-        let said = |input: &Input| matches!(input, Input::StreamEvent(_) | Input::HttpResponse(_) | Input::Line(_) | Input::Timer(_));
+        let said = |input: &Input| {
+            matches!(
+                input,
+                Input::StreamEvent(_) | Input::HttpResponse(_) | Input::Line(_) | Input::Timer(_)
+            )
+        };
         let places: Vec<usize> = (0..inputs.len()).filter(|at| said(&inputs[*at])).collect();
         let Some(&at) = places.get(usize::from(at) % places.len().max(1)) else { break };
         let to = places[usize::from(place) % places.len()];
@@ -44,14 +52,20 @@ fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
             _ => None,
         };
         match (how % 7, text) {
-            (0, Some(text)) => text.truncate(text.floor_char_boundary(usize::from(place) % (text.len() + 1))),
-            (1, Some(text)) => text.insert(text.floor_char_boundary(usize::from(place) % (text.len() + 1)), letter),
+            (0, Some(text)) => {
+                text.truncate(text.floor_char_boundary(usize::from(place) % (text.len() + 1)))
+            }
+            (1, Some(text)) => {
+                text.insert(text.floor_char_boundary(usize::from(place) % (text.len() + 1)), letter)
+            }
             (2, Some(text)) => {
                 let cut = text.floor_char_boundary(usize::from(place) % (text.len() + 1));
                 text.replace_range(..cut, "");
             }
             // Another message, part, session or kind of event than before, in good JSON.
-            (3, Some(text)) => *text = text.replacen("ses_", "ses_x", 1).replace("assistant", "user"),
+            (3, Some(text)) => {
+                *text = text.replacen("ses_", "ses_x", 1).replace("assistant", "user")
+            }
             (4, _) => {
                 let twice = inputs[at].clone();
                 inputs.insert(to, twice);
@@ -63,8 +77,17 @@ fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     inputs
 }
 
-const NAMES: [&str; 9] =
-    ["hello", "tools", "permission-once", "interrupt-permission", "interrupt-text", "errors", "retry", "sub-agent", "overflow"];
+const NAMES: [&str; 9] = [
+    "hello",
+    "tools",
+    "permission-once",
+    "interrupt-permission",
+    "interrupt-text",
+    "errors",
+    "retry",
+    "sub-agent",
+    "overflow",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
@@ -123,10 +146,19 @@ proptest! {
 #[test]
 fn a_server_that_dies_at_any_moment_leaves_no_turn_open() {
     let inputs = dialogue("sub-agent");
-    let proc = inputs.iter().find_map(|input| if let Input::Spawned(spawned) = input { Some(spawned.proc) } else { None }).unwrap();
+    let proc = inputs
+        .iter()
+        .find_map(
+            |input| if let Input::Spawned(spawned) = input { Some(spawned.proc) } else { None },
+        )
+        .unwrap();
     for at in 2..inputs.len() {
         let mut inputs = inputs[..at].to_vec();
-        inputs.push(Input::Exited(Exited { proc, how: Exit::Signal(9), stderr_tail: String::new() }));
+        inputs.push(Input::Exited(Exited {
+            proc,
+            how: Exit::Signal(9),
+            stderr_tail: String::new(),
+        }));
         storm::survive::<Backend>(inputs);
     }
 }

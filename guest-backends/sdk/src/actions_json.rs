@@ -1,7 +1,7 @@
 //! Actions and inputs as JSON in the form of recordings: kebab-case, one key per variant.
 //!
-//! A serializer that renames on the way, because the bindings are generated and only their names differ from that form;
-//! it needs no change when the contract grows.
+//! A serializer that renames on the way, because the bindings are generated and only their names
+//! differ from that form; it needs no change when the contract grows.
 
 use std::fmt::Display;
 
@@ -34,7 +34,8 @@ struct Kebab;
 struct List(Vec<Value>);
 struct Record(&'static str, Map<String, Value>);
 
-/// Fields that the contract 0.1 lacked. Where they say nothing they are left out, so that recordings stay as they were.
+/// Fields that the contract 0.1 lacked. Where they say nothing they are left out, so that
+/// recordings stay as they were.
 const LATER: [(&str, &[&str]); 5] = [
     ("Text", &["parent"]),
     ("FileDiff", &["change", "old_path", "binary"]),
@@ -92,10 +93,19 @@ impl ser::Serializer for Kebab {
     fn serialize_unit_struct(self, name: &'static str) -> Result<Value, Error> {
         unsupported(name)
     }
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, Error> {
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<Value, Error> {
         Ok(Value::from(kebab(variant)))
     }
-    fn serialize_newtype_struct<T: ?Sized + Serialize>(self, name: &'static str, _: &T) -> Result<Value, Error> {
+    fn serialize_newtype_struct<T: ?Sized + Serialize>(
+        self,
+        name: &'static str,
+        _: &T,
+    ) -> Result<Value, Error> {
         unsupported(name)
     }
     fn serialize_newtype_variant<T: ?Sized + Serialize>(
@@ -113,7 +123,11 @@ impl ser::Serializer for Kebab {
     fn serialize_tuple(self, _: usize) -> Result<List, Error> {
         Ok(List(Vec::new()))
     }
-    fn serialize_tuple_struct(self, name: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Error> {
+    fn serialize_tuple_struct(
+        self,
+        name: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleStruct, Error> {
         unsupported(name)
     }
     fn serialize_tuple_variant(
@@ -168,9 +182,15 @@ impl SerializeTuple for List {
 impl SerializeStruct for Record {
     type Ok = Value;
     type Error = Error;
-    fn serialize_field<T: ?Sized + Serialize>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
+    fn serialize_field<T: ?Sized + Serialize>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
         let value = value.serialize(Kebab)?;
-        if !(LATER.iter().any(|(record, fields)| *record == self.0 && fields.contains(&key)) && says_nothing(&value)) {
+        if !(LATER.iter().any(|(record, fields)| *record == self.0 && fields.contains(&key))
+            && says_nothing(&value))
+        {
             self.1.insert(kebab(key), value);
         }
         Ok(())
@@ -188,12 +208,20 @@ mod tests {
     #[test]
     fn an_action_has_the_form_of_recordings() {
         let stop = Action::Stop(Stop { proc: 1, signal: Signal::Interrupt, grace_ms: 3 });
-        assert_eq!(json(&stop).to_string(), r#"{"stop":{"grace-ms":3,"proc":1,"signal":"interrupt"}}"#);
-        let end = ToolEnd { id: "A_b".into(), status: ToolStatus::Ok, output: None, exit_code: Some(3), diffs: Vec::new() };
+        assert_eq!(
+            json(&stop).to_string(),
+            r#"{"stop":{"grace-ms":3,"proc":1,"signal":"interrupt"}}"#
+        );
+        let end = ToolEnd {
+            id: "A_b".into(),
+            status: ToolStatus::Ok,
+            output: None,
+            exit_code: Some(3),
+            diffs: Vec::new(),
+        };
         let mut out = Vec::new();
         crate::Emit::new(crate::wit::TurnRef { session: 1, turn: 2 }, &mut out).tool_end(end);
-        let expected =
-            r#"{"event":{"kind":{"tool-end":{"diffs":[],"exit-code":3,"id":"A_b","output":null,"status":"ok"}},"session":1,"turn":2}}"#;
+        let expected = r#"{"event":{"kind":{"tool-end":{"diffs":[],"exit-code":3,"id":"A_b","output":null,"status":"ok"}},"session":1,"turn":2}}"#;
         assert_eq!(json(&out[0]).to_string(), expected);
     }
 }

@@ -1,11 +1,20 @@
-//! Words of the contract that say nothing yet: what a backend does not know of a change, a question, what was used.
+//! Words of the contract that say nothing yet: what a backend does not know of a change, a
+//! question, what was used.
 
 use crate::wit::{AnswerForm, Choice, FileChange, FileDiff, Question, Usage};
 
 impl Default for FileDiff {
     fn default() -> Self {
         let (path, change) = (String::new(), FileChange::Edited);
-        Self { path, change, old_path: None, binary: false, old_text: None, new_text: None, unified: None }
+        Self {
+            path,
+            change,
+            old_path: None,
+            binary: false,
+            old_text: None,
+            new_text: None,
+            unified: None,
+        }
     }
 }
 

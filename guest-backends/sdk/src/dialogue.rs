@@ -1,13 +1,15 @@
-//! Recorded dialogues with long-lived agents as tests: both sides' lines, played through a backend natively.
+//! Recorded dialogues with long-lived agents as tests: both sides' lines, played through a backend
+//! natively.
 //!
-//! A dialogue is a file `dialogue.jsonl` in a folder of its own, one object `{"t", "dir", "msg" | "raw"}` a line: `t`
-//! seconds since the start; `dir` is `>` host to agent, `<` agent to host, `!` a line of the agent's stderr, `#` a note
-//! (`spawn`, `exit`). [`Play`] feeds the agent's half of it to a backend. Backends number their requests themselves, so
-//! the id of a recorded response is replaced by that of the request the backend really made: the third `turn/start` of
-//! the recording answers the third one written. What the backend never asked is not answered.
+//! A dialogue is a file `dialogue.jsonl` in a folder of its own, one object `{"t", "dir", "msg" |
+//! "raw"}` a line: `t` seconds since the start; `dir` is `>` host to agent, `<` agent to host, `!`
+//! a line of the agent's stderr, `#` a note (`spawn`, `exit`). [`Play`] feeds the agent's half of
+//! it to a backend. Backends number their requests themselves, so the id of a recorded response is
+//! replaced by that of the request the backend really made: the third `turn/start` of the recording
+//! answers the third one written. What the backend never asked is not answered.
 //!
-//! Commands come from the test, between the pieces it lets play. [`Play::check`] writes down the inputs and actions, for
-//! the component to be compared with.
+//! Commands come from the test, between the pieces it lets play. [`Play::check`] writes down the
+//! inputs and actions, for the component to be compared with.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +20,10 @@ use serde_json::Value;
 
 use crate::Backend;
 use crate::fixture::{check_inputs, golden};
-use crate::wit::{Action, Chunk, Command, Exit, Exited, Input, Line, Outcome, Pipe, SpawnFailed, Spawned, StartTurn, TimedInput, TurnDone};
+use crate::wit::{
+    Action, Chunk, Command, Exit, Exited, Input, Line, Outcome, Pipe, SpawnFailed, Spawned,
+    StartTurn, TimedInput, TurnDone,
+};
 
 /// What a line says of itself as half of a call.
 #[derive(Debug)]
@@ -46,7 +51,9 @@ pub fn control(line: &mut Value) -> Option<Half<'_>> {
             let method = line["request"]["subtype"].as_str().unwrap_or_default().to_owned();
             Some(Half { id: line.get_mut("request_id")?, method: Some(method) })
         }
-        "control_response" => Some(Half { id: line.get_mut("response")?.get_mut("request_id")?, method: None }),
+        "control_response" => {
+            Some(Half { id: line.get_mut("response")?.get_mut("request_id")?, method: None })
+        }
         _ => None,
     }
 }
@@ -79,7 +86,8 @@ pub struct Play<B> {
     pub inputs: Vec<TimedInput>,
     /// Everything the backend did.
     pub actions: Vec<Action>,
-    /// Everything it wrote to the agent, one line each; `<base64 of 1>` stands for the bytes of blob 1.
+    /// Everything it wrote to the agent, one line each; `<base64 of 1>` stands for the bytes of
+    /// blob 1.
     pub written: Vec<String>,
     /// Recorded lines left out: they answer what the backend did not ask, or no process runs.
     pub skipped: Vec<String>,
@@ -90,7 +98,8 @@ impl<B: Backend> Play<B> {
     #[must_use]
     pub fn load(folder: &Path, calls: Calls) -> Self {
         let path = folder.join("dialogue.jsonl");
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self { folder: folder.to_owned(), ..Self::of(&text, calls) }
     }
 
@@ -127,13 +136,17 @@ impl<B: Backend> Play<B> {
 
     /// Gives any input. A process the backend asks for is `spawned` at once.
     pub fn input(&mut self, input: Input) -> &mut Self {
-        if let Input::Exited(Exited { proc, .. }) | Input::SpawnFailed(SpawnFailed { proc, .. }) = &input {
+        if let Input::Exited(Exited { proc, .. }) | Input::SpawnFailed(SpawnFailed { proc, .. }) =
+            &input
+        {
             self.procs.retain(|running| running != proc);
         }
         let seen = self.actions.len();
         let input = TimedInput { at_ms: self.now, input };
         self.inputs.push(input.clone());
-        self.backend.handle(input, &mut self.actions).expect("a backend does not give up over output");
+        self.backend
+            .handle(input, &mut self.actions)
+            .expect("a backend does not give up over output");
         let mut spawned = Vec::new();
         for action in &self.actions[seen..] {
             match action {
@@ -142,8 +155,13 @@ impl<B: Backend> Play<B> {
                     spawned.push(Input::Spawned(Spawned { proc: spawn.proc, agent_version: None }));
                     self.written.extend(text(&spawn.stdin).lines().map(str::to_owned));
                 }
-                Action::Write(write) => self.written.extend(text(&write.body).lines().map(str::to_owned)),
-                Action::SetTimer(timer) => drop(self.timers.insert(timer.timer, microseconds(self.now + f64::from(timer.after_ms)))),
+                Action::Write(write) => {
+                    self.written.extend(text(&write.body).lines().map(str::to_owned))
+                }
+                Action::SetTimer(timer) => drop(
+                    self.timers
+                        .insert(timer.timer, microseconds(self.now + f64::from(timer.after_ms))),
+                ),
                 Action::CancelTimer(timer) => drop(self.timers.remove(timer)),
                 _ => {}
             }
@@ -171,7 +189,8 @@ impl<B: Backend> Play<B> {
         self.until_time(microseconds(self.now + ms))
     }
 
-    /// Plays up to and with the line after which an action that fits appears, and returns that action.
+    /// Plays up to and with the line after which an action that fits appears, and returns that
+    /// action.
     pub fn until(&mut self, fits: impl Fn(&Action) -> bool) -> Action {
         let mut seen = self.actions.len();
         loop {
@@ -183,11 +202,12 @@ impl<B: Backend> Play<B> {
         }
     }
 
-    /// Plays up to the next recorded line of the host that contains a text, for example `"turn/interrupt"`. That line is
-    /// passed: what answers it comes next.
+    /// Plays up to the next recorded line of the host that contains a text, for example
+    /// `"turn/interrupt"`. That line is passed: what answers it comes next.
     pub fn until_host(&mut self, contains: &str) -> &mut Self {
         loop {
-            let here = matches!(self.rest.front(), Some((_, Said::Host(text))) if text.contains(contains));
+            let here =
+                matches!(self.rest.front(), Some((_, Said::Host(text))) if text.contains(contains));
             assert!(self.step(), "no further line of the host contains {contains}");
             if here {
                 return self;
@@ -227,13 +247,22 @@ impl<B: Backend> Play<B> {
     /// Lines the backend wrote that contain a text, parsed.
     #[must_use]
     pub fn written_with(&self, contains: &str) -> Vec<Value> {
-        self.written.iter().filter(|line| line.contains(contains)).map(|line| serde_json::from_str(line).unwrap()).collect()
+        self.written
+            .iter()
+            .filter(|line| line.contains(contains))
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// How the turns ended, in that order.
     #[must_use]
     pub fn done(&self) -> Vec<&TurnDone> {
-        self.actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None }).collect()
+        self.actions
+            .iter()
+            .filter_map(
+                |action| if let Action::TurnDone(done) = action { Some(done) } else { None },
+            )
+            .collect()
     }
 
     /// How the turns ended, in a word each and in that order.
@@ -257,8 +286,8 @@ impl<B: Backend> Play<B> {
         self
     }
 
-    /// Plays everything again to an instance that is replaced by another whenever it can be saved, and compares what is done.
-    /// Returns how often it was.
+    /// Plays everything again to an instance that is replaced by another whenever it can be saved,
+    /// and compares what is done. Returns how often it was.
     pub fn check_moving(&self) -> usize {
         let (mut backend, mut actions, mut moves) = (B::default(), Vec::new(), 0);
         for (number, input) in self.inputs.iter().enumerate() {
@@ -268,16 +297,25 @@ impl<B: Backend> Play<B> {
                 moves += 1;
             }
             let seen = actions.len();
-            backend.handle(input.clone(), &mut actions).expect("a backend does not give up over output");
-            let done = &self.actions[seen.min(self.actions.len())..actions.len().min(self.actions.len())];
-            assert_eq!(&actions[seen..], done, "input {} after {moves} moves: {input:?}", number + 1);
+            backend
+                .handle(input.clone(), &mut actions)
+                .expect("a backend does not give up over output");
+            let done =
+                &self.actions[seen.min(self.actions.len())..actions.len().min(self.actions.len())];
+            assert_eq!(
+                &actions[seen..],
+                done,
+                "input {} after {moves} moves: {input:?}",
+                number + 1
+            );
         }
         assert_eq!(actions.len(), self.actions.len());
         moves
     }
 
-    /// Compares `inputs.jsonl` and `actions.jsonl` beside the dialogue with what was told and done, or writes them when
-    /// `UPDATE_GOLDEN` is set. An input has the form `{"t": milliseconds, "in": …}` of recordings.
+    /// Compares `inputs.jsonl` and `actions.jsonl` beside the dialogue with what was told and done,
+    /// or writes them when `UPDATE_GOLDEN` is set. An input has the form `{"t": milliseconds, "in":
+    /// …}` of recordings.
     pub fn check(&self) {
         check(&self.folder, &self.inputs, &self.actions);
     }
@@ -289,7 +327,9 @@ impl<B: Backend> Play<B> {
         match said {
             Said::Host(text) => self.host(&text),
             Said::Exit(_) if self.procs.is_empty() => {}
-            Said::Agent(text) | Said::Stderr(text) if self.procs.is_empty() => self.skipped.push(text),
+            Said::Agent(text) | Said::Stderr(text) if self.procs.is_empty() => {
+                self.skipped.push(text)
+            }
             Said::Agent(text) => match self.answering(&text) {
                 Some(text) => drop(self.pipe(Pipe::Stdout, &text)),
                 None => self.skipped.push(text),
@@ -320,13 +360,16 @@ impl<B: Backend> Play<B> {
         *count += 1;
     }
 
-    /// A line of the agent with the id of the request it answers here; none: it answers nothing asked here.
+    /// A line of the agent with the id of the request it answers here; none: it answers nothing
+    /// asked here.
     fn answering(&self, text: &str) -> Option<String> {
         let mut line: Value = match serde_json::from_str(text) {
             Ok(line) => line,
             Err(_) => return Some(text.to_owned()),
         };
-        let Some(Half { id, method: None }) = (self.calls)(&mut line) else { return Some(text.to_owned()) };
+        let Some(Half { id, method: None }) = (self.calls)(&mut line) else {
+            return Some(text.to_owned());
+        };
         if let Some((method, number)) = self.asked.get(&id.to_string()) {
             *id = self.ids(method).into_iter().nth(*number)?;
             return Some(line.to_string());
@@ -357,11 +400,14 @@ impl<B: Backend> Play<B> {
     }
 }
 
-/// Compares `inputs.jsonl` and `actions.jsonl` in a folder with what a backend was told and did, or writes them, see
-/// [`Play::check`].
+/// Compares `inputs.jsonl` and `actions.jsonl` in a folder with what a backend was told and did, or
+/// writes them, see [`Play::check`].
 pub fn check(folder: &Path, inputs: &[TimedInput], actions: &[Action]) {
     check_inputs(folder, inputs);
-    golden(&folder.join("actions.jsonl"), &actions.iter().map(crate::actions_json::json).collect::<Vec<_>>());
+    golden(
+        &folder.join("actions.jsonl"),
+        &actions.iter().map(crate::actions_json::json).collect::<Vec<_>>(),
+    );
 }
 
 fn said(line: &str) -> Option<(f64, Said)> {
@@ -381,7 +427,8 @@ fn said(line: &str) -> Option<(f64, Said)> {
     Some((at, said))
 }
 
-/// Milliseconds to three decimals: as short a number reads back as it was written, whatever reads it.
+/// Milliseconds to three decimals: as short a number reads back as it was written, whatever reads
+/// it.
 #[must_use]
 pub fn microseconds(ms: f64) -> f64 {
     (ms * 1000.0).round() / 1000.0

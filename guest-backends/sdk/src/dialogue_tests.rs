@@ -4,7 +4,8 @@ use crate::one_shot::spawn;
 use crate::storm;
 use crate::wit::{Event, EventKind, SetTimer, Text, TurnRef};
 
-/// Asks for a method of the same name for every turn, with ids from 70 up, and ends the turn with the answer.
+/// Asks for a method of the same name for every turn, with ids from 70 up, and ends the turn with
+/// the answer.
 #[derive(Default)]
 struct Toy {
     next: u32,
@@ -18,11 +19,25 @@ impl Toy {
         let calls = if self.control { control } else { json_rpc };
         let Some(Half { id, method: None }) = calls(&mut said) else { return };
         let id = id.as_u64().or_else(|| id.as_str()?.parse().ok());
-        let Some(at) = self.turns.iter().position(|(asked, _)| Some(u64::from(*asked)) == id) else { return };
+        let Some(at) = self.turns.iter().position(|(asked, _)| Some(u64::from(*asked)) == id)
+        else {
+            return;
+        };
         let (_, TurnRef { session, turn }) = self.turns.remove(at);
-        let kind = EventKind::Text(Text { part: 0, text: said["result"].to_string(), replace: false, parent: None });
+        let kind = EventKind::Text(Text {
+            part: 0,
+            text: said["result"].to_string(),
+            replace: false,
+            parent: None,
+        });
         out.push(Action::Event(Event { session, turn, kind }));
-        out.push(Action::TurnDone(TurnDone { session, turn, outcome: Outcome::Completed, text: None, usage: None }));
+        out.push(Action::TurnDone(TurnDone {
+            session,
+            turn,
+            outcome: Outcome::Completed,
+            text: None,
+            usage: None,
+        }));
     }
 }
 
@@ -51,10 +66,18 @@ impl Backend for Toy {
                     },
                 ));
             }
-            Input::Line(line) => self.end(&serde_json::from_str(&line.text).unwrap_or_default(), out),
+            Input::Line(line) => {
+                self.end(&serde_json::from_str(&line.text).unwrap_or_default(), out)
+            }
             Input::Exited(_) => {
                 for (_, TurnRef { session, turn }) in self.turns.drain(..) {
-                    out.push(Action::TurnDone(TurnDone { session, turn, outcome: Outcome::Interrupted, text: None, usage: None }));
+                    out.push(Action::TurnDone(TurnDone {
+                        session,
+                        turn,
+                        outcome: Outcome::Interrupted,
+                        text: None,
+                        usage: None,
+                    }));
                 }
             }
             _ => {}
@@ -78,7 +101,9 @@ fn responses_answer_what_the_backend_asked_and_only_that() {
     let mut play = Play::<Toy>::of(DIALOGUE, json_rpc);
     play.start(start("one")).until_host("\"a\"").start(StartTurn { turn: 2, ..start("two") });
     assert_eq!(play.id_of("ask").as_deref(), Some("71"));
-    let Action::TurnDone(done) = play.until(|action| matches!(action, Action::TurnDone(_))) else { panic!("no end") };
+    let Action::TurnDone(done) = play.until(|action| matches!(action, Action::TurnDone(_))) else {
+        panic!("no end")
+    };
     assert_eq!(done.turn, 2, "the answer to the second request came first");
     play.finish();
     assert_eq!(play.done().iter().map(|done| done.turn).collect::<Vec<_>>(), [2, TURN.turn]);

@@ -3,8 +3,8 @@
 use crate::Backend;
 use crate::wit::{Action, Command, Input, TimedInput};
 
-/// A long-lived backend `L` that can also run as the one-shot backend `O`; the first turn says which
-/// (`start-turn.one-shot`). The descriptor is that of `L` and declares `one-shot`.
+/// A long-lived backend `L` that can also run as the one-shot backend `O`; the first turn says
+/// which (`start-turn.one-shot`). The descriptor is that of `L` and declares `one-shot`.
 #[derive(Debug)]
 pub enum Either<L, O> {
     /// One agent for many turns. Also what a link is before its first turn.
@@ -25,7 +25,9 @@ impl<L: Backend, O: Backend> Backend for Either<L, O> {
     }
 
     fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String> {
-        if matches!(&input.input, Input::Command(Command::StartTurn(start)) if start.one_shot) && matches!(self, Self::Live(_)) {
+        if matches!(&input.input, Input::Command(Command::StartTurn(start)) if start.one_shot)
+            && matches!(self, Self::Live(_))
+        {
             *self = Self::Once(O::default());
         }
         match self {

@@ -40,7 +40,8 @@ pub fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
     Failure { kind, message: message.into(), retry_after_ms: None }
 }
 
-/// The kind an agent calls by the contract's own name for it, as `rate-limited`; `other` for all else.
+/// The kind an agent calls by the contract's own name for it, as `rate-limited`; `other` for all
+/// else.
 #[must_use]
 pub fn failure_kind(word: &str) -> FailureKind {
     match word {
@@ -65,7 +66,8 @@ pub fn tokens(input: u32, output: u32) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
-/// Returns what is known of the end of a process that was not to end: how it ended, and the end of its stderr.
+/// Returns what is known of the end of a process that was not to end: how it ended, and the end of
+/// its stderr.
 #[must_use]
 pub fn last_words(name: &str, exited: &Exited) -> String {
     let how = match exited.how {
@@ -79,8 +81,8 @@ pub fn last_words(name: &str, exited: &Exited) -> String {
     }
 }
 
-/// Returns how a turn ended whose process exited without a result. `failure` says why a run with a non-zero exit code
-/// failed, given a summary of the end of stderr, which may be empty.
+/// Returns how a turn ended whose process exited without a result. `failure` says why a run with a
+/// non-zero exit code failed, given a summary of the end of stderr, which may be empty.
 pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) -> Outcome {
     let lost = |kind, how: String, said: &str| {
         let message = if said.is_empty() { how } else { format!("{how}: {said}") };
@@ -88,17 +90,29 @@ pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) ->
     };
     let said = text::stderr_end(&exited.stderr_tail, 5);
     match exited.how {
-        Exit::Signal(signal) => lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said),
+        Exit::Signal(signal) => {
+            lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said)
+        }
         // Shells and agents tell a signal they died of as 128 and its number.
-        Exit::Code(code @ 129..=159) => lost(FailureKind::Crashed, format!("the agent was ended by signal {}", code - 128), &said),
+        Exit::Code(code @ 129..=159) => lost(
+            FailureKind::Crashed,
+            format!("the agent was ended by signal {}", code - 128),
+            &said,
+        ),
         Exit::Code(code) if code != 0 => {
             let failure = failure(&said);
             if failure.message.is_empty() {
-                lost(FailureKind::Protocol, format!("the agent ended without a result (exit code {code})"), "")
+                lost(
+                    FailureKind::Protocol,
+                    format!("the agent ended without a result (exit code {code})"),
+                    "",
+                )
             } else {
                 Outcome::Failed(failure)
             }
         }
-        Exit::Code(_) | Exit::Unknown => lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &said),
+        Exit::Code(_) | Exit::Unknown => {
+            lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &said)
+        }
     }
 }

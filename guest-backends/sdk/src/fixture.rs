@@ -1,14 +1,18 @@
 //! Recorded agents as tests: what an agent printed and how it ended, fed to a backend natively.
 //!
-//! A fixture is a folder with `argv.json`, `stdout`, `stderr` and `exit` of one run of the real agent; `actions.jsonl`
-//! beside them is what the backend made of it, one action a line in the form of recordings. That file is read by people
-//! in review: `UPDATE_GOLDEN=1 cargo test` writes it anew.
+//! A fixture is a folder with `argv.json`, `stdout`, `stderr` and `exit` of one run of the real
+//! agent; `actions.jsonl` beside them is what the backend made of it, one action a line in the form
+//! of recordings. That file is read by people in review: `UPDATE_GOLDEN=1 cargo test` writes it
+//! anew.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::wit::{Action, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Settings, Spawned, StartTurn, TimedInput, TurnRef};
+use crate::wit::{
+    Action, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Settings, Spawned,
+    StartTurn, TimedInput, TurnRef,
+};
 use crate::{Backend, actions_json, inputs_json};
 
 /// The turn of [`start`].
@@ -35,7 +39,10 @@ impl Fixture {
     pub fn load(folder: &Path) -> Self {
         let read = |name: &str| {
             let path = folder.join(name);
-            String::from_utf8_lossy(&fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))).into_owned()
+            String::from_utf8_lossy(
+                &fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
+            )
+            .into_owned()
         };
         let lines = |text: String| text.lines().map(str::to_owned).collect();
         let exit = read("exit");
@@ -62,8 +69,11 @@ impl Fixture {
     /// Reads all fixtures in a folder, in the order of their names.
     #[must_use]
     pub fn all(folder: &Path) -> Vec<Self> {
-        let mut folders: Vec<PathBuf> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.join("stdout").exists()).collect();
+        let mut folders: Vec<PathBuf> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.join("stdout").exists())
+            .collect();
         folders.sort();
         assert!(!folders.is_empty(), "no fixtures in {}", folder.display());
         folders.iter().map(|folder| Self::load(folder)).collect()
@@ -82,7 +92,8 @@ impl Fixture {
         self.argv.get(at + 1).map(String::as_str)
     }
 
-    /// What the host would tell a backend after the process was asked for: all of stdout, then stderr, then the end.
+    /// What the host would tell a backend after the process was asked for: all of stdout, then
+    /// stderr, then the end.
     #[must_use]
     pub fn inputs(&self) -> Vec<Input> {
         let mut inputs = vec![Input::Spawned(Spawned { proc: 1, agent_version: None })];
@@ -100,41 +111,61 @@ impl Fixture {
 
     /// Compares actions with `actions.jsonl`, or writes it when `UPDATE_GOLDEN` is set.
     pub fn check(&self, actions: &[Action]) {
-        golden(&self.folder.join("actions.jsonl"), &actions.iter().map(actions_json::json).collect::<Vec<_>>());
+        golden(
+            &self.folder.join("actions.jsonl"),
+            &actions.iter().map(actions_json::json).collect::<Vec<_>>(),
+        );
     }
 
-    /// As [`Self::check`], with `inputs.jsonl` beside it: what [`run`] tells a backend, for where that does not follow from
-    /// the other files.
+    /// As [`Self::check`], with `inputs.jsonl` beside it: what [`run`] tells a backend, for where
+    /// that does not follow from the other files.
     pub fn check_with_inputs(&self, start: StartTurn, inputs: Vec<Input>, actions: &[Action]) {
         check_inputs(&self.folder, &timed(start, inputs));
         self.check(actions);
     }
 }
 
-/// Plays the recordings in a folder (`NAME.jsonl`, see `docs/recordings.md` of the gateway) to a backend and
-/// compares what it does with `NAME.actions.jsonl` beside it, or writes that when `UPDATE_GOLDEN` is set. The same as
-/// `aetheel backend test` does with the component.
+/// Plays the recordings in a folder (`NAME.jsonl`, see `docs/recordings.md` of the gateway) to a
+/// backend and compares what it does with `NAME.actions.jsonl` beside it, or writes that when
+/// `UPDATE_GOLDEN` is set. The same as `aetheel backend test` does with the component.
 pub fn cases<B: Backend>(folder: &Path) {
-    let listed = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let is_case = |path: &PathBuf| path.to_string_lossy().ends_with(".jsonl") && !path.to_string_lossy().ends_with(".actions.jsonl");
-    let mut paths: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).filter(is_case).collect();
+    let listed =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let is_case = |path: &PathBuf| {
+        path.to_string_lossy().ends_with(".jsonl")
+            && !path.to_string_lossy().ends_with(".actions.jsonl")
+    };
+    let mut paths: Vec<PathBuf> =
+        listed.map(|entry| entry.unwrap().path()).filter(is_case).collect();
     paths.sort();
     assert!(!paths.is_empty(), "no recordings in {}", folder.display());
     for path in paths {
         let mut backend = B::default();
         let mut out = Vec::new();
-        for (number, line) in fs::read_to_string(&path).unwrap().lines().enumerate().filter(|(_, line)| line.contains("\"in\":")) {
+        for (number, line) in fs::read_to_string(&path)
+            .unwrap()
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.contains("\"in\":"))
+        {
             let told = backend.handle(input(line), &mut out);
-            told.unwrap_or_else(|error| panic!("{}:{}: the backend gives up: {error}", path.display(), number + 1));
+            told.unwrap_or_else(|error| {
+                panic!("{}:{}: the backend gives up: {error}", path.display(), number + 1)
+            });
         }
-        golden(&path.with_extension("actions.jsonl"), &out.iter().map(actions_json::json).collect::<Vec<_>>());
+        golden(
+            &path.with_extension("actions.jsonl"),
+            &out.iter().map(actions_json::json).collect::<Vec<_>>(),
+        );
     }
 }
 
-/// Compares `inputs.jsonl` in a folder, or writes it when `UPDATE_GOLDEN` is set. An input has the form
-/// `{"t": milliseconds, "in": …}` of recordings.
+/// Compares `inputs.jsonl` in a folder, or writes it when `UPDATE_GOLDEN` is set. An input has the
+/// form `{"t": milliseconds, "in": …}` of recordings.
 pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {
-    let inputs = inputs.iter().map(|input| serde_json::json!({"t": input.at_ms, "in": actions_json::json(&input.input)}));
+    let inputs = inputs
+        .iter()
+        .map(|input| serde_json::json!({"t": input.at_ms, "in": actions_json::json(&input.input)}));
     golden(&folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
 }
 
@@ -142,7 +173,8 @@ pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {
 #[must_use]
 pub fn input(line: &str) -> TimedInput {
     let mut entry: serde_json::Value = serde_json::from_str(line).unwrap();
-    let input = inputs_json::read(entry["in"].take()).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let input =
+        inputs_json::read(entry["in"].take()).unwrap_or_else(|error| panic!("{error}: {line}"));
     TimedInput { at_ms: entry["t"].as_f64().unwrap(), input }
 }
 
@@ -152,10 +184,12 @@ pub(crate) fn golden(path: &Path, now: &[serde_json::Value]) {
         fs::write(path, now.iter().map(|value| format!("{value}\n")).collect::<String>()).unwrap();
         return;
     }
-    let golden = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display()));
+    let golden = fs::read_to_string(path).unwrap_or_else(|error| {
+        panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display())
+    });
     for (number, (was, is)) in golden.lines().zip(now).enumerate() {
-        let was: serde_json::Value =
-            serde_json::from_str(was).unwrap_or_else(|error| panic!("{}, line {}: {error}", path.display(), number + 1));
+        let was: serde_json::Value = serde_json::from_str(was)
+            .unwrap_or_else(|error| panic!("{}, line {}: {error}", path.display(), number + 1));
         assert_eq!(was, *is, "{}, line {}", path.display(), number + 1);
     }
     assert_eq!(golden.lines().count(), now.len(), "{}: number of lines", path.display());

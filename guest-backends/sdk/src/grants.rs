@@ -2,8 +2,9 @@
 
 use crate::wit::{Mode, Safety, Settings};
 
-/// Things that were allowed "always", of one session. None outlives a turn that may do less than the one it was given in:
-/// a lower safety level and planning ask again, and what they took back stays so.
+/// Things that were allowed "always", of one session. None outlives a turn that may do less than
+/// the one it was given in: a lower safety level and planning ask again, and what they took back
+/// stays so.
 #[derive(Clone, Debug)]
 pub struct Grants<G> {
     /// How far the current turn may go.
@@ -17,8 +18,8 @@ impl<G> Default for Grants<G> {
     }
 }
 
-/// The least reach at which anything can be allowed: planning allows nothing, so what is allowed in a turn that planned is
-/// for carrying the plan out.
+/// The least reach at which anything can be allowed: planning allows nothing, so what is allowed in
+/// a turn that planned is for carrying the plan out.
 const ASKING: u8 = 1;
 
 impl<G: PartialEq> Grants<G> {
@@ -97,7 +98,10 @@ mod tests {
         assert!(!grants.begin(&settings(Safety::Danger, Mode::Build)));
         assert!(grants.begin(&settings(Safety::Default, Mode::Build)));
         assert!(grants.holds(&"ls") && !grants.holds(&"make"));
-        assert!(grants.begin(&settings(Safety::Danger, Mode::Plan)), "planning allows nothing, whatever the level");
+        assert!(
+            grants.begin(&settings(Safety::Danger, Mode::Plan)),
+            "planning allows nothing, whatever the level"
+        );
         grants.begin(&settings(Safety::Danger, Mode::Build));
         assert!(grants.given().is_empty(), "what was taken back stays so");
     }

@@ -1,11 +1,14 @@
 //! The memory of a component: free pieces in a list for each size.
 //!
-//! A line is taken apart into dozens of small pieces, which are all given back before the call ends. What libc has for that looks
-//! for neighbours to merge with at every one of them; here a piece goes to the list of its size, and the next of that size is it
-//! again. Nothing is merged: of each size a guest keeps as many pieces as it once needed at a time. Large ones are libc's affair.
+//! A line is taken apart into dozens of small pieces, which are all given back before the call
+//! ends. What libc has for that looks for neighbours to merge with at every one of them; here a
+//! piece goes to the list of its size, and the next of that size is it again. Nothing is merged: of
+//! each size a guest keeps as many pieces as it once needed at a time. Large ones are libc's
+//! affair.
 //!
-//! The first pieces lie one behind the other in memory that is there from the beginning: most guests live for one short turn, and
-//! what costs them most is every page that they touch for the first time, and every call to the host for more.
+//! The first pieces lie one behind the other in memory that is there from the beginning: most
+//! guests live for one short turn, and what costs them most is every page that they touch for the
+//! first time, and every call to the host for more.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -42,7 +45,12 @@ unsafe impl Sync for Heap {}
 
 impl Heap {
     pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(Pieces { free: [null_mut(); SIZES], next: null_mut(), left: 0, first: First([0; CHUNK]) }))
+        Self(UnsafeCell::new(Pieces {
+            free: [null_mut(); SIZES],
+            next: null_mut(),
+            left: 0,
+            first: First([0; CHUNK]),
+        }))
     }
 }
 
@@ -102,7 +110,8 @@ impl Pieces {
     }
 }
 
-// SAFETY: a piece is as large and as aligned as its layout wants, nobody else's until it is given back, and never moves.
+// SAFETY: a piece is as large and as aligned as its layout wants, nobody else's until it is given
+// back, and never moves.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match size_for(layout) {
@@ -159,7 +168,10 @@ mod tests {
             let (number, piece) = size_for(layout(size)).unwrap();
             assert!(number < SIZES && piece >= size && piece.is_multiple_of(STEP), "{size}");
             assert!(piece - size < STEP || piece * 4 <= size * 5, "{size} in {piece}");
-            assert!((number, piece) == last || (number == last.0 + 1 && piece > last.1) || size == 1, "{size}");
+            assert!(
+                (number, piece) == last || (number == last.0 + 1 && piece > last.1) || size == 1,
+                "{size}"
+            );
             last = (number, piece);
         }
         assert_eq!(last, (SIZES - 1, LARGEST));
@@ -169,7 +181,8 @@ mod tests {
 
     #[test]
     fn pieces_keep_what_is_in_them_whatever_is_taken_and_given_back_around_them() {
-        let (heap, mut held, mut seed) = (Box::new(Heap::new()), Vec::<(*mut u8, usize, u8)>::new(), 1_u32);
+        let (heap, mut held, mut seed) =
+            (Box::new(Heap::new()), Vec::<(*mut u8, usize, u8)>::new(), 1_u32);
         let mut random = |below: usize| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (seed >> 8) as usize % below
@@ -179,7 +192,8 @@ mod tests {
             unsafe { std::slice::from_raw_parts(*piece, *size) }.iter().all(|byte| byte == mark)
         };
         for round in 0..20_000 {
-            let (mark, size) = (round as u8, 1 + random(if round % 50 == 0 { 3 * LARGEST } else { 600 }));
+            let (mark, size) =
+                (round as u8, 1 + random(if round % 50 == 0 { 3 * LARGEST } else { 600 }));
             match random(5) {
                 0 | 1 if !held.is_empty() => {
                     let gone = held.swap_remove(random(held.len()));

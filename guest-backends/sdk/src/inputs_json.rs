@@ -29,7 +29,9 @@ impl<'de> Deserializer<'de> for Kebab {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
-            Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(Kebab))),
+            Value::Array(items) => {
+                visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(Kebab)))
+            }
             plain => plain.deserialize_any(visitor),
         }
     }
@@ -44,8 +46,12 @@ impl<'de> Deserializer<'de> for Kebab {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let Value::Object(mut object) = self.0 else { return Err(Error::custom(format!("{name} is not an object"))) };
-        let known = fields.iter().filter_map(|field| object.remove(&kebab(field)).map(|value| (*field, Kebab(value))));
+        let Value::Object(mut object) = self.0 else {
+            return Err(Error::custom(format!("{name} is not an object")));
+        };
+        let known = fields
+            .iter()
+            .filter_map(|field| object.remove(&kebab(field)).map(|value| (*field, Kebab(value))));
         visitor.visit_map(MapDeserializer::new(known.collect::<Vec<_>>().into_iter()))
     }
 
@@ -85,19 +91,27 @@ mod tests {
 
     #[test]
     fn an_input_reads_back_from_the_form_of_recordings() {
-        let answers = Decision::Answers(vec![("colour".to_owned(), vec!["red".to_owned(), "blue".to_owned()])]);
+        let answers = Decision::Answers(vec![(
+            "colour".to_owned(),
+            vec!["red".to_owned(), "blue".to_owned()],
+        )]);
         let inputs = [
             Input::Command(Command::StartTurn(start("hello"))),
             Input::Command(Command::Answer(Answer { ask: 3, decision: answers })),
             Input::Command(Command::Shutdown),
             line(Pipe::Stderr, "a line"),
-            Input::Exited(Exited { proc: 1, how: Exit::Signal(9), stderr_tail: "killed".to_owned() }),
+            Input::Exited(Exited {
+                proc: 1,
+                how: Exit::Signal(9),
+                stderr_tail: "killed".to_owned(),
+            }),
             Input::Timer(7),
         ];
         for input in inputs {
             assert_eq!(read::<Input>(json(&input)).expect("it was written so"), input);
         }
-        let error = read::<Input>(serde_json::json!({"gone": {}})).expect_err("no such input").to_string();
+        let error =
+            read::<Input>(serde_json::json!({"gone": {}})).expect_err("no such input").to_string();
         assert_eq!(error, "Input has no case `gone`");
     }
 }

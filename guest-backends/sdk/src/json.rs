@@ -1,8 +1,10 @@
-//! Picking fields from JSON that may have drifted: wrong types and missing fields are `None`, never an error.
+//! Picking fields from JSON that may have drifted: wrong types and missing fields are `None`, never
+//! an error.
 //!
-//! Agents print duplicate keys, fractions where whole numbers were, and new fields all the time, so output is parsed to
-//! a [`Value`] first (the last duplicate wins) and only then asked for what is needed. It borrows from the line what has
-//! no escapes in it: in a sandbox, memory taken piece by piece is what costs most.
+//! Agents print duplicate keys, fractions where whole numbers were, and new fields all the time, so
+//! output is parsed to a [`Value`] first (the last duplicate wins) and only then asked for what is
+//! needed. It borrows from the line what has no escapes in it: in a sandbox, memory taken piece by
+//! piece is what costs most.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,9 +24,12 @@ pub fn parse(line: &str) -> Result<Value<'_>, serde_json::Error> {
     serde_json::from_str(line)
 }
 
-/// Returns a line of stdout that is a JSON object. Blank lines and those of stderr are passed over; for others `unrecognised` gets what they
-/// are, in words, and the line.
-pub fn object<'l>(line: &'l Line, unrecognised: impl FnOnce(&'static str, &'l str)) -> Option<Value<'l>> {
+/// Returns a line of stdout that is a JSON object. Blank lines and those of stderr are passed over;
+/// for others `unrecognised` gets what they are, in words, and the line.
+pub fn object<'l>(
+    line: &'l Line,
+    unrecognised: impl FnOnce(&'static str, &'l str),
+) -> Option<Value<'l>> {
     let text = line.text.trim();
     if text.is_empty() || line.pipe == Pipe::Stderr {
         return None;
@@ -32,13 +37,21 @@ pub fn object<'l>(line: &'l Line, unrecognised: impl FnOnce(&'static str, &'l st
     match parse(text) {
         Ok(object @ Value::Object(_)) => Some(object),
         _ => {
-            unrecognised(if line.truncated { "line longer than the limit" } else { "line that is not a JSON object" }, text);
+            unrecognised(
+                if line.truncated {
+                    "line longer than the limit"
+                } else {
+                    "line that is not a JSON object"
+                },
+                text,
+            );
             None
         }
     }
 }
 
-/// A JSON value that may borrow from the text it was parsed from. Shown as JSON, with the keys sorted.
+/// A JSON value that may borrow from the text it was parsed from. Shown as JSON, with the keys
+/// sorted.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)] // as in JSON
 pub enum Value<'a> {
@@ -126,9 +139,9 @@ impl<'a> Value<'a> {
             Self::Number(number) => Value::Number(number.clone()),
             Self::String(string) => Value::String(text(string)),
             Self::Array(values) => Value::Array(values.iter().map(Self::to_static).collect()),
-            Self::Object(Object(fields)) => {
-                Value::Object(Object(fields.iter().map(|(name, value)| (text(name), value.to_static())).collect()))
-            }
+            Self::Object(Object(fields)) => Value::Object(Object(
+                fields.iter().map(|(name, value)| (text(name), value.to_static())).collect(),
+            )),
         }
     }
 
@@ -150,7 +163,8 @@ impl<'a> Value<'a> {
         self.get(key).and_then(Self::as_bool).unwrap_or(false)
     }
 
-    /// Returns a number as a count: fractions are rounded, negative numbers are 0, large ones `u32::MAX`.
+    /// Returns a number as a count: fractions are rounded, negative numbers are 0, large ones
+    /// `u32::MAX`.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates, which is what is wanted
     pub fn count(&self, key: &str) -> Option<u32> {
@@ -199,7 +213,8 @@ impl Serialize for Value<'_> {
             Self::Array(values) => serializer.collect_seq(values),
             // Later duplicates replace earlier ones.
             Self::Object(Object(fields)) => {
-                let sorted: std::collections::BTreeMap<&str, &Value<'_>> = fields.iter().map(|(name, value)| (&**name, value)).collect();
+                let sorted: std::collections::BTreeMap<&str, &Value<'_>> =
+                    fields.iter().map(|(name, value)| (&**name, value)).collect();
                 serializer.collect_map(sorted)
             }
         }
@@ -284,7 +299,8 @@ mod tests {
 
     #[test]
     fn drift_is_survived() {
-        let value = parse(r#"{"n":551.86,"m":-3,"big":1e12,"s":7,"id":"a","id":"b","l":{}}"#).expect("JSON");
+        let value = parse(r#"{"n":551.86,"m":-3,"big":1e12,"s":7,"id":"a","id":"b","l":{}}"#)
+            .expect("JSON");
         assert_eq!(value.count("n"), Some(552));
         assert_eq!(value.count("m"), Some(0));
         assert_eq!(value.count("big"), Some(u32::MAX));
@@ -308,6 +324,8 @@ mod tests {
     fn only_what_has_escapes_is_copied() {
         let value = parse(r#"{"plain":"text","escaped":"a\nb"}"#).expect("JSON");
         assert!(matches!(value.get("plain"), Some(Value::String(Cow::Borrowed("text")))));
-        assert!(matches!(value.get("escaped"), Some(Value::String(Cow::Owned(text))) if text == "a\nb"));
+        assert!(
+            matches!(value.get("escaped"), Some(Value::String(Cow::Owned(text))) if text == "a\nb")
+        );
     }
 }

@@ -1,21 +1,23 @@
 //! What a backend of Aetheel is made of, beside what it knows of its agent.
 //!
-//! A backend is the understanding half of one link between the gateway and an agent: it is told what happened
-//! ([`wit::Input`]) and answers with what is to be done ([`wit::Action`]). It has no clock, no files and no network, so that
-//! the same code is tested natively and runs sandboxed. Begin with the kind of agent you have:
+//! A backend is the understanding half of one link between the gateway and an agent: it is told
+//! what happened ([`wit::Input`]) and answers with what is to be done ([`wit::Action`]). It has no
+//! clock, no files and no network, so that the same code is tested natively and runs sandboxed.
+//! Begin with the kind of agent you have:
 //!
 //! - one process for every turn, which exits when it is done: [`one_shot`], three functions;
 //! - one process for many turns: [`live`], four functions;
 //! - both, as the operator chooses: [`Either`] of the two;
 //! - neither: [`Backend`] itself.
 //!
-//! Then say what a line means, in the words of [`Emit`]. [`json`] reads fields that may have drifted, [`tool`] knows what
-//! tools are about, [`rpc`] keeps JSON-RPC in order, [`live::Asks`] what people are asked and [`Grants`] what they allowed.
-//! Tests play recordings ([`fixture::cases`]) or whole dialogues ([`dialogue`]) to the backend, also disturbed ([`storm`]) or
-//! against the clock ([`throughput`]).
+//! Then say what a line means, in the words of [`Emit`]. [`json`] reads fields that may have
+//! drifted, [`tool`] knows what tools are about, [`rpc`] keeps JSON-RPC in order, [`live::Asks`]
+//! what people are asked and [`Grants`] what they allowed. Tests play recordings
+//! ([`fixture::cases`]) or whole dialogues ([`dialogue`]) to the backend, also disturbed
+//! ([`storm`]) or against the clock ([`throughput`]).
 //!
-//! Owns the bindings of the contract (the folder `wit` beside this one) and the export of a [`Backend`] as a component. It
-//! knows no agent.
+//! Owns the bindings of the contract (the folder `wit` beside this one) and the export of a
+//! [`Backend`] as a component. It knows no agent.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;
@@ -73,7 +75,8 @@ pub use offer::Offer;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outline::outline;
 
-/// The words of the contract, as generated from `wit/types.wit`; the documentation of each item lives there.
+/// The words of the contract, as generated from `wit/types.wit`; the documentation of each item
+/// lives there.
 pub mod wit {
     pub use crate::bindings::aetheel::backend::types::*;
 }
@@ -84,7 +87,8 @@ use wit::{Action, TimedInput};
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap::new();
 
-/// A backend: the understanding half of one link. Made with `Default` for every link; sees inputs in order.
+/// A backend: the understanding half of one link. Made with `Default` for every link; sees inputs
+/// in order.
 pub trait Backend: Default + 'static {
     /// Returns the descriptor: JSON that fits `wit/descriptor.schema.json`. Constant.
     fn describe() -> String;
@@ -92,8 +96,8 @@ pub trait Backend: Default + 'static {
     /// Takes one input in and adds everything there is to do to `out`.
     ///
     /// # Errors
-    /// Gives up: the host ends the link and fails its open turns with the text. For states the backend cannot go on
-    /// from, not for strange output of the agent.
+    /// Gives up: the host ends the link and fails its open turns with the text. For states the
+    /// backend cannot go on from, not for strange output of the agent.
     fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String>;
 
     /// Returns the state of an idle link for a newer generation; by default a link cannot move.
@@ -110,7 +114,8 @@ pub trait Backend: Default + 'static {
     }
 }
 
-/// Exports a [`Backend`] as the component. Does nothing natively, so that the crate also builds for tests.
+/// Exports a [`Backend`] as the component. Does nothing natively, so that the crate also builds for
+/// tests.
 #[macro_export]
 macro_rules! export_backend {
     ($backend:ty) => {

@@ -1,7 +1,7 @@
 use crate::wit::{Ask, AskKind, AskOption, FileDiff, TurnRef};
 
-/// What goes with a question beside what it is about: what "always" means, the agent's own answers, what would be changed. A label for
-/// "always", or none, is one.
+/// What goes with a question beside what it is about: what "always" means, the agent's own answers,
+/// what would be changed. A label for "always", or none, is one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
     /// What "always" means; none: not offered.

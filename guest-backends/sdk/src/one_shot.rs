@@ -1,12 +1,13 @@
 //! One-shot agents: a process for every turn, which reads a prompt, prints what it does and exits.
 //!
-//! Owns what all of them have in common, so that a backend says only what to start ([`Agent::plan`]), what a line means
-//! ([`Agent::line`]) and, where the agent does not tell its result, what a run came to ([`Agent::finish`]). Whatever the
-//! agent and the backend do: one turn a link, and exactly one `turn-done` for it (`tests` below).
+//! Owns what all of them have in common, so that a backend says only what to start
+//! ([`Agent::plan`]), what a line means ([`Agent::line`]) and, where the agent does not tell its
+//! result, what a run came to ([`Agent::finish`]). Whatever the agent and the backend do: one turn
+//! a link, and exactly one `turn-done` for it (`tests` below).
 //!
-//! A turn is over when its process has exited, because an agent may print a second, better result, and because ending it
-//! earlier could cut off the writing of its session. An agent that has told its result and does not leave is not
-//! waited for longer than [`LINGER_MS`].
+//! A turn is over when its process has exited, because an agent may print a second, better result,
+//! and because ending it earlier could cut off the writing of its session. An agent that has told
+//! its result and does not leave is not waited for longer than [`LINGER_MS`].
 //!
 //! ```
 //! use aetheel_backend_sdk::one_shot::{Agent, OneShot, prompt, spawn};
@@ -43,8 +44,9 @@
 //! ```
 
 use crate::wit::{
-    Action, Answer, Chunk, Command, Exited, Failure, FailureKind, Input, Level, Line, Outcome, Part, QueryAnswer, QueryResult, SetTimer,
-    Signal, Spawn, StartTurn, SteerOutcome, Steered, Stop, TimedInput, TurnDone, TurnRef, Value,
+    Action, Answer, Chunk, Command, Exited, Failure, FailureKind, Input, Level, Line, Outcome,
+    Part, QueryAnswer, QueryResult, SetTimer, Signal, Spawn, StartTurn, SteerOutcome, Steered,
+    Stop, TimedInput, TurnDone, TurnRef, Value,
 };
 use crate::{Backend, Emit, TurnResult, failure, text};
 
@@ -58,32 +60,37 @@ const LINGER: u32 = 1;
 
 /// What a one-shot backend knows of its agent. Made anew for every turn.
 pub trait Agent: Default + 'static {
-    /// What interrupts the agent. Everything it started is killed [`INTERRUPT_GRACE_MS`] later in any case.
+    /// What interrupts the agent. Everything it started is killed [`INTERRUPT_GRACE_MS`] later in
+    /// any case.
     const INTERRUPT: Signal = Signal::Interrupt;
 
     /// Returns the descriptor, see [`Backend::describe`].
     fn describe() -> String;
 
-    /// Returns the process to start; `proc`, `session` and `turn` are filled in. Files are put with `emit`.
+    /// Returns the process to start; `proc`, `session` and `turn` are filled in. Files are put with
+    /// `emit`.
     ///
     /// # Errors
     /// The turn fails with it and nothing is started.
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure>;
 
-    /// Takes a line of output in. Returns a result once the agent told one; a later one replaces it, but for a success, which
-    /// only another success replaces: what an agent says after its own end does not undo it.
+    /// Takes a line of output in. Returns a result once the agent told one; a later one replaces
+    /// it, but for a success, which only another success replaces: what an agent says after its own
+    /// end does not undo it.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult>;
 
-    /// Takes the decision about a question of the agent in, to be written to its stdin. Agents that ask nothing need none.
+    /// Takes the decision about a question of the agent in, to be written to its stdin. Agents that
+    /// ask nothing need none.
     fn answer(&mut self, _answer: Answer, _emit: &mut Emit) {}
 
-    /// Says what a run came to that exited without [`Self::line`] having returned a result. By default the turn is lost,
-    /// or failed where the exit code says so.
+    /// Says what a run came to that exited without [`Self::line`] having returned a result. By
+    /// default the turn is lost, or failed where the exit code says so.
     fn finish(&mut self, exited: &Exited, _emit: &mut Emit) -> TurnResult {
         TurnResult::without(exited, |said| self.failure(said))
     }
 
-    /// Says why a run that exited without a result failed, given a summary of the end of stderr, which may be empty.
+    /// Says why a run that exited without a result failed, given a summary of the end of stderr,
+    /// which may be empty.
     fn failure(&mut self, stderr: &str) -> Failure {
         failure(FailureKind::Other, stderr)
     }
@@ -114,14 +121,19 @@ struct Run {
 impl Run {
     /// The agent told a result.
     fn told(&mut self, result: TurnResult, out: &mut Vec<Action>) {
-        let late = matches!(&self.result, Some(first) if first.outcome == Outcome::Completed) && result.outcome != Outcome::Completed;
+        let late = matches!(&self.result, Some(first) if first.outcome == Outcome::Completed)
+            && result.outcome != Outcome::Completed;
         if late {
             let said = match &result.outcome {
                 Outcome::Failed(failure) | Outcome::Lost(failure) => failure.message.as_str(),
                 _ => "it was stopped",
             };
-            Emit::new(self.turn, out)
-                .diagnostic(Level::Warn, format!("after its success the agent told another result, which does not count: {said}"));
+            Emit::new(self.turn, out).diagnostic(
+                Level::Warn,
+                format!(
+                    "after its success the agent told another result, which does not count: {said}"
+                ),
+            );
         } else if self.result.replace(result).is_none() {
             out.push(Action::SetTimer(SetTimer { timer: LINGER, after_ms: LINGER_MS }));
         }
@@ -142,13 +154,16 @@ impl<A: Agent> Backend for OneShot<A> {
                 }
             }
             (Input::SpawnFailed(failed), State::Running(_)) => {
-                let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
+                let kind =
+                    if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
                 self.end(TurnResult::failed(kind, failed.message), out);
             }
             (Input::Exited(exited), State::Running(run)) if exited.proc == PROC => {
                 let result = match run.result.take() {
                     Some(result) => result,
-                    None if run.interrupted => TurnResult { outcome: Outcome::Interrupted, text: None, usage: None },
+                    None if run.interrupted => {
+                        TurnResult { outcome: Outcome::Interrupted, text: None, usage: None }
+                    }
                     None => self.agent.finish(&exited, &mut Emit::new(run.turn, out)),
                 };
                 self.end(result, out);
@@ -173,21 +188,33 @@ impl<A: Agent> OneShot<A> {
                 if (start.session, start.turn) == (turn.session, turn.turn) {
                     return;
                 }
-                let result = TurnResult::failed(FailureKind::Unsupported, "one link serves one turn");
+                let result =
+                    TurnResult::failed(FailureKind::Unsupported, "one link serves one turn");
                 out.push(done(TurnRef { session: start.session, turn: start.turn }, result));
             }
             (Command::Interrupt(turn), State::Running(run)) if turn.turn == run.turn.turn => {
                 run.interrupted = true;
                 out.push(stop(A::INTERRUPT));
             }
-            (Command::Answer(answer), State::Running(run)) => self.agent.answer(answer, &mut Emit::new(run.turn, out)),
+            (Command::Answer(answer), State::Running(run)) => {
+                self.agent.answer(answer, &mut Emit::new(run.turn, out))
+            }
             (Command::Shutdown, State::Running(_)) => out.push(stop(Signal::Terminate)),
             (Command::Steer(steer), _) => {
-                out.push(Action::Steered(Steered { message: steer.message, outcome: SteerOutcome::NotNow }));
+                out.push(Action::Steered(Steered {
+                    message: steer.message,
+                    outcome: SteerOutcome::NotNow,
+                }));
             }
             (Command::Query(query), _) => {
-                let why = failure(FailureKind::Unsupported, "this agent runs once a turn and answers no questions beside it");
-                out.push(Action::QueryAnswer(QueryAnswer { query: query.query, answer: QueryResult::Failed(why) }));
+                let why = failure(
+                    FailureKind::Unsupported,
+                    "this agent runs once a turn and answers no questions beside it",
+                );
+                out.push(Action::QueryAnswer(QueryAnswer {
+                    query: query.query,
+                    answer: QueryResult::Failed(why),
+                }));
             }
             _ => {}
         }
@@ -198,9 +225,17 @@ impl<A: Agent> OneShot<A> {
         self.state = State::Running(Run { turn, interrupted: false, result: None });
         match self.agent.plan(start, &mut Emit::new(turn, out)) {
             Ok(spawn) => {
-                out.push(Action::Spawn(Spawn { proc: PROC, session: Some(turn.session), turn: Some(turn.turn), ..spawn }));
+                out.push(Action::Spawn(Spawn {
+                    proc: PROC,
+                    session: Some(turn.session),
+                    turn: Some(turn.turn),
+                    ..spawn
+                }));
             }
-            Err(failure) => self.end(TurnResult { outcome: Outcome::Failed(failure), text: None, usage: None }, out),
+            Err(failure) => self.end(
+                TurnResult { outcome: Outcome::Failed(failure), text: None, usage: None },
+                out,
+            ),
         }
     }
 
@@ -216,8 +251,13 @@ impl<A: Agent> OneShot<A> {
     }
 }
 
-/// Returns the plan for a process that reads `stdin` to its end; the rest is filled in by [`OneShot`].
-pub fn spawn(program: &str, arguments: impl IntoIterator<Item = Value>, stdin: Vec<Chunk>) -> Spawn {
+/// Returns the plan for a process that reads `stdin` to its end; the rest is filled in by
+/// [`OneShot`].
+pub fn spawn(
+    program: &str,
+    arguments: impl IntoIterator<Item = Value>,
+    stdin: Vec<Chunk>,
+) -> Spawn {
     Spawn {
         proc: PROC,
         program: program.to_owned(),
@@ -232,8 +272,8 @@ pub fn spawn(program: &str, arguments: impl IntoIterator<Item = Value>, stdin: V
     }
 }
 
-/// Returns a prompt as an agent reads it that knows no files: pieces with a blank line between them, files by their names and
-/// where they are.
+/// Returns a prompt as an agent reads it that knows no files: pieces with a blank line between
+/// them, files by their names and where they are.
 #[must_use]
 pub fn prompt(parts: &[Part]) -> Vec<Chunk> {
     vec![Chunk::Text(text::prompt(parts))]

@@ -12,7 +12,11 @@ impl Agent for Toy {
     }
     fn plan(&mut self, start: StartTurn, _: &mut Emit) -> Result<Spawn, Failure> {
         if start.cwd.is_empty() {
-            return Err(Failure { kind: FailureKind::BadRequest, message: "no place to work".to_owned(), retry_after_ms: None });
+            return Err(Failure {
+                kind: FailureKind::BadRequest,
+                message: "no place to work".to_owned(),
+                retry_after_ms: None,
+            });
         }
         Ok(spawn("toy", [], Vec::new()))
     }
@@ -54,14 +58,27 @@ fn a_told_success_stands_whatever_the_exit_code() {
 
 #[test]
 fn the_last_result_counts_and_nothing_after_the_end_does() {
-    let told = vec![say("bad"), say("ok"), exited(Exit::Code(0), ""), say("bad"), exited(Exit::Code(1), ""), Input::Timer(LINGER)];
+    let told = vec![
+        say("bad"),
+        say("ok"),
+        exited(Exit::Code(0), ""),
+        say("bad"),
+        exited(Exit::Code(1), ""),
+        Input::Timer(LINGER),
+    ];
     assert_eq!(outcomes(told), [Outcome::Completed]);
 }
 
 #[test]
 fn what_an_agent_says_after_its_success_does_not_undo_it_and_is_told_to_the_log() {
-    let actions = run::<OneShot<Toy>>(start("hi"), vec![say("ok"), say("bad"), exited(Exit::Code(1), "")]);
-    assert!(actions.iter().any(|action| matches!(action, Action::TurnDone(done) if done.outcome == Outcome::Completed)), "{actions:?}");
+    let actions =
+        run::<OneShot<Toy>>(start("hi"), vec![say("ok"), say("bad"), exited(Exit::Code(1), "")]);
+    assert!(
+        actions.iter().any(
+            |action| matches!(action, Action::TurnDone(done) if done.outcome == Outcome::Completed)
+        ),
+        "{actions:?}"
+    );
     assert!(
         actions.iter().any(|action| matches!(action, Action::Diagnostic(line) if line.text.ends_with("does not count: bad"))),
         "{actions:?}"
@@ -70,7 +87,10 @@ fn what_an_agent_says_after_its_success_does_not_undo_it_and_is_told_to_the_log(
 
 #[test]
 fn an_agent_that_stays_after_its_result_is_not_waited_for() {
-    assert_eq!(outcomes(vec![say("ok"), Input::Timer(LINGER), exited(Exit::Code(0), "")]), [Outcome::Completed]);
+    assert_eq!(
+        outcomes(vec![say("ok"), Input::Timer(LINGER), exited(Exit::Code(0), "")]),
+        [Outcome::Completed]
+    );
     assert_eq!(outcomes(vec![Input::Timer(LINGER)]), []);
 }
 
@@ -78,14 +98,25 @@ fn an_agent_that_stays_after_its_result_is_not_waited_for() {
 fn an_end_without_a_result_is_never_a_success() {
     for (how, stderr, kind, message) in [
         (Exit::Code(0), "", FailureKind::Protocol, "the agent ended without a result"),
-        (Exit::Code(2), "", FailureKind::Protocol, "the agent ended without a result (exit code 2)"),
+        (
+            Exit::Code(2),
+            "",
+            FailureKind::Protocol,
+            "the agent ended without a result (exit code 2)",
+        ),
         (Exit::Code(143), "", FailureKind::Crashed, "the agent was ended by signal 15"),
-        (Exit::Signal(9), "\noops\n", FailureKind::Crashed, "the agent was ended by signal 9: oops"),
+        (
+            Exit::Signal(9),
+            "\noops\n",
+            FailureKind::Crashed,
+            "the agent was ended by signal 9: oops",
+        ),
     ] {
         let failure = Failure { kind, message: message.to_owned(), retry_after_ms: None };
         assert_eq!(outcomes(vec![say("some text"), exited(how, stderr)]), [Outcome::Lost(failure)]);
     }
-    let failure = Failure { kind: FailureKind::Other, message: "no disk".to_owned(), retry_after_ms: None };
+    let failure =
+        Failure { kind: FailureKind::Other, message: "no disk".to_owned(), retry_after_ms: None };
     assert_eq!(outcomes(vec![exited(Exit::Code(1), "no disk\n")]), [Outcome::Failed(failure)]);
 }
 
@@ -93,19 +124,36 @@ fn an_end_without_a_result_is_never_a_success() {
 fn an_interrupt_stops_the_process_and_is_the_outcome_unless_the_agent_finished() {
     let interrupt = || Input::Command(Command::Interrupt(TURN));
     assert_eq!(outcomes(vec![interrupt(), exited(Exit::Signal(2), "")]), [Outcome::Interrupted]);
-    assert_eq!(outcomes(vec![interrupt(), say("bad"), exited(Exit::Code(1), "")]), [Outcome::Interrupted]);
-    assert_eq!(outcomes(vec![interrupt(), say("ok"), exited(Exit::Code(0), "")]), [Outcome::Completed]);
+    assert_eq!(
+        outcomes(vec![interrupt(), say("bad"), exited(Exit::Code(1), "")]),
+        [Outcome::Interrupted]
+    );
+    assert_eq!(
+        outcomes(vec![interrupt(), say("ok"), exited(Exit::Code(0), "")]),
+        [Outcome::Completed]
+    );
     let actions = run::<OneShot<Toy>>(start("hi"), vec![interrupt()]);
     assert!(actions.contains(&stop(Signal::Interrupt)), "{actions:?}");
 }
 
 #[test]
 fn a_program_that_is_not_there_and_a_plan_that_cannot_be_fail_the_turn() {
-    let failed = SpawnFailed { proc: 1, message: "program not found: toy".to_owned(), not_found: true };
-    let failure = Failure { kind: FailureKind::NotFound, message: "program not found: toy".to_owned(), retry_after_ms: None };
+    let failed =
+        SpawnFailed { proc: 1, message: "program not found: toy".to_owned(), not_found: true };
+    let failure = Failure {
+        kind: FailureKind::NotFound,
+        message: "program not found: toy".to_owned(),
+        retry_after_ms: None,
+    };
     assert_eq!(outcomes(vec![Input::SpawnFailed(failed)]), [Outcome::Failed(failure)]);
-    let actions = run::<OneShot<Toy>>(StartTurn { cwd: String::new(), ..start("hi") }, vec![exited(Exit::Code(0), "")]);
-    assert_eq!(actions, [done(TURN, TurnResult::failed(FailureKind::BadRequest, "no place to work"))]);
+    let actions = run::<OneShot<Toy>>(
+        StartTurn { cwd: String::new(), ..start("hi") },
+        vec![exited(Exit::Code(0), "")],
+    );
+    assert_eq!(
+        actions,
+        [done(TURN, TurnResult::failed(FailureKind::BadRequest, "no place to work"))]
+    );
 }
 
 #[test]
@@ -113,7 +161,9 @@ fn a_second_turn_is_refused_and_does_not_disturb_the_first() {
     let second = Input::Command(Command::StartTurn(StartTurn { turn: 2, ..start("again") }));
     let found = outcomes(vec![second, say("ok"), exited(Exit::Code(0), "")]);
     assert_eq!(found.len(), 2);
-    assert!(matches!(&found[0], Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported));
+    assert!(
+        matches!(&found[0], Outcome::Failed(failure) if failure.kind == FailureKind::Unsupported)
+    );
     assert_eq!(found[1], Outcome::Completed);
 }
 
@@ -121,7 +171,13 @@ fn a_second_turn_is_refused_and_does_not_disturb_the_first() {
 fn a_process_gets_its_arguments_prompt_and_turn() {
     let actions = run::<OneShot<Toy>>(start("hi"), Vec::new());
     let Action::Spawn(spawn) = &actions[0] else { panic!("{actions:?}") };
-    assert_eq!((spawn.proc, spawn.session, spawn.turn, spawn.keep_open), (PROC, Some(TURN.session), Some(TURN.turn), false));
+    assert_eq!(
+        (spawn.proc, spawn.session, spawn.turn, spawn.keep_open),
+        (PROC, Some(TURN.session), Some(TURN.turn), false)
+    );
     let plan = super::spawn("toy", [Value::Port], Vec::new());
-    assert_eq!((plan.program.as_str(), plan.arguments.as_slice()), ("toy", [Value::Port].as_slice()));
+    assert_eq!(
+        (plan.program.as_str(), plan.arguments.as_slice()),
+        ("toy", [Value::Port].as_slice())
+    );
 }

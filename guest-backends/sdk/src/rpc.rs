@@ -1,8 +1,9 @@
 //! JSON-RPC over lines, as long-lived agents speak it: who asked what, in both directions.
 //!
-//! Owns the numbers of our requests and what each was for. Ids are kept as the text of their JSON, because agents use
-//! numbers, strings and UUIDs, and count in spaces of their own. Dialects without `"jsonrpc":"2.0"` (Codex) or with more
-//! fields (Droid) differ only in the envelope, see [`Calls::new`].
+//! Owns the numbers of our requests and what each was for. Ids are kept as the text of their JSON,
+//! because agents use numbers, strings and UUIDs, and count in spaces of their own. Dialects
+//! without `"jsonrpc":"2.0"` (Codex) or with more fields (Droid) differ only in the envelope, see
+//! [`Calls::new`].
 
 use std::collections::BTreeMap;
 
@@ -45,8 +46,8 @@ pub enum Message<'a, K> {
 }
 
 impl<K> Calls<K> {
-    /// Begins counting at 1. The envelope is fields that every message carries, for example `"jsonrpc":"2.0"`; empty for
-    /// none.
+    /// Begins counting at 1. The envelope is fields that every message carries, for example
+    /// `"jsonrpc":"2.0"`; empty for none.
     #[must_use]
     pub fn new(envelope: &'static str, ids: Ids) -> Self {
         Self { envelope, ids, next: 1, open: BTreeMap::new() }
@@ -65,20 +66,31 @@ impl<K> Calls<K> {
     }
 
     /// Asks the agent; `params` is JSON text.
-    pub fn request(&mut self, proc: u32, method: &str, params: &str, what: K, out: &mut Vec<Action>) {
+    pub fn request(
+        &mut self,
+        proc: u32,
+        method: &str,
+        params: &str,
+        what: K,
+        out: &mut Vec<Action>,
+    ) {
         let id = match self.ids {
             Ids::Numbers => self.next.to_string(),
             Ids::Strings => format!("\"{}\"", self.next),
         };
         self.next += 1;
-        let line = self.line("request", &format!(r#""id":{id},"method":{},"params":{params}"#, json!(method)));
+        let line = self
+            .line("request", &format!(r#""id":{id},"method":{},"params":{params}"#, json!(method)));
         self.open.insert(id, what);
         out.push(write(proc, line));
     }
 
     /// Tells the agent something; `params` is JSON text.
     pub fn notify(&self, proc: u32, method: &str, params: &str, out: &mut Vec<Action>) {
-        out.push(write(proc, self.line("notification", &format!(r#""method":{},"params":{params}"#, json!(method)))));
+        out.push(write(
+            proc,
+            self.line("notification", &format!(r#""method":{},"params":{params}"#, json!(method))),
+        ));
     }
 
     /// Answers a request of the agent; `result` is JSON text.
@@ -88,7 +100,13 @@ impl<K> Calls<K> {
 
     /// Refuses a request of the agent. -32601 says that there is no such method.
     pub fn error(&self, proc: u32, id: &str, code: i32, message: &str, out: &mut Vec<Action>) {
-        out.push(write(proc, self.line("response", &format!(r#""id":{id},"error":{{"code":{code},"message":{}}}"#, json!(message)))));
+        out.push(write(
+            proc,
+            self.line(
+                "response",
+                &format!(r#""id":{id},"error":{{"code":{code},"message":{}}}"#, json!(message)),
+            ),
+        ));
     }
 
     /// Says what a line is; of an answer, the request is closed.
@@ -98,9 +116,12 @@ impl<K> Calls<K> {
             (Some(method), Some(id)) => Message::Request(id, method, &line["params"]),
             (Some(method), None) => Message::Notification(method, &line["params"]),
             (None, Some(id)) => match self.open.remove(&id) {
-                Some(what) => {
-                    Message::Response(what, line.get("error").filter(|error| !error.is_null()).map_or_else(|| Ok(&line["result"]), Err))
-                }
+                Some(what) => Message::Response(
+                    what,
+                    line.get("error")
+                        .filter(|error| !error.is_null())
+                        .map_or_else(|| Ok(&line["result"]), Err),
+                ),
                 None => Message::Stray(line),
             },
             (None, None) if line.get("error").is_some() => Message::Stray(line),
@@ -119,7 +140,8 @@ impl<K> Calls<K> {
     }
 
     fn line(&self, kind: &str, fields: &str) -> String {
-        // Line readers of Node.js end a line at these as well; in JSON they only stand within strings.
+        // Line readers of Node.js end a line at these as well; in JSON they only stand within
+        // strings.
         let fields = fields.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
         match self.envelope {
             "" => format!("{{{fields}}}\n"),
@@ -183,13 +205,23 @@ mod tests {
         }
         let mut split = Vec::new();
         calls.request(1, "say", "\"one\u{2028}two\u{2029}\"", (), &mut split);
-        assert!(said(&split).contains(r#""one\u2028two\u2029""#), "a line for every reader: {}", said(&split));
         assert!(
-            said(&out).starts_with("{\"jsonrpc\":\"2.0\",\"type\":\"response\",\"id\":\"7f-\\\"x\",\"result\":true}\n"),
+            said(&split).contains(r#""one\u2028two\u2029""#),
+            "a line for every reader: {}",
+            said(&split)
+        );
+        assert!(
+            said(&out).starts_with(
+                "{\"jsonrpc\":\"2.0\",\"type\":\"response\",\"id\":\"7f-\\\"x\",\"result\":true}\n"
+            ),
             "{}",
             said(&out)
         );
-        assert!(said(&out).ends_with("\"type\":\"notification\",\"method\":\"n\",\"params\":{}}\n"), "{}", said(&out));
+        assert!(
+            said(&out).ends_with("\"type\":\"notification\",\"method\":\"n\",\"params\":{}}\n"),
+            "{}",
+            said(&out)
+        );
     }
 
     #[test]
@@ -203,7 +235,9 @@ mod tests {
         for (id, result) in [(1, "[{}]"), (2, "\"done\""), (3, "null"), (4, "-0.5")] {
             let line = format!(r#"{{"id":"{id}","result":{result}}}"#);
             let line = json::parse(&line).expect("JSON");
-            let Message::Response(_, Ok(told)) = calls.sort(&line) else { panic!("no answer: {line}") };
+            let Message::Response(_, Ok(told)) = calls.sort(&line) else {
+                panic!("no answer: {line}")
+            };
             assert_eq!(told.to_string(), result);
         }
         let line = json::parse(r#"{"id":"x-1","method":"ask","params":["a",2]}"#).expect("JSON");
@@ -211,7 +245,9 @@ mod tests {
         assert_eq!((id.as_str(), params.to_string().as_str()), ("\"x-1\"", r#"["a",2]"#));
         calls.request(1, "m", "[]", "[]", &mut out);
         let line = json::parse(r#"{"id":"5","error":"no"}"#).expect("JSON");
-        assert!(matches!(calls.sort(&line), Message::Response("[]", Err(error)) if error.as_str() == Some("no")));
+        assert!(
+            matches!(calls.sort(&line), Message::Response("[]", Err(error)) if error.as_str() == Some("no"))
+        );
     }
 
     #[test]
@@ -219,6 +255,9 @@ mod tests {
         let mut calls = Calls::new("", Ids::Numbers).counting_from(41);
         let mut out = Vec::new();
         calls.request(1, "m", "{}", (), &mut out);
-        assert_eq!((said(&out).as_str(), calls.last()), ("{\"id\":42,\"method\":\"m\",\"params\":{}}\n", 42));
+        assert_eq!(
+            (said(&out).as_str(), calls.last()),
+            ("{\"id\":42,\"method\":\"m\",\"params\":{}}\n", 42)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Bad weather for backends: recorded runs with lines cut, doubled, dropped, moved and garbled, and what must hold then.
+//! Bad weather for backends: recorded runs with lines cut, doubled, dropped, moved and garbled, and
+//! what must hold then.
 //!
 //! Knows no generator of randomness: a test makes the [`Change`]s, for example with `proptest`'s
 //! `collection::vec(any::<Change>(), 0..12)`.
@@ -17,7 +18,8 @@ pub type Change = (u16, u8, u16, char);
 pub fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     let mut inputs = inputs.to_vec();
     for &(at, how, place, letter) in changes {
-        let lines: Vec<usize> = (0..inputs.len()).filter(|at| matches!(inputs[*at], Input::Line(_))).collect();
+        let lines: Vec<usize> =
+            (0..inputs.len()).filter(|at| matches!(inputs[*at], Input::Line(_))).collect();
         if lines.is_empty() {
             break;
         }
@@ -41,14 +43,17 @@ pub fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     inputs
 }
 
-/// Feeds a fresh backend, lets every process that is left die, and checks what must hold whatever the agent said; returns
-/// the actions. Commands the host would not give any more, because the turn is over or the ask never came, and lines of processes that were never started are left out.
+/// Feeds a fresh backend, lets every process that is left die, and checks what must hold whatever
+/// the agent said; returns the actions. Commands the host would not give any more, because the turn
+/// is over or the ask never came, and lines of processes that were never started are left out.
 ///
-/// Holds: the backend does not give up; it does not look at what it did before (which is what batching could change);
-/// every turn started here ends exactly once, and has no event and no ask before its start or after its end; keys of
-/// processes and asks are new; nothing is written to a process that has ended; every query is answered at most once.
+/// Holds: the backend does not give up; it does not look at what it did before (which is what
+/// batching could change); every turn started here ends exactly once, and has no event and no ask
+/// before its start or after its end; keys of processes and asks are new; nothing is written to a
+/// process that has ended; every query is answered at most once.
 pub fn survive<B: Backend>(inputs: Vec<Input>) -> Vec<Action> {
-    let mut run = Run { backend: B::default(), at_ms: 0.0, actions: Vec::new(), weather: Weather::default() };
+    let mut run =
+        Run { backend: B::default(), at_ms: 0.0, actions: Vec::new(), weather: Weather::default() };
     let mut alone = B::default();
     let mut apart = Vec::new();
     for input in inputs {
@@ -65,9 +70,17 @@ pub fn survive<B: Backend>(inputs: Vec<Input>) -> Vec<Action> {
     // What runs dies, and whatever is started after that fails.
     loop {
         if let Some(&proc) = run.weather.running.first() {
-            run.feed(Input::Exited(Exited { proc, how: Exit::Signal(9), stderr_tail: String::new() }));
+            run.feed(Input::Exited(Exited {
+                proc,
+                how: Exit::Signal(9),
+                stderr_tail: String::new(),
+            }));
         } else if let Some(&proc) = run.weather.asked.first() {
-            run.feed(Input::SpawnFailed(SpawnFailed { proc, message: "no more".to_owned(), not_found: false }));
+            run.feed(Input::SpawnFailed(SpawnFailed {
+                proc,
+                message: "no more".to_owned(),
+                not_found: false,
+            }));
         } else {
             break;
         }
@@ -104,13 +117,17 @@ impl<B: Backend> Run<B> {
                 weather.turns.insert((start.session, start.turn));
                 weather.open.insert((start.session, start.turn));
             }
-            Input::Spawned(spawned) if weather.asked.remove(&spawned.proc) => drop(weather.running.insert(spawned.proc)),
+            Input::Spawned(spawned) if weather.asked.remove(&spawned.proc) => {
+                drop(weather.running.insert(spawned.proc))
+            }
             Input::SpawnFailed(failed) => drop(weather.asked.remove(&failed.proc)),
             Input::Exited(exited) => drop(weather.running.remove(&exited.proc)),
             _ => {}
         }
         let from = self.actions.len();
-        self.backend.handle(TimedInput { at_ms: self.at_ms, input }, &mut self.actions).expect("a backend does not give up over output");
+        self.backend
+            .handle(TimedInput { at_ms: self.at_ms, input }, &mut self.actions)
+            .expect("a backend does not give up over output");
         self.at_ms += 1.0;
         for action in &self.actions[from..] {
             self.weather.see(action);
@@ -119,15 +136,21 @@ impl<B: Backend> Run<B> {
 }
 
 impl Weather {
-    /// Whether the host would say it: one turn a session, no key twice, answers only to asks, nothing about processes that are not there.
+    /// Whether the host would say it: one turn a session, no key twice, answers only to asks,
+    /// nothing about processes that are not there.
     fn possible(&self, input: &Input) -> bool {
         match input {
             Input::Command(Command::StartTurn(start)) => {
-                !self.turns.contains(&(start.session, start.turn)) && !self.open.iter().any(|(session, _)| *session == start.session)
+                !self.turns.contains(&(start.session, start.turn))
+                    && !self.open.iter().any(|(session, _)| *session == start.session)
             }
             Input::Command(Command::Answer(answer)) => self.asks.contains(&answer.ask),
-            Input::Command(Command::Steer(steer)) => self.open.contains(&(steer.session, steer.turn)),
-            Input::Command(Command::Interrupt(turn)) => self.open.contains(&(turn.session, turn.turn)),
+            Input::Command(Command::Steer(steer)) => {
+                self.open.contains(&(steer.session, steer.turn))
+            }
+            Input::Command(Command::Interrupt(turn)) => {
+                self.open.contains(&(turn.session, turn.turn))
+            }
             Input::Spawned(spawned) => self.asked.contains(&spawned.proc),
             Input::SpawnFailed(failed) => self.asked.contains(&failed.proc),
             Input::Line(line) => self.running.contains(&line.proc),
@@ -137,7 +160,9 @@ impl Weather {
     }
 
     fn see(&mut self, action: &Action) {
-        let open = |weather: &Self, session, turn| assert!(weather.open.contains(&(session, turn)), "out of turn: {action:?}");
+        let open = |weather: &Self, session, turn| {
+            assert!(weather.open.contains(&(session, turn)), "out of turn: {action:?}")
+        };
         match action {
             Action::Event(event) => open(self, event.session, event.turn),
             Action::Ask(ask) => {
@@ -145,7 +170,10 @@ impl Weather {
                 assert!(self.asks.insert(ask.ask), "a key of an ask is used twice: {action:?}");
             }
             Action::TurnBegun(turn) => {
-                assert!(turn.turn >= 0x8000_0000 && self.turns.insert((turn.session, turn.turn)), "no new turn of an agent: {action:?}");
+                assert!(
+                    turn.turn >= 0x8000_0000 && self.turns.insert((turn.session, turn.turn)),
+                    "no new turn of an agent: {action:?}"
+                );
                 self.open.insert((turn.session, turn.turn));
             }
             Action::TurnDone(done) => {
@@ -153,13 +181,21 @@ impl Weather {
                 self.open.remove(&(done.session, done.turn));
             }
             Action::Spawn(spawn) => {
-                assert!(self.procs.insert(spawn.proc), "a key of a process is used twice: {action:?}");
+                assert!(
+                    self.procs.insert(spawn.proc),
+                    "a key of a process is used twice: {action:?}"
+                );
                 self.asked.insert(spawn.proc);
             }
             Action::Write(write) => {
-                assert!(self.running.contains(&write.proc) || self.asked.contains(&write.proc), "written to nobody: {action:?}");
+                assert!(
+                    self.running.contains(&write.proc) || self.asked.contains(&write.proc),
+                    "written to nobody: {action:?}"
+                );
             }
-            Action::QueryAnswer(answer) => assert!(self.answered.insert(answer.query), "answered twice: {action:?}"),
+            Action::QueryAnswer(answer) => {
+                assert!(self.answered.insert(answer.query), "answered twice: {action:?}")
+            }
             _ => {}
         }
     }

@@ -11,30 +11,39 @@ pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Returns one line for people: the first line with something in it, at most `bytes` bytes, with an ellipsis where
-/// something was left out.
+/// Returns one line for people: the first line with something in it, at most `bytes` bytes, with an
+/// ellipsis where something was left out.
 #[must_use]
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines.next().unwrap_or_default();
     let short = head(line, bytes).trim_end();
-    if short.len() < line.len() || lines.next().is_some() { format!("{short} …") } else { short.to_owned() }
+    if short.len() < line.len() || lines.next().is_some() {
+        format!("{short} …")
+    } else {
+        short.to_owned()
+    }
 }
 
-/// Returns a prompt as one text: pieces with a blank line between them, files by their names and where they are.
+/// Returns a prompt as one text: pieces with a blank line between them, files by their names and
+/// where they are.
 #[must_use]
 pub fn prompt(parts: &[Part]) -> String {
     let said = parts.iter().map(|part| match part {
         Part::Text(text) => text.clone(),
         Part::Image(file) | Part::File(file) => {
-            format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+            format!(
+                "[Attached file: {} ({}, {} bytes) at {}]",
+                file.name, file.media_type, file.size, file.path
+            )
         }
     });
     said.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns the end of stderr as it stands: without blank lines, at most the last `lines` lines and 1 KiB. What a backend says of a process that ended
-/// has it, so that it is the same in every language; the host leaves out what is no reason before people see it.
+/// Returns the end of stderr as it stands: without blank lines, at most the last `lines` lines and
+/// 1 KiB. What a backend says of a process that ended has it, so that it is the same in every
+/// language; the host leaves out what is no reason before people see it.
 #[must_use]
 pub fn stderr_end(tail: &str, lines: usize) -> String {
     let said: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

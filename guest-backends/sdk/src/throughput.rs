@@ -1,4 +1,5 @@
-//! How fast a backend is natively, for the gateway's bench (`benches/gateway/parse.rs`) to compare its component with.
+//! How fast a backend is natively, for the gateway's bench (`benches/gateway/parse.rs`) to compare
+//! its component with.
 //!
 //! A backend's `examples/native-NAME.rs` is nothing but [`measure`].
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // a panic says what is wrong
@@ -9,18 +10,23 @@ use std::{env, fs, io};
 use crate::wit::TimedInput;
 use crate::{Backend, fixture};
 
-/// Measures a backend over the recordings in the file that the first argument names: inputs, one a line as in
-/// `inputs.jsonl`, an empty line between recordings.
+/// Measures a backend over the recordings in the file that the first argument names: inputs, one a
+/// line as in `inputs.jsonl`, an empty line between recordings.
 ///
-/// For every number on stdin it plays all recordings, each on a fresh backend and so many inputs a call, and prints the
-/// nanoseconds that took and the number of actions.
+/// For every number on stdin it plays all recordings, each on a fresh backend and so many inputs a
+/// call, and prints the nanoseconds that took and the number of actions.
 pub fn measure<B: Backend>() {
     let file = fs::read_to_string(env::args().nth(1).expect("a file of recordings")).unwrap();
-    let recordings: Vec<Vec<TimedInput>> = file.split("\n\n").map(|recording| recording.lines().map(fixture::input).collect()).collect();
+    let recordings: Vec<Vec<TimedInput>> = file
+        .split("\n\n")
+        .map(|recording| recording.lines().map(fixture::input).collect())
+        .collect();
     for wish in io::stdin().lines() {
         let batch: usize = wish.unwrap().parse().unwrap();
-        let links: Vec<(B, Vec<Vec<TimedInput>>)> =
-            recordings.iter().map(|inputs| (B::default(), inputs.chunks(batch).map(<[_]>::to_vec).collect())).collect();
+        let links: Vec<(B, Vec<Vec<TimedInput>>)> = recordings
+            .iter()
+            .map(|inputs| (B::default(), inputs.chunks(batch).map(<[_]>::to_vec).collect()))
+            .collect();
         let mut answers = Vec::new();
         let begun = Instant::now();
         for (mut backend, calls) in links {

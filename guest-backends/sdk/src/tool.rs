@@ -1,4 +1,5 @@
-//! Uses of tools: the unified kind by the agent's own name, what a use is about, and one line about it for people.
+//! Uses of tools: the unified kind by the agent's own name, what a use is about, and one line about
+//! it for people.
 
 use crate::json::Value;
 use crate::text::one_line;
@@ -7,8 +8,8 @@ use crate::wit::{ToolEnd, ToolStart, ToolStatus};
 /// Bytes of a tool's title.
 pub const TITLE_BYTES: usize = 160;
 
-/// A unified kind (`wit/types.wit` lists them), the agent's names of tools of this kind, and the fields of their input that say what a use is
-/// about, the best first.
+/// A unified kind (`wit/types.wit` lists them), the agent's names of tools of this kind, and the
+/// fields of their input that say what a use is about, the best first.
 pub type Kind = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// The tools of an agent.
@@ -64,7 +65,10 @@ impl Tools {
         let kind = self.kind(name);
         let target = self.find(name).and_then(|(.., about)| target(input, about));
         // What a command is for says more than the command.
-        let said = Some(input).filter(|_| kind == "bash").and_then(|input| input.text("description")).or(target.as_deref());
+        let said = Some(input)
+            .filter(|_| kind == "bash")
+            .and_then(|input| input.text("description"))
+            .or(target.as_deref());
         ToolStart {
             id: id.to_owned(),
             parent: None,
@@ -80,7 +84,8 @@ impl Tools {
         self.kinds.iter().find(|(_, names, _)| names.contains(&name))
     }
 
-    /// Compares with `tools` of a descriptor, by which the host translates the operator's lists: a test of the backend's.
+    /// Compares with `tools` of a descriptor, by which the host translates the operator's lists: a
+    /// test of the backend's.
     ///
     /// # Panics
     /// They differ, or a name stands under two kinds.
@@ -90,14 +95,19 @@ impl Tools {
         let described = descriptor["tools"].as_object().expect("the descriptor has tools");
         assert_eq!(described.values().count(), self.kinds.len(), "kinds of the descriptor");
         for (kind, names, _) in self.kinds {
-            let listed: Vec<&str> = descriptor["tools"].list(kind).iter().filter_map(Value::as_str).collect();
+            let listed: Vec<&str> =
+                descriptor["tools"].list(kind).iter().filter_map(Value::as_str).collect();
             assert_eq!(listed, *names, "{kind}");
-            assert!(names.iter().all(|name| self.kind(name) == *kind), "{kind}: a name stands under two kinds");
+            assert!(
+                names.iter().all(|name| self.kind(name) == *kind),
+                "{kind}: a name stands under two kinds"
+            );
         }
     }
 }
 
-/// The end of a use: whether it did what it was to do, and its output, where that was not told before.
+/// The end of a use: whether it did what it was to do, and its output, where that was not told
+/// before.
 #[must_use]
 pub fn end(id: impl Into<String>, ok: bool, output: Option<String>) -> ToolEnd {
     let status = if ok { ToolStatus::Ok } else { ToolStatus::Failed };
@@ -108,7 +118,9 @@ pub fn end(id: impl Into<String>, ok: bool, output: Option<String>) -> ToolEnd {
 #[must_use]
 pub fn target(input: &Value, fields: &[&str]) -> Option<String> {
     fields.iter().find_map(|field| match input.get(field)? {
-        Value::Array(all) => Some(all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
+        Value::Array(all) => {
+            Some(all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+        }
         one => one.as_str().map(str::to_owned),
     })
 }
@@ -116,5 +128,7 @@ pub fn target(input: &Value, fields: &[&str]) -> Option<String> {
 /// Returns one line about a use for people: this text, or the tool's name where it is empty.
 #[must_use]
 pub fn title(text: &str, name: &str) -> String {
-    Some(one_line(text, TITLE_BYTES)).filter(|title| !title.is_empty()).unwrap_or_else(|| name.to_owned())
+    Some(one_line(text, TITLE_BYTES))
+        .filter(|title| !title.is_empty())
+        .unwrap_or_else(|| name.to_owned())
 }

@@ -5,8 +5,8 @@ use crate::agent::descriptor::{Credential, Descriptor};
 /// What may make a program say its version, behind sub-commands that it is declared to have.
 const VERSIONS: [&str; 5] = ["--version", "-version", "-v", "-V", "version"];
 
-/// Variables that choose code to run or files to load, for a runtime, a shell, a linker or a tool of agents: whole names, or beginnings and
-/// ends beside a `*`.
+/// Variables that choose code to run or files to load, for a runtime, a shell, a linker or a tool
+/// of agents: whole names, or beginnings and ends beside a `*`.
 const DANGEROUS: &[&str] = &[
     "LD_*",
     "DYLD_*",
@@ -63,14 +63,16 @@ const DANGEROUS: &[&str] = &[
     "CREDENTIALS_DIRECTORY",
 ];
 
-/// Where a descriptor goes beyond what any component may do, one line each. A profile of `acp.md` is not bound by this: it is the
-/// operator's own. `own` are the names of the gateway's settings.
+/// Where a descriptor goes beyond what any component may do, one line each. A profile of `acp.md`
+/// is not bound by this: it is the operator's own. `own` are the names of the gateway's settings.
 #[must_use]
 pub fn overreach(descriptor: &Descriptor, own: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for program in &descriptor.programs {
         let Some((last, before)) = program.version_arguments.split_last() else { continue };
-        if !VERSIONS.contains(&last.as_str()) || !before.iter().all(|word| program.words.contains(word)) {
+        if !VERSIONS.contains(&last.as_str())
+            || !before.iter().all(|word| program.words.contains(word))
+        {
             let (arguments, known) = (program.version_arguments.join(" "), VERSIONS.join("`, `"));
             faults.push(format!(
                 "`version-arguments` {arguments:?} of `{}` must be one of `{known}`, behind nothing but declared `words`",
@@ -83,7 +85,9 @@ pub fn overreach(descriptor: &Descriptor, own: &[&str]) -> Vec<String> {
         Credential::File(_) => None,
     });
     let environment = descriptor.environment.set.iter().chain(&descriptor.environment.pass);
-    let forbidden = |name: &&String| own.contains(&name.as_str()) || DANGEROUS.iter().any(|pattern| matches(name, pattern));
+    let forbidden = |name: &&String| {
+        own.contains(&name.as_str()) || DANGEROUS.iter().any(|pattern| matches(name, pattern))
+    };
     for name in environment.chain(credentials).filter(forbidden) {
         faults.push(format!("environment variable `{name}` chooses what programs run or is the gateway's own: no backend may touch it"));
     }

@@ -1,6 +1,8 @@
-//! Capabilities as an operator reads and keeps them: `key: words`, one line for what belongs together.
+//! Capabilities as an operator reads and keeps them: `key: words`, one line for what belongs
+//! together.
 //!
-//! A word stands as it is, or, where it holds anything but plain ASCII, as a JSON string; what is written is read back as the same.
+//! A word stands as it is, or, where it holds anything but plain ASCII, as a JSON string; what is
+//! written is read back as the same.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +10,15 @@ use super::{Capabilities, Capability, EXPANDS, Kept, Limit};
 use crate::agent::Safety;
 use crate::agent::descriptor::{Access, Expands, FlagValue, Sharing, State};
 
-const SAFETIES: [(Safety, &str, &str); 3] =
-    [(Safety::Default, "flag", "default"), (Safety::Edit, "flag-at-edit", "edit"), (Safety::Danger, "flag-at-danger", "danger")];
-const KEEPING: [(Kept, &str); 3] = [(Kept::Always, "keeps"), (Kept::Live, "keeps-live"), (Kept::Never, "ignores")];
-const SHARING: [(Sharing, &str); 3] = [(Sharing::Turn, "turn"), (Sharing::Session, "session"), (Sharing::Link, "all")];
+const SAFETIES: [(Safety, &str, &str); 3] = [
+    (Safety::Default, "flag", "default"),
+    (Safety::Edit, "flag-at-edit", "edit"),
+    (Safety::Danger, "flag-at-danger", "danger"),
+];
+const KEEPING: [(Kept, &str); 3] =
+    [(Kept::Always, "keeps"), (Kept::Live, "keeps-live"), (Kept::Never, "ignores")];
+const SHARING: [(Sharing, &str); 3] =
+    [(Sharing::Turn, "turn"), (Sharing::Session, "session"), (Sharing::Link, "all")];
 const LIMITS: [(Limit, &str); 2] = [(Limit::Tools, "allowed-tools"), (Limit::Plan, "plan")];
 
 /// All of them, one line for each key and what it is about.
@@ -28,7 +35,12 @@ pub fn lines(all: &Capabilities) -> Vec<String> {
         });
         words.extend(tail);
     }
-    order.into_iter().map(|head| [vec![head.clone()], grouped.remove(&head).unwrap_or_default()].concat().join(" ")).collect()
+    order
+        .into_iter()
+        .map(|head| {
+            [vec![head.clone()], grouped.remove(&head).unwrap_or_default()].concat().join(" ")
+        })
+        .collect()
 }
 
 /// What its line begins with, and what it adds to it.
@@ -38,14 +50,20 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
         (format!("{key}:{about}"), words)
     };
     match capability {
-        Capability::Program { name, first } => line(if *first { "program" } else { "further-program" }, &[name], vec![]),
+        Capability::Program { name, first } => {
+            line(if *first { "program" } else { "further-program" }, &[name], vec![])
+        }
         Capability::Version { program, arguments } => {
-            let words: Vec<&str> = [program].into_iter().chain(arguments).map(String::as_str).collect();
+            let words: Vec<&str> =
+                [program].into_iter().chain(arguments).map(String::as_str).collect();
             line("version", &words, vec![])
         }
         Capability::Word { program, word } => line("words", &[program], vec![quoted(word)]),
         Capability::Flag { program, flag, takes, value, from } => {
-            let key = SAFETIES.iter().find(|(safety, ..)| safety == from).map_or("flag", |(_, key, _)| key);
+            let key = SAFETIES
+                .iter()
+                .find(|(safety, ..)| safety == from)
+                .map_or("flag", |(_, key, _)| key);
             match takes {
                 FlagValue::None => line(key, &[program, flag], vec![]),
                 FlagValue::One => line(key, &[program, flag, "="], vec![quoted(value)]),
@@ -58,24 +76,43 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
         Capability::SignInFile(path) => line("sign-in-files", &[], vec![quoted(path)]),
         Capability::Keeps(State { path, access, moved_by, below }) => {
             let access = if *access == Access::Write { "write" } else { "read" };
-            let moved = moved_by.iter().map(String::as_str).chain(Some(below.as_str()).filter(|below| !below.is_empty()));
+            let moved = moved_by
+                .iter()
+                .map(String::as_str)
+                .chain(Some(below.as_str()).filter(|below| !below.is_empty()));
             line("state", &[vec![access, path], moved.collect()].concat(), vec![])
         }
         Capability::OwnSandbox => line("own-sandbox", &["yes"], vec![]),
         Capability::AsRoot { at, unless } => {
-            let at = SAFETIES.iter().find(|(safety, ..)| safety == at).map_or("", |(_, _, word)| word);
-            line("as-root", &[], vec![quoted(&unless.as_ref().map_or(at.to_owned(), |unless| format!("{at}={unless}")))])
+            let at =
+                SAFETIES.iter().find(|(safety, ..)| safety == at).map_or("", |(_, _, word)| word);
+            line(
+                "as-root",
+                &[],
+                vec![quoted(
+                    &unless.as_ref().map_or(at.to_owned(), |unless| format!("{at}={unless}")),
+                )],
+            )
         }
         Capability::Leaves(kind) => line("leaves", &[], vec![trigger(*kind).to_owned()]),
         Capability::Tool { kind, name } => line("tools", &[kind], vec![quoted(name)]),
         Capability::Limit { limit, kept } => {
             let key = KEEPING.iter().find(|(known, _)| known == kept).map_or("", |(_, key)| key);
-            let limit = LIMITS.iter().find(|(known, _)| known == limit).map_or("", |(_, word)| word);
+            let limit =
+                LIMITS.iter().find(|(known, _)| known == limit).map_or("", |(_, word)| word);
             line(key, &[], vec![limit.to_owned()])
         }
-        Capability::Shares(sharing) => {
-            line("shares", &[], vec![SHARING.iter().find(|(known, _)| known == sharing).map_or("", |(_, word)| word).to_owned()])
-        }
+        Capability::Shares(sharing) => line(
+            "shares",
+            &[],
+            vec![
+                SHARING
+                    .iter()
+                    .find(|(known, _)| known == sharing)
+                    .map_or("", |(_, word)| word)
+                    .to_owned(),
+            ],
+        ),
     }
 }
 
@@ -84,26 +121,47 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
 /// # Errors
 /// What cannot be meant, in words that follow the key.
 pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, String>> {
-    let known = ["program", "further-program", "version", "words", "sets", "passes", "secrets", "sign-in-files", "as-root", "leaves"];
+    let known = [
+        "program",
+        "further-program",
+        "version",
+        "words",
+        "sets",
+        "passes",
+        "secrets",
+        "sign-in-files",
+        "as-root",
+        "leaves",
+    ];
     let known = known
         .into_iter()
         .chain(["state", "own-sandbox", "tools", "shares"])
         .chain(SAFETIES.map(|(_, key, _)| key))
         .chain(KEEPING.map(|(_, key)| key));
-    known.into_iter().any(|known| known == key).then(|| words(text).and_then(|words| read(key, &words)))
+    known
+        .into_iter()
+        .any(|known| known == key)
+        .then(|| words(text).and_then(|words| read(key, &words)))
 }
 
 fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
     let each = |make: fn(String) -> Capability| Ok(words.iter().cloned().map(make).collect());
-    let one = |table: &[(Kept, &str)]| table.iter().find(|(_, word)| *word == key).map(|(kept, _)| *kept);
+    let one =
+        |table: &[(Kept, &str)]| table.iter().find(|(_, word)| *word == key).map(|(kept, _)| *kept);
     match (key, words) {
-        ("program" | "further-program", [name]) => Ok(vec![Capability::Program { name: name.clone(), first: key == "program" }]),
+        ("program" | "further-program", [name]) => {
+            Ok(vec![Capability::Program { name: name.clone(), first: key == "program" }])
+        }
         ("version", [program, arguments @ ..]) if !arguments.is_empty() => {
-            Ok(vec![Capability::Version { program: program.clone(), arguments: arguments.to_vec() }])
+            Ok(vec![Capability::Version {
+                program: program.clone(),
+                arguments: arguments.to_vec(),
+            }])
         }
-        ("words", [program, rest @ ..]) if !rest.is_empty() => {
-            Ok(rest.iter().map(|word| Capability::Word { program: program.clone(), word: word.clone() }).collect())
-        }
+        ("words", [program, rest @ ..]) if !rest.is_empty() => Ok(rest
+            .iter()
+            .map(|word| Capability::Word { program: program.clone(), word: word.clone() })
+            .collect()),
         ("sets", [_, ..]) => each(Capability::Sets),
         ("passes", [_, ..]) => each(Capability::Passes),
         ("secrets", [_, ..]) => each(Capability::Secret),
@@ -114,15 +172,17 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
                 "read" => Access::Read,
                 other => return Err(format!("{other:?} is neither `read` nor `write`")),
             };
-            let (moved_by, below) = (moved.first().cloned(), moved.get(1).cloned().unwrap_or_default());
+            let (moved_by, below) =
+                (moved.first().cloned(), moved.get(1).cloned().unwrap_or_default());
             Ok(vec![Capability::Keeps(State { path: path.clone(), access, moved_by, below })])
         }
         ("own-sandbox", [word]) if word == "yes" => Ok(vec![Capability::OwnSandbox]),
         ("as-root", [_, ..]) => words.iter().map(|word| as_root(word)).collect(),
         ("leaves", [_, ..]) => words.iter().map(|word| leaves(word)).collect(),
-        ("tools", [kind, names @ ..]) if !names.is_empty() => {
-            Ok(names.iter().map(|name| Capability::Tool { kind: kind.clone(), name: name.clone() }).collect())
-        }
+        ("tools", [kind, names @ ..]) if !names.is_empty() => Ok(names
+            .iter()
+            .map(|name| Capability::Tool { kind: kind.clone(), name: name.clone() })
+            .collect()),
         ("shares", [word]) => {
             let known = SHARING.iter().find(|(_, known)| known == word);
             known
@@ -131,7 +191,9 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
         }
         (_, [_, ..]) if one(&KEEPING).is_some() => {
             let kept = one(&KEEPING).unwrap_or(Kept::Never);
-            let limit = |word: &String| LIMITS.iter().find(|(_, known)| known == word).map(|(limit, _)| *limit);
+            let limit = |word: &String| {
+                LIMITS.iter().find(|(_, known)| known == word).map(|(limit, _)| *limit)
+            };
             let each = words.iter().map(|word| {
                 limit(word)
                     .map(|limit| Capability::Limit { limit, kept })
@@ -145,23 +207,40 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
 }
 
 fn flags(key: &str, program: &str, flag: &str, rest: &[String]) -> Result<Vec<Capability>, String> {
-    let Some(from) = SAFETIES.iter().find(|(_, known, _)| *known == key).map(|(safety, ..)| *safety) else {
+    let Some(from) =
+        SAFETIES.iter().find(|(_, known, _)| *known == key).map(|(safety, ..)| *safety)
+    else {
         return Err("says too little or too much".to_owned());
     };
-    let with =
-        |takes, value: &str| Capability::Flag { program: program.to_owned(), flag: flag.to_owned(), takes, value: value.to_owned(), from };
+    let with = |takes, value: &str| Capability::Flag {
+        program: program.to_owned(),
+        flag: flag.to_owned(),
+        takes,
+        value: value.to_owned(),
+        from,
+    };
     match rest {
         [] => Ok(vec![with(FlagValue::None, "")]),
-        [sign, values @ ..] if sign == "=" && !values.is_empty() => Ok(values.iter().map(|value| with(FlagValue::One, value)).collect()),
-        [sign, values @ ..] if sign == "==" && !values.is_empty() => Ok(values.iter().map(|value| with(FlagValue::Many, value)).collect()),
-        _ => Err("needs `=` (or `==`, for several) and values behind the flag, or nothing".to_owned()),
+        [sign, values @ ..] if sign == "=" && !values.is_empty() => {
+            Ok(values.iter().map(|value| with(FlagValue::One, value)).collect())
+        }
+        [sign, values @ ..] if sign == "==" && !values.is_empty() => {
+            Ok(values.iter().map(|value| with(FlagValue::Many, value)).collect())
+        }
+        _ => {
+            Err("needs `=` (or `==`, for several) and values behind the flag, or nothing"
+                .to_owned())
+        }
     }
 }
 
 fn as_root(word: &str) -> Result<Capability, String> {
-    let (at, unless) = word.split_once('=').map_or((word, None), |(at, unless)| (at, Some(unless.to_owned())));
+    let (at, unless) =
+        word.split_once('=').map_or((word, None), |(at, unless)| (at, Some(unless.to_owned())));
     let known = SAFETIES.iter().find(|(.., known)| *known == at);
-    known.map(|(at, ..)| Capability::AsRoot { at: *at, unless }).ok_or_else(|| format!("{word:?} is none of `default`, `edit`, `danger`"))
+    known
+        .map(|(at, ..)| Capability::AsRoot { at: *at, unless })
+        .ok_or_else(|| format!("{word:?} is none of `default`, `edit`, `danger`"))
 }
 
 fn leaves(word: &str) -> Result<Capability, String> {
@@ -178,7 +257,8 @@ fn trigger(kind: Expands) -> &'static str {
     }
 }
 
-/// A word in a line: as it is where it is plain, else as a JSON string of ASCII, in which nothing hides or reorders.
+/// A word in a line: as it is where it is plain, else as a JSON string of ASCII, in which nothing
+/// hides or reorders.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=*@+,~%^".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -207,7 +287,8 @@ fn words(text: &str) -> Result<Vec<String>, String> {
         };
         let (word, behind) = rest.split_at(end);
         words.push(if word.starts_with('"') {
-            serde_json::from_str(word).map_err(|error| format!("{word} is no JSON string: {error}"))?
+            serde_json::from_str(word)
+                .map_err(|error| format!("{word} is no JSON string: {error}"))?
         } else {
             word.to_owned()
         });

@@ -18,7 +18,10 @@ const SHIPPED: [&str; 7] = [
 #[must_use]
 pub fn shipped(name: &str) -> Option<Capabilities> {
     let descriptors = SHIPPED.iter().filter_map(|json| Descriptor::parse(json).ok());
-    descriptors.filter(|descriptor| descriptor.name == name).map(|descriptor| Capability::of(&descriptor)).next()
+    descriptors
+        .filter(|descriptor| descriptor.name == name)
+        .map(|descriptor| Capability::of(&descriptor))
+        .next()
 }
 
 #[cfg(test)]
@@ -28,9 +31,11 @@ mod tests {
 
     #[test]
     fn every_shipped_descriptor_is_sound_and_stays_within_the_bounds_of_all() {
-        let names: Vec<String> = SHIPPED.iter().map(|json| Descriptor::parse(json).expect("sound").name).collect();
+        let names: Vec<String> =
+            SHIPPED.iter().map(|json| Descriptor::parse(json).expect("sound").name).collect();
         assert_eq!(names, ["acp", "claude", "codex", "demo", "droid", "gemini", "opencode"]);
-        let own: Vec<&str> = crate::config::VARIABLES.iter().map(|variable| variable.name).collect();
+        let own: Vec<&str> =
+            crate::config::VARIABLES.iter().map(|variable| variable.name).collect();
         for json in SHIPPED {
             let descriptor = Descriptor::parse(json).expect("sound");
             assert_eq!(overreach(&descriptor, &own), Vec::<String>::new(), "{}", descriptor.name);

@@ -31,32 +31,84 @@ fn whatever_widens_is_named_in_plain_words() {
         ),
         (r#"["--version"]"#, r#"["version"]"#, "ask `x` for its version with `version`"),
         (r#"["exec"]"#, r#"["exec","a b"]"#, "give `x` the argument `\"a b\"`"),
-        (r#""--yolo","safety":"danger""#, r#""--yolo","safety":"edit""#, "give `x` the flag `--yolo`, from safety level `edit` on"),
+        (
+            r#""--yolo","safety":"danger""#,
+            r#""--yolo","safety":"edit""#,
+            "give `x` the flag `--yolo`, from safety level `edit` on",
+        ),
         (r#""--yolo""#, r#""--yell""#, "give `x` the flag `--yell`, at safety level `danger`"),
-        (r#"["plan","ask*"]"#, r#"["as*"]"#, "give `x` the flag `--mode` with `as*`, at every safety level"),
-        (r#","values":["plan","ask*"]"#, "", "give `x` the flag `--mode` with any value, at every safety level"),
-        (r#"["edit"],"safety":"edit""#, r#"["edit"]"#, "give `x` the flag `--mode` with `edit`, at every safety level"),
+        (
+            r#"["plan","ask*"]"#,
+            r#"["as*"]"#,
+            "give `x` the flag `--mode` with `as*`, at every safety level",
+        ),
+        (
+            r#","values":["plan","ask*"]"#,
+            "",
+            "give `x` the flag `--mode` with any value, at every safety level",
+        ),
+        (
+            r#"["edit"],"safety":"edit""#,
+            r#"["edit"]"#,
+            "give `x` the flag `--mode` with `edit`, at every safety level",
+        ),
         (
             r#""value":"one","values":["edit"]"#,
             r#""value":"many","values":["edit"]"#,
             "give `x` the flag `--mode` with `edit`, from safety level `edit` on",
         ),
-        (r#"["X_URL"]"#, r#"["X_URL","X_TOKEN"]"#, "pass the gateway's variable `X_TOKEN` to its agent"),
+        (
+            r#"["X_URL"]"#,
+            r#"["X_URL","X_TOKEN"]"#,
+            "pass the gateway's variable `X_TOKEN` to its agent",
+        ),
         (r#"["X_MODE"]"#, r#"["X_MODE","X_URL"]"#, "set the variable `X_URL` for its agent"),
-        (r#"["X_URL"]"#, r#"["X_URL","X_KEY"]"#, "pass the gateway's variable `X_KEY` to its agent"),
-        (r#"{"variable":"X_KEY"}"#, r#"{"variable":"Y_KEY"}"#, "pass the secret `Y_KEY` to its agent"),
+        (
+            r#"["X_URL"]"#,
+            r#"["X_URL","X_KEY"]"#,
+            "pass the gateway's variable `X_KEY` to its agent",
+        ),
+        (
+            r#"{"variable":"X_KEY"}"#,
+            r#"{"variable":"Y_KEY"}"#,
+            "pass the secret `Y_KEY` to its agent",
+        ),
         (r#""~/.x""#, r#""~/.y""#, "take `~/.y` for a proof that its agent is signed in"),
-        (r#""access":"read""#, r#""access":"write""#, "let its agent change `~/.x/`, or the folder that `X_URL` names"),
-        (r#""~/.x/""#, r#""~/.ssh/""#, "let its agent read `~/.ssh/`, or the folder that `X_URL` names"),
+        (
+            r#""access":"read""#,
+            r#""access":"write""#,
+            "let its agent change `~/.x/`, or the folder that `X_URL` names",
+        ),
+        (
+            r#""~/.x/""#,
+            r#""~/.ssh/""#,
+            "let its agent read `~/.ssh/`, or the folder that `X_URL` names",
+        ),
         (
             r#""version":"1""#,
             r#""version":"1","own-sandbox":true"#,
             "have its agent confined by bubblewrap rather than Landlock, so that it can mount",
         ),
-        (r#""refused-from":"edit""#, r#""refused-from":"danger""#, "run as the root user at safety level `edit`"),
-        ("X_SANDBOX", "X_TRUST", "run as the root user at safety level `edit` where `X_TRUST` is set"),
-        (r#"["at-path","bang"]"#, r#"["bang"]"#, "leave `@path`, which may become a file's content, in people's text as it is"),
-        (r#"["Read"]"#, r#"["Read","Bash"]"#, "take its tool `Bash` for one of kind `file_read` in ALLOWED_TOOLS"),
+        (
+            r#""refused-from":"edit""#,
+            r#""refused-from":"danger""#,
+            "run as the root user at safety level `edit`",
+        ),
+        (
+            "X_SANDBOX",
+            "X_TRUST",
+            "run as the root user at safety level `edit` where `X_TRUST` is set",
+        ),
+        (
+            r#"["at-path","bang"]"#,
+            r#"["bang"]"#,
+            "leave `@path`, which may become a file's content, in people's text as it is",
+        ),
+        (
+            r#"["Read"]"#,
+            r#"["Read","Bash"]"#,
+            "take its tool `Bash` for one of kind `file_read` in ALLOWED_TOOLS",
+        ),
         (r#"["plan","allowed-tools"]"#, r#"["plan"]"#, "not keep ALLOWED_TOOLS"),
         (
             r#"["plan","allowed-tools"]"#,
@@ -74,7 +126,10 @@ fn whatever_widens_is_named_in_plain_words() {
 fn what_stays_within_or_asks_for_less_is_covered() {
     for changes in [
         &[][..],
-        &[(r#""--yolo","safety":"danger""#, r#""--mode","value":"one","values":["asks","ask*"],"safety":"danger""#)],
+        &[(
+            r#""--yolo","safety":"danger""#,
+            r#""--mode","value":"one","values":["asks","ask*"],"safety":"danger""#,
+        )],
         &[(r#"["plan","ask*"]"#, r#"["asking"]"#)],
         &[(r#"["X_URL"],"set":["X_MODE"]"#, r#"["X_URL","X_MODE"]"#)],
         &[(r#"["--version"]"#, "[]"), (r#"["exec"]"#, "[]")],
@@ -83,7 +138,10 @@ fn what_stays_within_or_asks_for_less_is_covered() {
         &[(r#""refused-from":"edit""#, r#""refused-from":"default""#)],
         &[(r#"["Read"]"#, "[]")],
         &[(r#"{"path":"~/.x/","access":"read","moved-by":"X_URL"}"#, "")],
-        &[(r#""version":"1""#, r#""version":"9","label":"Another","models":[{"id":"m","label":"M"}],"understands":["^9"]"#)],
+        &[(
+            r#""version":"1""#,
+            r#""version":"9","label":"Another","models":[{"id":"m","label":"M"}],"understands":["^9"]"#,
+        )],
     ] {
         assert_eq!(more(changes), Vec::<String>::new(), "{changes:?}");
     }
@@ -116,9 +174,15 @@ fn lines_are_short_and_read_back_as_the_same() {
     assert_eq!(found, sorted);
     assert_eq!(read_back(&of(BEFORE)), of(BEFORE));
     assert_eq!(parse("sha256", "abc"), None);
-    for (key, text) in
-        [("program", "a b"), ("flag", "x"), ("flag", "x --y z"), ("words", "x \"a"), ("shares", "nobody"), ("leaves", "it"), ("keeps", "")]
-    {
+    for (key, text) in [
+        ("program", "a b"),
+        ("flag", "x"),
+        ("flag", "x --y z"),
+        ("words", "x \"a"),
+        ("shares", "nobody"),
+        ("leaves", "it"),
+        ("keeps", ""),
+    ] {
         assert!(parse(key, text).is_some_and(|read| read.is_err()), "{key}: {text}");
     }
 }
@@ -134,16 +198,36 @@ fn read_back(all: &Capabilities) -> Capabilities {
 #[test]
 fn no_component_asks_for_a_version_by_other_means_or_touches_what_chooses_code() {
     let faults = |programs: &str, environment: &str| {
-        let json = format!(r#"{{"name":"x","version":"1","programs":[{programs}],"environment":{environment}}}"#);
+        let json = format!(
+            r#"{{"name":"x","version":"1","programs":[{programs}],"environment":{environment}}}"#
+        );
         overreach(&Descriptor::parse(&json).expect("valid"), &["QUERY_TIMEOUT_MS"])
     };
-    for bad in [r#"["-c","id"]"#, r#"["-c"]"#, r#"["exec","--version"]"#, r#"["--version","x"]"#, r#"["--help"]"#, r#"["x.js","version"]"#]
-    {
+    for bad in [
+        r#"["-c","id"]"#,
+        r#"["-c"]"#,
+        r#"["exec","--version"]"#,
+        r#"["--version","x"]"#,
+        r#"["--help"]"#,
+        r#"["x.js","version"]"#,
+    ] {
         let program = format!(r#"{{"name":"sh","version-arguments":{bad}}}"#);
-        assert!(faults(&program, "{}").first().is_some_and(|fault| fault.contains("`version-arguments`")), "{bad}");
+        assert!(
+            faults(&program, "{}")
+                .first()
+                .is_some_and(|fault| fault.contains("`version-arguments`")),
+            "{bad}"
+        );
     }
     for good in ["[]", r#"["--version"]"#, r#"["-V"]"#, r#"["demo-agent","--version"]"#] {
-        assert!(faults(&format!(r#"{{"name":"x","version-arguments":{good},"words":["demo-agent"]}}"#), "{}").is_empty(), "{good}");
+        assert!(
+            faults(
+                &format!(r#"{{"name":"x","version-arguments":{good},"words":["demo-agent"]}}"#),
+                "{}"
+            )
+            .is_empty(),
+            "{good}"
+        );
     }
     for bad in [
         "LD_DEBUG",
@@ -156,12 +240,17 @@ fn no_component_asks_for_a_version_by_other_means_or_touches_what_chooses_code()
         "EDITOR",
         "QUERY_TIMEOUT_MS",
     ] {
-        assert_eq!(faults(r#"{"name":"x"}"#, &format!(r#"{{"pass":["{bad}"]}}"#)).len(), 1, "{bad}");
+        assert_eq!(
+            faults(r#"{"name":"x"}"#, &format!(r#"{{"pass":["{bad}"]}}"#)).len(),
+            1,
+            "{bad}"
+        );
     }
 }
 
 proptest! {
-    /// Whatever a component calls its things, what an operator accepts is what was shown, in one line without anything hidden.
+    /// Whatever a component calls its things, what an operator accepts is what was shown, in one
+    /// line without anything hidden.
     #[test]
     fn whatever_words_a_descriptor_has_are_read_back_as_they_were(words in proptest::collection::vec(any::<String>(), 1..4), value in ".*") {
         let mut all = Capabilities::new();

@@ -7,9 +7,9 @@ use super::report::Report;
 use crate::app::survey;
 use crate::config::Config;
 use crate::discord::{Checkup, Options, Place, StartError};
+use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::redact::Redactor;
-use crate::disk::read_ordinary;
 use crate::workspace::Channels;
 
 /// Longest look at all of it.
@@ -45,7 +45,11 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
     let known = checkup.bot(&options).await;
     match checkup.clock_ahead() {
         Some(ahead) if ahead.abs() > CLOCK => {
-            let says = format!("{} s {} discord's", ahead.abs(), if ahead > 0 { "ahead of" } else { "behind" });
+            let says = format!(
+                "{} s {} discord's",
+                ahead.abs(),
+                if ahead > 0 { "ahead of" } else { "behind" }
+            );
             report.warning(
                 "clock",
                 says,
@@ -53,7 +57,11 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             );
         }
         Some(ahead) => report.ok("clock", format!("within {} s of discord's", ahead.abs().max(1))),
-        None => report.warning("clock", "could not be compared with discord's", "see what is said about discord"),
+        None => report.warning(
+            "clock",
+            "could not be compared with discord's",
+            "see what is said about discord",
+        ),
     }
     let bot = match known {
         Ok(known) => {
@@ -69,7 +77,11 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             let (left, all) = known.logins;
             let says = format!("{left} of {all} are left today");
             if left < LOGINS {
-                report.warning("discord logins", says, "discord resets the token of a bot that uses them up: look for a restart loop");
+                report.warning(
+                    "discord logins",
+                    says,
+                    "discord resets the token of a bot that uses them up: look for a restart loop",
+                );
             } else {
                 report.ok("discord logins", says);
             }
@@ -85,7 +97,10 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
         place(report, *channel, why, checkup.place(*channel, bot).await);
     }
     if channels.len() > CHANNELS {
-        report.ok("discord channels", format!("{} more were not looked at", channels.len() - CHANNELS));
+        report.ok(
+            "discord channels",
+            format!("{} more were not looked at", channels.len() - CHANNELS),
+        );
     }
 }
 
@@ -94,9 +109,14 @@ fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
     let hint = "change the bot's role, or its permissions in the channel";
     match place {
         Place::Found { name, missing } => {
-            let says = |what: &[&str]| format!("#{name} ({why}): the bot lacks {}", what.join(", "));
+            let says =
+                |what: &[&str]| format!("#{name} ({why}): the bot lacks {}", what.join(", "));
             if !missing.needed.is_empty() {
-                report.fault(about.as_str(), says(&missing.needed), format!("it cannot answer there; {hint}"));
+                report.fault(
+                    about.as_str(),
+                    says(&missing.needed),
+                    format!("it cannot answer there; {hint}"),
+                );
             }
             if !missing.wanted.is_empty() {
                 report.warning(about.as_str(), says(&missing.wanted), hint);
@@ -110,7 +130,9 @@ fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
             format!("there is none, or the bot cannot see it ({why})"),
             "invite the bot, give it View Channel, or take the channel out",
         ),
-        Place::Unknown(error) => report.warning(about, format!("not looked at ({why}): {error}"), "try again"),
+        Place::Unknown(error) => {
+            report.warning(about, format!("not looked at ({why}): {error}"), "try again")
+        }
     }
 }
 
@@ -120,9 +142,13 @@ fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
         let read = read_ordinary(&config.config_dir.join(name), NOTES);
         read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
-    let bound = lanes_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
+    let bound =
+        lanes_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
     let written = Channels::parse(&text("channels.md"));
-    let written: Vec<u64> = written.lanes().filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None }).collect();
+    let written: Vec<u64> = written
+        .lanes()
+        .filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None })
+        .collect();
     let mut all: BTreeMap<u64, &'static str> = bound.collect();
     all.extend(survey::channels(config));
     all.extend(written.into_iter().map(|id| (id, "channels.md")));
@@ -134,7 +160,9 @@ fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
 /// The Discord channels among the lanes of `state/sessions.md`, which a person may have changed.
 fn lanes_in(text: &str) -> Vec<u64> {
     let after = text.split("channel:").skip(1);
-    after.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()).collect()
+    after
+        .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
+        .collect()
 }
 
 fn tell(report: &mut Report, about: &str, error: &StartError) {
@@ -153,14 +181,35 @@ mod tests {
     fn channels_come_from_every_place_that_names_one() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("state")).unwrap();
-        fs::write(folder.path().join("state/sessions.md"), "# Sessions\n- `channel:11` `demo` session `x`\n- `console`\n- channel:\n")
-            .unwrap();
-        fs::write(folder.path().join("channels.md"), "## channel #a 12\n- mode: plan\n## channel 11\n- mode: plan\n").unwrap();
-        fs::write(folder.path().join("heartbeat.md"), "## Look\n- interval: 3600\n- channel: 15\n- instruction: Look.\n").unwrap();
-        fs::write(folder.path().join("agents.md"), "## Cron Jobs\n\n### pulse\n- expression: `@hourly`\n- channel: 16\n\nx\n").unwrap();
-        let set =
-            [("CONFIG_DIR", folder.path().display().to_string()), ("ALLOWED_CHANNELS", "13".into()), ("OUTPUT_CHANNEL_ID", "14".into())];
-        let config = Config::read(|name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.clone())).unwrap();
+        fs::write(
+            folder.path().join("state/sessions.md"),
+            "# Sessions\n- `channel:11` `demo` session `x`\n- `console`\n- channel:\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.path().join("channels.md"),
+            "## channel #a 12\n- mode: plan\n## channel 11\n- mode: plan\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.path().join("heartbeat.md"),
+            "## Look\n- interval: 3600\n- channel: 15\n- instruction: Look.\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.path().join("agents.md"),
+            "## Cron Jobs\n\n### pulse\n- expression: `@hourly`\n- channel: 16\n\nx\n",
+        )
+        .unwrap();
+        let set = [
+            ("CONFIG_DIR", folder.path().display().to_string()),
+            ("ALLOWED_CHANNELS", "13".into()),
+            ("OUTPUT_CHANNEL_ID", "14".into()),
+        ];
+        let config = Config::read(|name| {
+            set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.clone())
+        })
+        .unwrap();
         let found: Vec<(u64, &str)> = channels(&config).into_iter().collect();
         assert_eq!(
             found,

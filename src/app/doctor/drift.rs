@@ -16,7 +16,13 @@ const HINT: &str = "docs/drift.md says what to do; a line taken out of state/dri
 pub fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
     let met = match DriftNotes::look(&config.config_dir) {
         Ok(met) => met,
-        Err(error) => return report.warning("drift", with_causes(&error), "make state/drift.md readable, or remove it"),
+        Err(error) => {
+            return report.warning(
+                "drift",
+                with_causes(&error),
+                "make state/drift.md readable, or remove it",
+            );
+        }
     };
     let mut by_backend: BTreeMap<String, Vec<Drift>> = BTreeMap::new();
     for drift in met {

@@ -11,15 +11,27 @@ use crate::workspace::{LostTurn, LostTurns};
 pub fn examine(report: &mut Report, config: &Config) {
     let turns = match LostTurns::kept(&config.config_dir) {
         Ok(turns) => turns,
-        Err(error) => return report.warning("lost replies", with_causes(&error), "make state/lost.md readable, or remove it"),
+        Err(error) => {
+            return report.warning(
+                "lost replies",
+                with_causes(&error),
+                "make state/lost.md readable, or remove it",
+            );
+        }
     };
-    let open: BTreeSet<&str> = turns.iter().filter(|turn| turn.state.is_open()).map(|turn| turn.backend.as_str()).collect();
+    let open: BTreeSet<&str> = turns
+        .iter()
+        .filter(|turn| turn.state.is_open())
+        .map(|turn| turn.backend.as_str())
+        .collect();
     if open.is_empty() {
         return report.ok("lost replies", "none waits for a newer backend");
     }
     for backend in open {
         let (lost, readable) = LostTurn::count(&turns, backend);
-        let says = format!("{lost} could not be read by any backend so far, {readable} can be read and were not delivered");
+        let says = format!(
+            "{lost} could not be read by any backend so far, {readable} can be read and were not delivered"
+        );
         let hint = "get a newer backend, then `aetheel recover`; docs/recovery.md";
         report.warning(format!("lost replies of {backend}"), says, hint);
     }

@@ -25,7 +25,12 @@ const FREE_LEAST: u64 = 64 << 20;
 const RECORDINGS: usize = 200_000;
 
 /// Looks at everything but the network and the agents.
-pub fn examine(report: &mut Report, config: &Config, variables: &HashMap<String, String>, env_file: Option<&Path>) {
+pub fn examine(
+    report: &mut Report,
+    config: &Config,
+    variables: &HashMap<String, String>,
+    env_file: Option<&Path>,
+) {
     user(report, variables.get("HOME").map(String::as_str), geteuid().is_root());
     folders(report, config);
     sandbox(report, config);
@@ -43,7 +48,11 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
         report.ok("user", "not root");
     }
     match home {
-        None | Some("") => report.warning("home", "HOME is not set", "agents look for their sign-in there; set it to the user's folder"),
+        None | Some("") => report.warning(
+            "home",
+            "HOME is not set",
+            "agents look for their sign-in there; set it to the user's folder",
+        ),
         Some(home) if Path::new(home).starts_with("/tmp") => {
             report.warning(
                 "home",
@@ -52,7 +61,11 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
             );
         }
         Some(home) if !Path::new(home).is_dir() => {
-            report.warning("home", format!("{home} is no folder"), "agents look for their sign-in there; make it or set HOME");
+            report.warning(
+                "home",
+                format!("{home} is no folder"),
+                "agents look for their sign-in there; make it or set HOME",
+            );
         }
         Some(home) => report.ok("home", home),
     }
@@ -60,9 +73,9 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
 
 fn sandbox(report: &mut Report, config: &Config) {
     match fence::raise(config) {
-        Err(faults) => {
-            faults.into_iter().for_each(|fault| report.fault("sandbox", fault, "docs/operating.md says how agents are confined"))
-        }
+        Err(faults) => faults.into_iter().for_each(|fault| {
+            report.fault("sandbox", fault, "docs/operating.md says how agents are confined")
+        }),
         Ok(sandbox) => {
             let missing = fence::warnings(config, &sandbox);
             if sandbox.is_on() {
@@ -86,7 +99,11 @@ fn folders(report: &mut Report, config: &Config) {
     for (name, folder) in all {
         let shown = folder.display();
         let Some(there) = nearest(&folder) else {
-            report.fault(name, format!("{shown} cannot be made"), "make the folder, or set the variable to another one");
+            report.fault(
+                name,
+                format!("{shown} cannot be made"),
+                "make the folder, or set the variable to another one",
+            );
             continue;
         };
         match write_there(&there) {
@@ -94,21 +111,34 @@ fn folders(report: &mut Report, config: &Config) {
             Ok(()) => report.ok(name, format!("{shown} is not there yet and can be made")),
             Err(error) => {
                 let what = format!("{} cannot be written to: {error}", there.display());
-                report.fault(name, what, "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit");
+                report.fault(
+                    name,
+                    what,
+                    "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit",
+                );
             }
         }
     }
     match cache_fault(&config.cache_dir) {
-        Some(fault) => {
-            report.fault("compiled code", fault, "what lies there runs unchecked: it must be a folder of the gateway's user alone")
-        }
-        None => report.ok("compiled code", format!("nobody else can put any in {}", config.cache_dir.display())),
+        Some(fault) => report.fault(
+            "compiled code",
+            fault,
+            "what lies there runs unchecked: it must be a folder of the gateway's user alone",
+        ),
+        None => report.ok(
+            "compiled code",
+            format!("nobody else can put any in {}", config.cache_dir.display()),
+        ),
     }
     let backends = &config.backends_dir;
     match fs::read_dir(backends) {
         Ok(_) => report.ok("BACKENDS_DIR", format!("{} can be read", backends.display())),
         Err(error) => {
-            report.fault("BACKENDS_DIR", format!("{}: {error}", backends.display()), "build the backends with `make guests`, or set it");
+            report.fault(
+                "BACKENDS_DIR",
+                format!("{}: {error}", backends.display()),
+                "build the backends with `make guests`, or set it",
+            );
         }
     }
 }
@@ -119,21 +149,40 @@ fn nearest(folder: &Path) -> Option<PathBuf> {
     if absolute.is_dir() {
         return Some(folder.to_owned());
     }
-    absolute.ancestors().find(|above| above.exists()).filter(|above| above.is_dir()).map(Path::to_owned)
+    absolute
+        .ancestors()
+        .find(|above| above.exists())
+        .filter(|above| above.is_dir())
+        .map(Path::to_owned)
 }
 
 fn secrets(report: &mut Report, config: &Config, env_file: Option<&Path>) {
     let state = config.config_dir.join("state");
-    let files = [("env file", env_file.map(Path::to_owned), 0o077), ("state", Some(state).filter(|state| state.exists()), 0o007)];
+    let files = [
+        ("env file", env_file.map(Path::to_owned), 0o077),
+        ("state", Some(state).filter(|state| state.exists()), 0o007),
+    ];
     for (name, path, others) in files {
         let Some(path) = path else { continue };
         match fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777) {
             Ok(mode) if mode & others != 0 => {
-                let hint = format!("chmod {} {}", if path.is_dir() { "700" } else { "600" }, path.display());
-                report.warning(name, format!("{} can be read by others (mode {mode:03o})", path.display()), hint);
+                let hint = format!(
+                    "chmod {} {}",
+                    if path.is_dir() { "700" } else { "600" },
+                    path.display()
+                );
+                report.warning(
+                    name,
+                    format!("{} can be read by others (mode {mode:03o})", path.display()),
+                    hint,
+                );
             }
             Ok(mode) => report.ok(name, format!("{} is private (mode {mode:03o})", path.display())),
-            Err(error) => report.warning(name, format!("{}: {error}", path.display()), "check its permissions"),
+            Err(error) => report.warning(
+                name,
+                format!("{}: {error}", path.display()),
+                "check its permissions",
+            ),
         }
     }
 }
@@ -147,27 +196,43 @@ fn limits(report: &mut Report) {
                 format!("raise it to {FILES} or more: `ulimit -n`, or LimitNOFILE= of its unit"),
             );
         }
-        files => report.ok("open files", files.map_or_else(|| "no limit".to_owned(), |files| format!("at most {files}"))),
+        files => report.ok(
+            "open files",
+            files.map_or_else(|| "no limit".to_owned(), |files| format!("at most {files}")),
+        ),
     }
-    let inotify = |name: &str| fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse::<u64>().ok();
+    let inotify = |name: &str| {
+        fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse::<u64>().ok()
+    };
     for (name, least) in [("max_user_watches", WATCHES), ("max_user_instances", WATCHERS)] {
         match inotify(name) {
             Some(most) if most < least => {
-                let hint = format!("sysctl fs.inotify.{name}={least}; without it changed backends are found only every 30 s");
+                let hint = format!(
+                    "sysctl fs.inotify.{name}={least}; without it changed backends are found only every 30 s"
+                );
                 report.warning("inotify", format!("{name} is {most}"), hint);
             }
             Some(most) => report.ok("inotify", format!("{name} is {most}")),
-            None => report.warning("inotify", format!("{name} is unknown"), "changed backends are found every 30 s in any case"),
+            None => report.warning(
+                "inotify",
+                format!("{name} is unknown"),
+                "changed backends are found every 30 s in any case",
+            ),
         }
     }
 }
 
 fn room(report: &mut Report, config: &Config) {
-    for (name, folder) in [("CONFIG_DIR", &config.config_dir), ("RECORDINGS_DIR", &config.recordings_dir)] {
+    for (name, folder) in
+        [("CONFIG_DIR", &config.config_dir), ("RECORDINGS_DIR", &config.recordings_dir)]
+    {
         let about = format!("disk of {name}");
         match nearest(folder).map(|there| rustix::fs::statvfs(&there)) {
             Some(Ok(disk)) => {
-                let (free, all) = (disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize));
+                let (free, all) = (
+                    disk.f_bavail.saturating_mul(disk.f_frsize),
+                    disk.f_blocks.saturating_mul(disk.f_frsize),
+                );
                 let says = format!("{} MiB of {} MiB are free", free >> 20, all >> 20);
                 if free < FREE_LEAST {
                     report.fault(about, says, "make room: what people write cannot be kept");
@@ -177,23 +242,36 @@ fn room(report: &mut Report, config: &Config) {
                     report.ok(about, says);
                 }
             }
-            Some(Err(error)) => report.warning(about, format!("unknown: {error}"), "check the folder"),
+            Some(Err(error)) => {
+                report.warning(about, format!("unknown: {error}"), "check the folder")
+            }
             None => {}
         }
     }
     let (bytes, whole) = size_of(&config.recordings_dir);
-    let says = format!("{}{} MiB; at most {} MiB", if whole { "" } else { "more than " }, bytes >> 20, config.recordings_max_bytes >> 20);
+    let says = format!(
+        "{}{} MiB; at most {} MiB",
+        if whole { "" } else { "more than " },
+        bytes >> 20,
+        config.recordings_max_bytes >> 20
+    );
     if bytes > config.recordings_max_bytes.saturating_mul(2) {
-        report.warning("recordings", says, "the gateway removes the oldest while it runs; check that it may delete them");
+        report.warning(
+            "recordings",
+            says,
+            "the gateway removes the oldest while it runs; check that it may delete them",
+        );
     } else {
         report.ok("recordings", says);
     }
 }
 
-/// The gateway that serves the folder now. Looks without locking: one that starts at this moment must get its lock.
+/// The gateway that serves the folder now. Looks without locking: one that starts at this moment
+/// must get its lock.
 pub fn gateway_of(config: &Config) -> Option<u32> {
     let lock = fs::metadata(config.config_dir.join("state/gateway.lock")).map(|file| file.ino());
-    lock.ok().and_then(|inode| holder(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode))
+    lock.ok()
+        .and_then(|inode| holder(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode))
 }
 
 fn neighbour(report: &mut Report, config: &Config) {
@@ -207,7 +285,8 @@ fn neighbour(report: &mut Report, config: &Config) {
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     let of_file = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        words.get(1) == Some(&"FLOCK") && words.get(5).is_some_and(|file| file.rsplit(':').next() == Some(&inode.to_string()))
+        words.get(1) == Some(&"FLOCK")
+            && words.get(5).is_some_and(|file| file.rsplit(':').next() == Some(&inode.to_string()))
     };
     locks.lines().find(of_file)?.split_whitespace().nth(4)?.parse().ok()
 }
@@ -247,7 +326,11 @@ mod tests {
         for home in [None, Some(""), Some("/nonexistent")] {
             let mut report = Report::default();
             user(&mut report, home, false);
-            assert_eq!(levels(&report), [("user", Level::Ok), ("home", Level::Warning)], "{home:?}");
+            assert_eq!(
+                levels(&report),
+                [("user", Level::Ok), ("home", Level::Warning)],
+                "{home:?}"
+            );
         }
     }
 
@@ -256,8 +339,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("env");
         fs::write(&file, "TOKEN=x\n").unwrap();
-        let config = Config::read(|name| (name == "CONFIG_DIR").then(|| folder.path().display().to_string())).unwrap();
-        for (mode, level) in [(0o644, Level::Warning), (0o640, Level::Warning), (0o600, Level::Ok)] {
+        let config = Config::read(|name| {
+            (name == "CONFIG_DIR").then(|| folder.path().display().to_string())
+        })
+        .unwrap();
+        for (mode, level) in [(0o644, Level::Warning), (0o640, Level::Warning), (0o600, Level::Ok)]
+        {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             let mut report = Report::default();
             secrets(&mut report, &config, Some(&file));

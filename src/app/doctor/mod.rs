@@ -1,7 +1,8 @@
-//! `aetheel doctor`: `check` looks at the settings, this at what surrounds them. Changes nothing and prints no secret.
+//! `aetheel doctor`: `check` looks at the settings, this at what surrounds them. Changes nothing
+//! and prints no secret.
 //!
-//! Every line is ok, a warning or a fault, the last two with what to do. Discord out of reach is a fault, and everything
-//! else is looked at all the same. Pinned by `tests/gateway/doctor.rs`.
+//! Every line is ok, a warning or a fault, the last two with what to do. Discord out of reach is a
+//! fault, and everything else is looked at all the same. Pinned by `tests/gateway/doctor.rs`.
 
 mod agents;
 mod discord;
@@ -48,7 +49,8 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
     }
     match access::warning(&config.allowed, config.safety) {
         Some(warning) => {
-            let (says, hint) = warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
+            let (says, hint) =
+                warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
             report.warning("access", says, hint);
         }
         None => report.ok("access", "only listed people and roles may use the bot"),
@@ -69,10 +71,18 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
 /// What the settings themselves are worth, and who else can read them.
 fn said(report: &mut Report, settings: &Settings) {
     for fault in &settings.faults {
-        report.fault("settings", fault.as_str(), "the default stands for it in what follows; docs/configuration.md has them all");
+        report.fault(
+            "settings",
+            fault.as_str(),
+            "the default stands for it in what follows; docs/configuration.md has them all",
+        );
     }
     for warning in &settings.warnings {
-        report.warning("settings", warning.as_str(), "docs/configuration.md says how env files are read");
+        report.warning(
+            "settings",
+            warning.as_str(),
+            "docs/configuration.md says how env files are read",
+        );
     }
     if settings.faults.is_empty() && settings.warnings.is_empty() {
         report.ok("settings", "every value can be read");

@@ -40,17 +40,42 @@ pub struct Report {
 
 impl Report {
     pub fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
-        self.lines.push(Line { level: Level::Ok, about: about.into(), says: says.into(), hint: None });
+        self.lines.push(Line {
+            level: Level::Ok,
+            about: about.into(),
+            says: says.into(),
+            hint: None,
+        });
     }
 
-    pub fn warning(&mut self, about: impl Into<String>, says: impl Into<String>, hint: impl Into<String>) {
+    pub fn warning(
+        &mut self,
+        about: impl Into<String>,
+        says: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.warnings += 1;
-        self.lines.push(Line { level: Level::Warning, about: about.into(), says: says.into(), hint: Some(hint.into()) });
+        self.lines.push(Line {
+            level: Level::Warning,
+            about: about.into(),
+            says: says.into(),
+            hint: Some(hint.into()),
+        });
     }
 
-    pub fn fault(&mut self, about: impl Into<String>, says: impl Into<String>, hint: impl Into<String>) {
+    pub fn fault(
+        &mut self,
+        about: impl Into<String>,
+        says: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.faults += 1;
-        self.lines.push(Line { level: Level::Fault, about: about.into(), says: says.into(), hint: Some(hint.into()) });
+        self.lines.push(Line {
+            level: Level::Fault,
+            about: about.into(),
+            says: says.into(),
+            hint: Some(hint.into()),
+        });
     }
 
     /// 0 all is well, 1 there are warnings, 2 something is broken.
@@ -79,10 +104,14 @@ impl Report {
                 text.push_str(&format!("         hint: {}\n", hint.replace('\n', "; ")));
             }
         }
-        let some = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let some = |count: usize, what: &str| {
+            format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+        };
         let sum = match (self.faults, self.warnings) {
             (0, 0) => "all is well".to_owned(),
-            (faults, warnings) => format!("{}, {}", some(faults, "fault"), some(warnings, "warning")),
+            (faults, warnings) => {
+                format!("{}, {}", some(faults, "fault"), some(warnings, "warning"))
+            }
         };
         redactor.clean(text + &sum + "\n")
     }
@@ -96,7 +125,10 @@ mod tests {
     fn the_worst_line_decides_the_exit_code() {
         let mut report = Report::default();
         report.ok("clock", "right");
-        assert_eq!((report.code(), report.text(false, &Redactor::default()).lines().last()), (0, Some("all is well")));
+        assert_eq!(
+            (report.code(), report.text(false, &Redactor::default()).lines().last()),
+            (0, Some("all is well"))
+        );
         report.warning("user", "root", "use another");
         assert_eq!(report.code(), 1);
         report.fault("token", "refused\nreally", "make a new one");

@@ -1,4 +1,5 @@
-//! `aetheel backend approve`: the operator agrees to what a component may do. Pinned by `tests/gateway/capabilities.rs`.
+//! `aetheel backend approve`: the operator agrees to what a component may do. Pinned by
+//! `tests/gateway/capabilities.rs`.
 
 use std::io::Write as _;
 
@@ -12,34 +13,48 @@ use crate::plain::with_causes;
 use crate::workspace::BackendFile;
 
 pub(in crate::app) async fn run(settings: Settings, name: String, yes: bool) -> u8 {
-    let (config, redactor, Foundation { roster, registry, .. }) = match laid::lay(settings, "off").await {
-        Ok(laid) => laid,
-        Err(code) => return code,
-    };
+    let (config, redactor, Foundation { roster, registry, .. }) =
+        match laid::lay(settings, "off").await {
+            Ok(laid) => laid,
+            Err(code) => return code,
+        };
     let component = roster.component_of(&name);
     let waiting = registry.waiting();
-    let wanted: Vec<_> = waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
+    let wanted: Vec<_> =
+        waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
     if wanted.is_empty() {
         if registry.component(&component).is_some() {
-            say(&format!("backend {component} does nothing that is not accepted; nothing was changed"));
+            say(&format!(
+                "backend {component} does nothing that is not accepted; nothing was changed"
+            ));
             return exit::OK;
         }
-        let mut others: Vec<&str> = waiting.iter().map(|(_, wants)| wants.descriptor.name.as_str()).collect();
+        let mut others: Vec<&str> =
+            waiting.iter().map(|(_, wants)| wants.descriptor.name.as_str()).collect();
         others.dedup();
         let others = if others.is_empty() { "none does".to_owned() } else { others.join(", ") };
-        say(&format!("error: no file in {} waits for `{component}` to be accepted; waiting: {others}", config.backends_dir.display()));
+        say(&format!(
+            "error: no file in {} waits for `{component}` to be accepted; waiting: {others}",
+            config.backends_dir.display()
+        ));
         return exit::USAGE;
     }
     let mut more = Capabilities::new();
     let mut said = String::new();
     for (path, wants) in &wanted {
         let new = if wants.unknown { ", of which nothing was accepted so far" } else { "" };
-        said.push_str(&format!("backend {component}, version {}{new}: {} wants to\n", shown(&wants.descriptor.version), path.display()));
+        said.push_str(&format!(
+            "backend {component}, version {}{new}: {} wants to\n",
+            shown(&wants.descriptor.version),
+            path.display()
+        ));
         said.push_str(&assent::list(&wants.more));
         more.extend(wants.more.iter().cloned());
     }
     print(&redactor.clean(said));
-    if let Err(why) = assent::given(&more, &format!("Accept this of `{component}` from now on?"), yes) {
+    if let Err(why) =
+        assent::given(&more, &format!("Accept this of `{component}` from now on?"), yes)
+    {
         say(&format!("error: {why}"));
         say("nothing was changed");
         return exit::FAILED;
@@ -48,7 +63,11 @@ pub(in crate::app) async fn run(settings: Settings, name: String, yes: bool) -> 
         say(&format!("error: it cannot be accepted: {}", with_causes(&error)));
         return exit::FAILED;
     }
-    print(&format!("accepted in {}\n{}\n", config.config_dir.join("backends.md").display(), laid::takes_effect(&config)));
+    print(&format!(
+        "accepted in {}\n{}\n",
+        config.config_dir.join("backends.md").display(),
+        laid::takes_effect(&config)
+    ));
     exit::OK
 }
 

@@ -18,7 +18,10 @@ pub(super) fn list(more: &Capabilities) -> String {
 /// Why it cannot be taken for agreed, and what to do.
 pub(super) fn given(more: &Capabilities, question: &str, yes: bool) -> Result<(), String> {
     if more.len() > READABLE {
-        return Err(format!("it wants {} things, more than anybody reads: that is no honest backend", more.len()));
+        return Err(format!(
+            "it wants {} things, more than anybody reads: that is no honest backend",
+            more.len()
+        ));
     }
     if yes {
         return Ok(());

@@ -86,7 +86,8 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<Figures, Unable
     let single = reading(&opened, &case, Batches::Single).await?;
     let many = reading(&opened, &case, Batches::Of(BATCH)).await?;
     let calls = calls(&opened, &case, single.times).await?;
-    let of = |share: f64| calls.get((calls.len() as f64 * share) as usize).copied().unwrap_or_default();
+    let of =
+        |share: f64| calls.get((calls.len() as f64 * share) as usize).copied().unwrap_or_default();
     let (p50, p99, longest) = (of(0.5), of(0.99), calls.last().copied().unwrap_or_default());
     let (memory, resident) = idle(component, &case).await?;
     Ok(Figures {
@@ -107,12 +108,15 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<Figures, Unable
     })
 }
 
-/// From the file to a component that could serve: compiled anew, and with the compiled code at hand.
+/// From the file to a component that could serve: compiled anew, and with the compiled code at
+/// hand.
 async fn loads(component: &Path) -> Result<(Duration, Duration), Unable> {
-    let folder = tempfile::tempdir().map_err(|error| Unable::usage(format!("a folder for compiled code: {error}")))?;
+    let folder = tempfile::tempdir()
+        .map_err(|error| Unable::usage(format!("a folder for compiled code: {error}")))?;
     let mut times = [Duration::ZERO; 2];
     for time in &mut times {
-        let engine = Engine::new(&Limits::default(), Some(folder.path())).map_err(|error| Unable::usage(with_causes(&error)))?;
+        let engine = Engine::new(&Limits::default(), Some(folder.path()))
+            .map_err(|error| Unable::usage(with_causes(&error)))?;
         let began = Instant::now();
         open::component(&engine, component).await?;
         *time = began.elapsed();
@@ -129,7 +133,11 @@ async fn starts(opened: &Opened) -> Result<Duration, Unable> {
 }
 
 async fn guest(opened: &Opened) -> Result<Box<dyn Guest>, Unable> {
-    opened.backend.open().await.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))
+    opened
+        .backend
+        .open()
+        .await
+        .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))
 }
 
 /// Reads a recording again and again, a fresh guest each time.
@@ -145,14 +153,16 @@ async fn reading(opened: &Opened, case: &Case, batches: Batches) -> Result<Readi
 
 async fn read(opened: &Opened, case: &Case, batches: Batches) -> Result<(), Unable> {
     let replayed = replay(&opened.backend, &case.tape.entries, batches).await;
-    let replayed = replayed.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+    let replayed =
+        replayed.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
     match replayed.failure {
         None => Ok(()),
         Some((at, failure)) => Err(Unable::failed(format!("{}: {failure}", case.place(at)))),
     }
 }
 
-/// How long calls with one input take, sorted. Keys are those of the recording: a guest that uses others answers less.
+/// How long calls with one input take, sorted. Keys are those of the recording: a guest that uses
+/// others answers less.
 async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duration>, Unable> {
     let mut calls = Vec::new();
     for _ in 0..times {
@@ -182,7 +192,8 @@ fn inputs(entries: &[Entry]) -> impl Iterator<Item = TimedInput> {
 
 /// What a guest takes that has begun a turn and waits.
 async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), Unable> {
-    let start = inputs(&case.tape.entries).find(|input| matches!(input.input, Input::Command(Command::StartTurn(_))));
+    let start = inputs(&case.tape.entries)
+        .find(|input| matches!(input.input, Input::Command(Command::StartTurn(_))));
     // Of a component that has read nothing yet.
     let opened = open::component(&open::engine(true)?, component).await?;
     let mut guests = Vec::with_capacity(IDLE);
@@ -190,7 +201,10 @@ async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), U
     for _ in 0..IDLE {
         let mut guest = guest(&opened).await?;
         if let Some(start) = &start {
-            guest.handle(vec![start.clone()]).await.map_err(|failure| Unable::failed(failure.to_string()))?;
+            guest
+                .handle(vec![start.clone()])
+                .await
+                .map_err(|failure| Unable::failed(failure.to_string()))?;
         }
         guests.push(guest);
     }
@@ -217,8 +231,7 @@ impl Figures {
 
     fn form(&self, component: &Path) -> serde_json::Value {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let reading =
-            |reading: &Reading| json!({ "mb-per-s": self.megabytes(reading), "lines-per-s": self.rate(reading), "times": reading.times });
+        let reading = |reading: &Reading| json!({ "mb-per-s": self.megabytes(reading), "lines-per-s": self.rate(reading), "times": reading.times });
         json!({
             "component": component.display().to_string(),
             "size": self.size,
@@ -235,18 +248,52 @@ impl Figures {
 
     fn print(&self, component: &Path) {
         let page = Paper::new();
-        paper::line(&format!("{}  {}", page.bold(&self.title), page.dim(&component.display().to_string())));
-        let row = |what: &str, text: String| paper::line(&format!("  {} {text}", page.dim(&format!("{what:<15}"))));
+        paper::line(&format!(
+            "{}  {}",
+            page.bold(&self.title),
+            page.dim(&component.display().to_string())
+        ));
+        let row = |what: &str, text: String| {
+            paper::line(&format!("  {} {text}", page.dim(&format!("{what:<15}"))))
+        };
         row("size", paper::bytes(self.size as usize));
-        row("load", format!("{} compiled anew, {} from the cache", paper::time(self.cold), paper::time(self.cached)));
+        row(
+            "load",
+            format!(
+                "{} compiled anew, {} from the cache",
+                paper::time(self.cold),
+                paper::time(self.cached)
+            ),
+        );
         row("instantiate", paper::time(self.start));
-        row("recording", format!("{} lines, {}", paper::count(self.lines), paper::bytes(self.bytes)));
+        row(
+            "recording",
+            format!("{} lines, {}", paper::count(self.lines), paper::bytes(self.bytes)),
+        );
         for (what, reading) in [("1 line a call", &self.single), ("64 lines a call", &self.many)] {
             let rate = paper::count(self.rate(reading) as usize);
-            row(what, format!("{:.1} MB/s, {rate} lines/s (read {} times)", self.megabytes(reading), paper::count(reading.times)));
+            row(
+                what,
+                format!(
+                    "{:.1} MB/s, {rate} lines/s (read {} times)",
+                    self.megabytes(reading),
+                    paper::count(reading.times)
+                ),
+            );
         }
-        row("a call", format!("{} p50, {} p99, {} longest", paper::time(self.p50), paper::time(self.p99), paper::time(self.longest)));
-        let resident = self.resident.map(|bytes| format!(", {} resident", paper::bytes(bytes))).unwrap_or_default();
+        row(
+            "a call",
+            format!(
+                "{} p50, {} p99, {} longest",
+                paper::time(self.p50),
+                paper::time(self.p99),
+                paper::time(self.longest)
+            ),
+        );
+        let resident = self
+            .resident
+            .map(|bytes| format!(", {} resident", paper::bytes(bytes)))
+            .unwrap_or_default();
         row("an idle guest", format!("{} of memory{resident}", paper::bytes(self.memory)));
     }
 }

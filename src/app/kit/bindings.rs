@@ -1,7 +1,7 @@
 //! `aetheel backend bindings`: what a guest in a language needs of the contract.
 //!
-//! C, C++, Zig and Go get their glue from here; the others have tools of their own that read `wit/`. Written files are
-//! replaced, nothing else in the folder is touched.
+//! C, C++, Zig and Go get their glue from here; the others have tools of their own that read
+//! `wit/`. Written files are replaced, nothing else in the folder is touched.
 
 mod assemblyscript;
 mod go;
@@ -20,7 +20,8 @@ use crate::cli::{Language, exit};
 pub(in crate::app) fn run(lang: Language, out: PathBuf) -> u8 {
     match write(lang, &out) {
         Ok(written) => {
-            let mut text: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
+            let mut text: String =
+                written.iter().map(|path| format!("{}\n", path.display())).collect();
             text.push_str(next(lang));
             text.push('\n');
             // A closed stdout has nobody to tell.
@@ -37,13 +38,19 @@ pub(in crate::app) fn run(lang: Language, out: PathBuf) -> u8 {
 fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
     let generator = match lang {
         Language::C | Language::Cpp | Language::Zig => wit_bindgen_c::Opts::default().build(),
-        Language::Go => wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }.build(),
+        Language::Go => {
+            wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }
+                .build()
+        }
         Language::Rust | Language::Python => return contract::write(out),
         Language::Javascript | Language::Typescript => {
             let (resolve, world) = contract::resolve()?;
             let mut written = contract::write(out)?;
             // Last, so that a build sees that it is newer than what it was made of.
-            written.push(contract::file(&out.join(typescript::FILE), typescript::types(&resolve, world).as_bytes())?);
+            written.push(contract::file(
+                &out.join(typescript::FILE),
+                typescript::types(&resolve, world).as_bytes(),
+            )?);
             return Ok(written);
         }
         Language::Assemblyscript => {
@@ -64,7 +71,9 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
 fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
     let (mut resolve, world) = contract::resolve()?;
     let mut files = Files::default();
-    generator.generate(&mut resolve, world, &mut files).map_err(|error| format!("cannot make bindings: {error:#}"))?;
+    generator
+        .generate(&mut resolve, world, &mut files)
+        .map_err(|error| format!("cannot make bindings: {error:#}"))?;
     Ok(files)
 }
 
@@ -118,13 +127,19 @@ mod tests {
     fn names(lang: Language) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let written = write(lang, folder.path()).unwrap();
-        written.iter().map(|path| path.strip_prefix(folder.path()).unwrap().display().to_string()).collect()
+        written
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap().display().to_string())
+            .collect()
     }
 
     #[test]
     fn c_and_its_kin_get_a_header_its_code_and_the_object_that_carries_the_contract() {
         for lang in [Language::C, Language::Cpp, Language::Zig] {
-            assert_eq!(names(lang), ["agent_backend.c", "agent_backend.h", "agent_backend_component_type.o"]);
+            assert_eq!(
+                names(lang),
+                ["agent_backend.c", "agent_backend.h", "agent_backend_component_type.o"]
+            );
         }
     }
 
@@ -140,10 +155,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for path in write(Language::Go, folder.path()).unwrap() {
             let text = std::fs::read_to_string(&path).unwrap();
-            for import in text.lines().filter_map(|line| line.trim().split_once('"')?.1.split_once('"').map(|(import, _)| import)) {
-                let own = import.strip_prefix("wit_component/").filter(|own| *own != "export_aetheel_backend_backend");
-                assert!(own.is_none_or(|own| folder.path().join(own).is_dir()), "{}: {import}", path.display());
-                assert!(!import.contains('.') || !import.contains('/'), "{}: {import} is of another module", path.display());
+            for import in text.lines().filter_map(|line| {
+                line.trim().split_once('"')?.1.split_once('"').map(|(import, _)| import)
+            }) {
+                let own = import
+                    .strip_prefix("wit_component/")
+                    .filter(|own| *own != "export_aetheel_backend_backend");
+                assert!(
+                    own.is_none_or(|own| folder.path().join(own).is_dir()),
+                    "{}: {import}",
+                    path.display()
+                );
+                assert!(
+                    !import.contains('.') || !import.contains('/'),
+                    "{}: {import} is of another module",
+                    path.display()
+                );
             }
             assert!(!text.contains("require"), "{}", path.display());
         }
@@ -151,7 +178,10 @@ mod tests {
 
     #[test]
     fn languages_with_tools_of_their_own_get_the_contract() {
-        assert_eq!(names(Language::Python), ["wit/README.md", "wit/backend.wit", "wit/descriptor.schema.json", "wit/types.wit"]);
+        assert_eq!(
+            names(Language::Python),
+            ["wit/README.md", "wit/backend.wit", "wit/descriptor.schema.json", "wit/types.wit"]
+        );
     }
 
     #[test]
@@ -160,6 +190,9 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         let fault = write(Language::C, &file).unwrap_err();
-        assert!(fault.starts_with("cannot write ") && fault.contains("file/agent_backend.c"), "{fault}");
+        assert!(
+            fault.starts_with("cannot write ") && fault.contains("file/agent_backend.c"),
+            "{fault}"
+        );
     }
 }

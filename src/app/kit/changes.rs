@@ -8,7 +8,8 @@ use crate::agent::descriptor::{Credential, Feature};
 /// Everything of one kind that a descriptor lists.
 type Listed = fn(&Descriptor) -> BTreeSet<String>;
 
-/// What the new descriptor has that the old one had not, and the other way round, one line each; empty: nothing that matters.
+/// What the new descriptor has that the old one had not, and the other way round, one line each;
+/// empty: nothing that matters.
 pub fn changes(before: &Descriptor, after: &Descriptor) -> Vec<String> {
     let kinds: [(&str, Listed); 7] = [
         ("programs", programs),
@@ -22,8 +23,10 @@ pub fn changes(before: &Descriptor, after: &Descriptor) -> Vec<String> {
     let mut lines = Vec::new();
     for (what, of) in kinds {
         let (old, new) = (of(before), of(after));
-        let list = |of: Vec<&String>| of.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let (more, fewer) = (list(new.difference(&old).collect()), list(old.difference(&new).collect()));
+        let list =
+            |of: Vec<&String>| of.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let (more, fewer) =
+            (list(new.difference(&old).collect()), list(old.difference(&new).collect()));
         lines.extend((!more.is_empty()).then(|| format!("new {what}: {more}")));
         lines.extend((!fewer.is_empty()).then(|| format!("gone {what}: {fewer}")));
     }
@@ -39,8 +42,15 @@ fn flags(descriptor: &Descriptor) -> BTreeSet<String> {
     let of = |program: &crate::agent::descriptor::Program| {
         let name = program.name.clone();
         let flags = program.flags.iter().map(move |flag| {
-            let values = if flag.values.is_empty() { String::new() } else { format!("={}", flag.values.join("|")) };
-            let level = serde_json::to_value(flag.safety).ok().and_then(|level| level.as_str().map(str::to_owned)).unwrap_or_default();
+            let values = if flag.values.is_empty() {
+                String::new()
+            } else {
+                format!("={}", flag.values.join("|"))
+            };
+            let level = serde_json::to_value(flag.safety)
+                .ok()
+                .and_then(|level| level.as_str().map(str::to_owned))
+                .unwrap_or_default();
             format!("{name} {}{values} (from {level})", flag.name)
         });
         flags.collect::<Vec<_>>()
@@ -49,7 +59,11 @@ fn flags(descriptor: &Descriptor) -> BTreeSet<String> {
 }
 
 fn words(descriptor: &Descriptor) -> BTreeSet<String> {
-    descriptor.programs.iter().flat_map(|program| program.words.iter().map(|word| format!("{} {word}", program.name))).collect()
+    descriptor
+        .programs
+        .iter()
+        .flat_map(|program| program.words.iter().map(|word| format!("{} {word}", program.name)))
+        .collect()
 }
 
 fn variables(descriptor: &Descriptor) -> BTreeSet<String> {
@@ -68,7 +82,9 @@ fn credentials(descriptor: &Descriptor) -> BTreeSet<String> {
 
 fn features(descriptor: &Descriptor) -> BTreeSet<String> {
     let known = descriptor.features.iter().filter(|feature| **feature != Feature::Unknown);
-    known.filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned())).collect()
+    known
+        .filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]

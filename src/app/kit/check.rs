@@ -46,8 +46,9 @@ async fn examine(component: &Path, recordings: Vec<PathBuf>) -> Result<Checked, 
     let named = if recordings.is_empty() { open::nearby(component) } else { recordings };
     let cases = open::cases(named).await?;
     let opened = open::component(&engine, component).await?;
-    let areas =
-        check::check(&opened.backend, &cases).await.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+    let areas = check::check(&opened.backend, &cases)
+        .await
+        .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
     Ok(Checked { opened, recordings: cases.len(), areas, printed })
 }
 
@@ -79,13 +80,22 @@ impl Checked {
     fn print(&self, component: &Path) -> u8 {
         let page = Paper::new();
         let inspection = &self.opened.inspection;
-        paper::line(&format!("{}  {}", page.bold(&open::title(&self.opened)), page.dim(&component.display().to_string())));
+        paper::line(&format!(
+            "{}  {}",
+            page.bold(&open::title(&self.opened)),
+            page.dim(&component.display().to_string())
+        ));
         let imports = match inspection.imports.len() {
             0 => "no imports".to_owned(),
             some => format!("{some} imports, all allowed"),
         };
         let admission = format!("{}, {imports}", inspection.contract);
-        paper::line(&format!("  {}  {:<14} {}", page.good("ok  "), "admission", page.dim(&admission)));
+        paper::line(&format!(
+            "  {}  {:<14} {}",
+            page.good("ok  "),
+            "admission",
+            page.dim(&admission)
+        ));
         for area in &self.areas {
             let mark = match (area.findings.is_empty(), area.trials) {
                 (false, _) => page.bad("FAIL"),
@@ -119,13 +129,20 @@ impl Checked {
 }
 
 fn tell(page: Paper, finding: &Finding) {
-    let rule = serde_json::to_value(finding.rule).ok().and_then(|rule| rule.as_str().map(str::to_owned)).unwrap_or_default();
+    let rule = serde_json::to_value(finding.rule)
+        .ok()
+        .and_then(|rule| rule.as_str().map(str::to_owned))
+        .unwrap_or_default();
     let place = match (&finding.recording, finding.line) {
         (Some(path), Some(line)) => format!("{path}:{line}"),
         (Some(path), None) => path.clone(),
         (None, _) => "made of the descriptor".to_owned(),
     };
-    let times = if finding.times > 1 { format!(" (and {} more times)", finding.times - 1) } else { String::new() };
+    let times = if finding.times > 1 {
+        format!(" (and {} more times)", finding.times - 1)
+    } else {
+        String::new()
+    };
     paper::line(&format!("        {} {place}{times}", page.bold(&rule)));
     for (what, text) in [
         ("tried", finding.trial.as_str()),

@@ -1,7 +1,8 @@
 //! `aetheel backend componentize`: a component from the core module a compiler made.
 //!
-//! What the module calls of WASI's first preview, because its language's runtime does, is answered inside the component by
-//! `wasi.wat`: the component asks the host for nothing. The file is written whole or not at all.
+//! What the module calls of WASI's first preview, because its language's runtime does, is answered
+//! inside the component by `wasi.wat`: the component asks the host for nothing. The file is written
+//! whole or not at all.
 
 use std::fs;
 use std::io::Write as _;
@@ -38,10 +39,15 @@ struct Made {
 pub(in crate::app) fn run(module: PathBuf, output: PathBuf) -> u8 {
     match convert(&module, &output) {
         Ok(Made { component, exports, imports }) => {
-            let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
+            let imports =
+                if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
             #[allow(clippy::cast_precision_loss)] // files are small
             let size = component.len() as f64 / 1024.0;
-            let line = format!("{}: {size:.1} KiB, exports {}, imports {imports}\n", output.display(), exports.join(", "));
+            let line = format!(
+                "{}: {size:.1} KiB, exports {}, imports {imports}\n",
+                output.display(),
+                exports.join(", ")
+            );
             // A closed stdout has nobody to tell.
             let _ = std::io::stdout().write_all(line.as_bytes());
             exit::OK
@@ -59,17 +65,26 @@ pub(in crate::app) fn run(module: PathBuf, output: PathBuf) -> u8 {
 
 fn convert(module: &Path, output: &Path) -> Result<Made, Fault> {
     let name = module.display();
-    let bytes = fs::read(module).map_err(|error| Fault::NotTried(format!("cannot read {name}: {error}")))?;
-    // https://webassembly.github.io/spec/core/binary/modules.html: magic number, then version and layer.
+    let bytes = fs::read(module)
+        .map_err(|error| Fault::NotTried(format!("cannot read {name}: {error}")))?;
+    // https://webassembly.github.io/spec/core/binary/modules.html: magic number, then version and
+    // layer.
     match bytes.get(..8) {
         Some(b"\0asm\x01\0\0\0") => {}
         Some([b'\0', b'a', b's', b'm', ..]) => {
-            return Err(Fault::NotTried(format!("{name} is a component already (hint: `aetheel backend check {name}`)")));
+            return Err(Fault::NotTried(format!(
+                "{name} is a component already (hint: `aetheel backend check {name}`)"
+            )));
         }
-        _ => return Err(Fault::NotTried(format!("{name} is not a WebAssembly module (hint: compile for wasm32-wasi, as a reactor)"))),
+        _ => {
+            return Err(Fault::NotTried(format!(
+                "{name} is not a WebAssembly module (hint: compile for wasm32-wasi, as a reactor)"
+            )));
+        }
     }
     let made = component(&bytes).map_err(|fault| Fault::Failed(format!("{name}: {fault}")))?;
-    place(output, &made.component).map_err(|error| Fault::Failed(format!("cannot write {}: {error}", output.display())))?;
+    place(output, &made.component)
+        .map_err(|error| Fault::Failed(format!("cannot write {}: {error}", output.display())))?;
     Ok(made)
 }
 
@@ -82,11 +97,18 @@ fn place(path: &Path, content: &[u8]) -> std::io::Result<()> {
 
 fn component(module: &[u8]) -> Result<Made, String> {
     let mut module = module.to_vec();
-    let (stripped, told) = wit_component::metadata::decode(&module).map_err(|error| format!("the module is broken: {error:#}"))?;
+    let (stripped, told) = wit_component::metadata::decode(&module)
+        .map_err(|error| format!("the module is broken: {error:#}"))?;
     if stripped.is_none() {
         let (resolve, world) = contract::resolve()?;
-        wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
-            .map_err(|error| format!("cannot embed the contract: {error:#}"))?;
+        wit_component::embed_component_metadata(
+            &mut module,
+            &resolve,
+            world,
+            StringEncoding::UTF8,
+            false,
+        )
+        .map_err(|error| format!("cannot embed the contract: {error:#}"))?;
     } else {
         let exports = names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
         if !exports.iter().any(|name| name == EXPORT) {
@@ -97,15 +119,23 @@ fn component(module: &[u8]) -> Result<Made, String> {
             ));
         }
     }
-    let wasi = wat::parse_str(WASI).map_err(|error| format!("the stand-in for WASI is broken: {error}"))?;
+    let wasi = wat::parse_str(WASI)
+        .map_err(|error| format!("the stand-in for WASI is broken: {error}"))?;
     let component = encode(&module, &wasi).map_err(|fault| explain(&fault))?;
-    let decoded = wit_component::decode(&component).map_err(|error| format!("the component is broken: {error:#}"))?;
-    let DecodedWasm::Component(resolve, world) = decoded else { return Err("what was made is not a component".to_owned()) };
+    let decoded = wit_component::decode(&component)
+        .map_err(|error| format!("the component is broken: {error:#}"))?;
+    let DecodedWasm::Component(resolve, world) = decoded else {
+        return Err("what was made is not a component".to_owned());
+    };
     let world = &resolve.worlds[world];
     // An interface of types asks for nothing.
     let asks = |item: &WorldItem| !matches!(item, WorldItem::Interface { id, .. } if resolve.interfaces[*id].functions.is_empty());
     let imports = world.imports.iter().filter(|(_, item)| asks(item)).map(|(key, _)| key);
-    Ok(Made { exports: names(&resolve, world.exports.keys()), imports: names(&resolve, imports), component })
+    Ok(Made {
+        exports: names(&resolve, world.exports.keys()),
+        imports: names(&resolve, imports),
+        component,
+    })
 }
 
 fn encode(module: &[u8], wasi: &[u8]) -> Result<Vec<u8>, String> {
@@ -148,7 +178,11 @@ mod tests {
 
     /// The least that passes for a backend, beside what a test adds to it.
     fn module(extra: &str, without: &str) -> Vec<u8> {
-        let exports = [("describe", "(result i32)"), ("handle", "(param i32 i32) (result i32)"), ("save", "(result i32)")];
+        let exports = [
+            ("describe", "(result i32)"),
+            ("handle", "(param i32 i32) (result i32)"),
+            ("save", "(result i32)"),
+        ];
         let mut functions: String = exports
             .iter()
             .chain(&[("load", "(param i32 i32 i32 i32) (result i32)")])
@@ -169,7 +203,11 @@ mod tests {
         let clock = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func (param i32 i64 i32) (result i32)))"#;
         let made = component(&module(clock, "")).unwrap();
         assert_eq!((made.exports, made.imports), (vec![EXPORT.to_owned()], Vec::new()));
-        assert_eq!(component(&module(clock, "")).unwrap().component, made.component, "the same again");
+        assert_eq!(
+            component(&module(clock, "")).unwrap().component,
+            made.component,
+            "the same again"
+        );
     }
 
     #[test]
@@ -232,7 +270,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_what_to_do() {
         let fault = component(&module("", "handle")).unwrap_err();
-        assert!(fault.contains("`handle`") && fault.contains("hint: export the core functions"), "{fault}");
+        assert!(
+            fault.contains("`handle`") && fault.contains("hint: export the core functions"),
+            "{fault}"
+        );
         let fault = component(&module("", "cabi_realloc")).unwrap_err();
         assert!(fault.contains("hint: export `cabi_realloc("), "{fault}");
         let fault = component(&module(r#"(import "env" "fetch" (func))"#, "")).unwrap_err();
@@ -243,11 +284,18 @@ mod tests {
     fn what_is_no_module_is_not_tried_and_nothing_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let (input, output) = (folder.path().join("in.wasm"), folder.path().join("out.wasm"));
-        for (content, says) in [(&b"\0asm\x0d\0\x01\0"[..], "is a component already"), (b"ELF", "is not a WebAssembly module")] {
+        for (content, says) in [
+            (&b"\0asm\x0d\0\x01\0"[..], "is a component already"),
+            (b"ELF", "is not a WebAssembly module"),
+        ] {
             std::fs::write(&input, content).unwrap();
-            assert!(matches!(convert(&input, &output), Err(Fault::NotTried(fault)) if fault.contains(says)));
+            assert!(
+                matches!(convert(&input, &output), Err(Fault::NotTried(fault)) if fault.contains(says))
+            );
         }
-        assert!(matches!(convert(&folder.path().join("none"), &output), Err(Fault::NotTried(fault)) if fault.starts_with("cannot read ")));
+        assert!(
+            matches!(convert(&folder.path().join("none"), &output), Err(Fault::NotTried(fault)) if fault.starts_with("cannot read "))
+        );
         std::fs::write(&input, &module("", "describe")[..]).unwrap();
         assert!(matches!(convert(&input, &output), Err(Fault::Failed(_))));
         assert!(!output.exists());

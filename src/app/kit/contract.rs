@@ -1,4 +1,5 @@
-//! The contract this program was built with: as files, for a guest's sources, and as types, for what is made of them.
+//! The contract this program was built with: as files, for a guest's sources, and as types, for
+//! what is made of them.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,8 @@ pub(super) fn resolve() -> Result<(Resolve, WorldId), String> {
     let group = sources.parse().map_err(|(sources, error)| error.render(&sources))?;
     let mut resolve = Resolve::default();
     let package = resolve.push_group(group).map_err(|error| error.to_string())?;
-    let world = resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
+    let world =
+        resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
     Ok((resolve, world))
 }
 
@@ -47,8 +49,13 @@ pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, String> {
 /// # Errors
 /// Names the file.
 pub(super) fn file(path: &Path, content: &[u8]) -> Result<PathBuf, String> {
-    let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, content));
-    written.map(|()| path.to_owned()).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(path, content));
+    written
+        .map(|()| path.to_owned())
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -58,7 +65,8 @@ mod tests {
     #[test]
     fn the_contract_a_guest_is_built_with_exports_what_the_host_looks_for() {
         let (resolve, world) = resolve().unwrap();
-        let exports: Vec<String> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
+        let exports: Vec<String> =
+            resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
         assert_eq!(exports, [EXPORT]);
     }
 }

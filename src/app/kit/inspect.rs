@@ -29,7 +29,8 @@ async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
     let opened = open::component(&engine, path).await?;
     let cases = open::cases(open::nearby(path)).await?;
     // How it takes them is for `check` and `test` to say.
-    let prompt = What::In(Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))));
+    let prompt =
+        What::In(Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))));
     let _ = replay(&opened.backend, &[Entry { t: 0.0, what: prompt }], Batches::Whole).await;
     for case in &cases {
         let _ = replay(&opened.backend, &case.tape.entries, Batches::Of(BATCH)).await;
@@ -76,7 +77,14 @@ fn print(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) {
         }
     };
     row("file", &path.display().to_string());
-    row("size", &format!("{} of {}", paper::bytes(inspection.size as usize), paper::bytes(limits.component as usize)));
+    row(
+        "size",
+        &format!(
+            "{} of {}",
+            paper::bytes(inspection.size as usize),
+            paper::bytes(limits.component as usize)
+        ),
+    );
     row("sha-256", &inspection.digest);
     row("contract", &inspection.contract);
     row("imports", &imports(&inspection.imports));
@@ -98,9 +106,23 @@ fn print(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) {
             row("", &flag);
         }
     }
-    let tried = if recordings == 0 { "its self-test".to_owned() } else { format!("its self-test and {recordings} recordings") };
-    row("memory", &format!("{} of {} at most, by {tried}", paper::bytes(used.memory), paper::bytes(limits.guest_memory)));
-    row("longest call", &format!("{} of {}", paper::time(used.call), paper::time(limits.guest_call)));
+    let tried = if recordings == 0 {
+        "its self-test".to_owned()
+    } else {
+        format!("its self-test and {recordings} recordings")
+    };
+    row(
+        "memory",
+        &format!(
+            "{} of {} at most, by {tried}",
+            paper::bytes(used.memory),
+            paper::bytes(limits.guest_memory)
+        ),
+    );
+    row(
+        "longest call",
+        &format!("{} of {}", paper::time(used.call), paper::time(limits.guest_call)),
+    );
 }
 
 fn imports(imports: &[String]) -> String {
@@ -125,7 +147,8 @@ fn runs(descriptor: &Descriptor) -> &'static str {
 fn features(features: &[Feature]) -> String {
     // The names of the contract.
     let named = features.iter().filter(|feature| **feature != Feature::Unknown);
-    let names = named.filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()));
+    let names =
+        named.filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -134,9 +157,16 @@ fn ids(choices: &[Choice]) -> String {
 }
 
 fn program_line(program: &Program) -> String {
-    let words = if program.words.is_empty() { String::new() } else { format!(", words: {}", program.words.join(" ")) };
-    let version =
-        if program.version_arguments.is_empty() { String::new() } else { format!(", version by {}", program.version_arguments.join(" ")) };
+    let words = if program.words.is_empty() {
+        String::new()
+    } else {
+        format!(", words: {}", program.words.join(" "))
+    };
+    let version = if program.version_arguments.is_empty() {
+        String::new()
+    } else {
+        format!(", version by {}", program.version_arguments.join(" "))
+    };
     format!("{}{version}{words}", program.name)
 }
 
@@ -148,8 +178,13 @@ fn flags(program: &Program) -> Vec<String> {
             ([], FlagValue::Many) => " … …".to_owned(),
             (values, _) => format!(" {}", values.join("|")),
         };
-        let level = serde_json::to_value(flag.safety).ok().and_then(|level| level.as_str().map(str::to_owned));
-        let level = level.filter(|level| level != "default").map(|level| format!("  (from {level})")).unwrap_or_default();
+        let level = serde_json::to_value(flag.safety)
+            .ok()
+            .and_then(|level| level.as_str().map(str::to_owned));
+        let level = level
+            .filter(|level| level != "default")
+            .map(|level| format!("  (from {level})"))
+            .unwrap_or_default();
         format!("{}{value}{level}", flag.name)
     };
     program.flags.iter().map(line).collect()

@@ -1,4 +1,5 @@
-//! What commands stand on that change which component serves, and what they say of the gateway that runs.
+//! What commands stand on that change which component serves, and what they say of the gateway that
+//! runs.
 
 use crate::app::doctor::gateway_of;
 use crate::app::foundation::Foundation;
@@ -14,7 +15,10 @@ use crate::telemetry;
 ///
 /// # Errors
 /// The exit code; why is told already.
-pub(super) async fn lay(settings: Settings, log: &str) -> Result<(Config, Redactor, Foundation), u8> {
+pub(super) async fn lay(
+    settings: Settings,
+    log: &str,
+) -> Result<(Config, Redactor, Foundation), u8> {
     let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, log, redactor.clone()) {
         say(&format!("error: {fault}"));

@@ -1,7 +1,7 @@
 //! `aetheel backend new`: a folder with a backend that builds and passes its first test.
 //!
-//! Owns what a name may be and the writing; what is written is in [`super::templates`]. A folder that is there is never touched. Pinned by
-//! `tests/kit/templates.rs`.
+//! Owns what a name may be and the writing; what is written is in [`super::templates`]. A folder
+//! that is there is never touched. Pinned by `tests/kit/templates.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,10 @@ pub(in crate::app) fn run(name: String, lang: Language, kind: Kind, into: Option
     let folder = into.unwrap_or_else(|| PathBuf::from(&name));
     match write(&name, lang, kind, &folder) {
         Ok(files) => {
-            println!("wrote {files} files to {0}\n\nnext:\n  cd {0}\n  make test\n  aetheel backend install {name}.wasm", folder.display());
+            println!(
+                "wrote {files} files to {0}\n\nnext:\n  cd {0}\n  make test\n  aetheel backend install {name}.wasm",
+                folder.display()
+            );
             exit::OK
         }
         Err((code, message)) => {
@@ -37,12 +40,20 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
         );
     };
     if folder.symlink_metadata().is_ok() {
-        return refused(format!("{} is there already; choose another folder with --into", folder.display()));
+        return refused(format!(
+            "{} is there already; choose another folder with --into",
+            folder.display()
+        ));
     }
     for (path, contents) in &files {
         let path = folder.join(path.replace(NAME, name));
-        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, contents.replace(NAME, name)));
-        written.map_err(|error| (exit::FAILED, format!("{} cannot be written: {error}", path.display())))?;
+        let written = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, contents.replace(NAME, name)));
+        written.map_err(|error| {
+            (exit::FAILED, format!("{} cannot be written: {error}", path.display()))
+        })?;
     }
     Ok(files.len())
 }
@@ -52,7 +63,8 @@ const NAME: &str = "{{name}}";
 
 /// As `wit/descriptor.schema.json` has it.
 fn is_name(name: &str) -> bool {
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    let fits =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     (1..=32).contains(&name.len()) && !name.starts_with('-') && name.chars().all(fits)
 }
 

@@ -44,12 +44,16 @@ impl Unable {
     }
 }
 
-/// The sandbox with the usual limits. `cached`: compiled code is kept in `CACHE_DIR`, if that can be used.
+/// The sandbox with the usual limits. `cached`: compiled code is kept in `CACHE_DIR`, if that can
+/// be used.
 pub(super) fn engine(cached: bool) -> Result<Engine, Unable> {
     let limits = Limits::default();
     let folder = config::cache_dir(|name| std::env::var(name).ok());
-    let engine =
-        if cached { Engine::new(&limits, Some(&folder)).or_else(|_| Engine::new(&limits, None)) } else { Engine::new(&limits, None) };
+    let engine = if cached {
+        Engine::new(&limits, Some(&folder)).or_else(|_| Engine::new(&limits, None))
+    } else {
+        Engine::new(&limits, None)
+    };
     engine.map_err(|error| Unable::usage(with_causes(&error)))
 }
 
@@ -59,30 +63,41 @@ pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Un
         Ok((inspection, backend)) => Ok(Opened { inspection, backend }),
         Err(error) => {
             let code = match error {
-                AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => exit::USAGE,
+                AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => {
+                    exit::USAGE
+                }
                 _ => exit::FAILED,
             };
-            Err(Unable { code, text: format!("{}: it {}", path.display(), with_causes(&error)), hint: Some(error.hint()) })
+            Err(Unable {
+                code,
+                text: format!("{}: it {}", path.display(), with_causes(&error)),
+                hint: Some(error.hint()),
+            })
         }
     }
 }
 
 /// Reads recordings, and those in folders.
 pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, Unable> {
-    let read = move || kit::find(&paths)?.iter().map(|path| Case::read(path)).collect::<Result<Vec<_>, String>>();
+    let read = move || {
+        kit::find(&paths)?.iter().map(|path| Case::read(path)).collect::<Result<Vec<_>, String>>()
+    };
     match tokio::task::spawn_blocking(read).await {
         Ok(cases) => cases.map_err(Unable::usage),
         Err(error) => Err(Unable::usage(error.to_string())),
     }
 }
 
-/// Where recordings are looked for when none is named: `X.cases` and `cases` beside the component, and `cases` here.
+/// Where recordings are looked for when none is named: `X.cases` and `cases` beside the component,
+/// and `cases` here.
 pub(super) fn nearby(component: &Path) -> Vec<PathBuf> {
     let own = kit::selftest::folder_of(component);
     let beside = component.parent().unwrap_or(Path::new("")).join("cases");
     let mut folders: Vec<PathBuf> = Vec::new();
     for folder in [own, beside, PathBuf::from("cases")] {
-        let same = |known: &PathBuf| std::fs::canonicalize(known).ok() == std::fs::canonicalize(&folder).ok();
+        let same = |known: &PathBuf| {
+            std::fs::canonicalize(known).ok() == std::fs::canonicalize(&folder).ok()
+        };
         if kit::find(std::slice::from_ref(&folder)).is_ok() && !folders.iter().any(same) {
             folders.push(folder);
         }

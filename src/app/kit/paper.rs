@@ -1,4 +1,5 @@
-//! How the kit prints: colour only on a terminal and without `NO_COLOR`, numbers people can read, JSON on demand.
+//! How the kit prints: colour only on a terminal and without `NO_COLOR`, numbers people can read,
+//! JSON on demand.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -111,7 +112,10 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!([0, 7, 999, 1_000, 12_345, 1_234_567].map(count), ["0", "7", "999", "1,000", "12,345", "1,234,567"]);
+        assert_eq!(
+            [0, 7, 999, 1_000, 12_345, 1_234_567].map(count),
+            ["0", "7", "999", "1,000", "12,345", "1,234,567"]
+        );
         assert_eq!(time(Duration::from_micros(12)), "12.0 µs");
         assert_eq!(time(Duration::from_millis(1_500)), "1.50 s");
         assert_eq!([500, 411_019, 128 << 20].map(bytes), ["500 B", "401 KiB", "128.0 MiB"]);

@@ -1,6 +1,8 @@
-//! What components print while they are tried: shown to their authors, who otherwise see nothing of it.
+//! What components print while they are tried: shown to their authors, who otherwise see nothing of
+//! it.
 //!
-//! The sandbox writes it to the log ([`crate::backend`]); commands of the kit have no other log, so they listen there.
+//! The sandbox writes it to the log ([`crate::backend`]); commands of the kit have no other log, so
+//! they listen there.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +52,11 @@ impl Printed {
         if lines.is_empty() {
             return;
         }
-        let which = if all == lines.len() { String::new() } else { format!(", {} different ones of {}", lines.len(), paper::count(all)) };
+        let which = if all == lines.len() {
+            String::new()
+        } else {
+            format!(", {} different ones of {}", lines.len(), paper::count(all))
+        };
         paper::line(&format!("it printed{which}:"));
         lines.iter().for_each(|line| paper::line(&format!("  {}", page.dim(line))));
     }

@@ -16,7 +16,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use self::script::{Next, Script};
 use super::open::Unable;
 use crate::agent::descriptor::Framing;
-use crate::agent::{Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Signal, Spawned, StartTurn};
+use crate::agent::{
+    Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Signal, Spawned, StartTurn,
+};
 use crate::app::{say, settings};
 use crate::config::Limits;
 use crate::plain::with_causes;
@@ -29,7 +31,8 @@ use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, 
 const GRACE: Duration = Duration::from_secs(10);
 /// The only process there is, its only session, and the first turn.
 const KEY: u32 = 1;
-/// Where the recording says that the agent worked: where it really did is nobody's business who gets the recording.
+/// Where the recording says that the agent worked: where it really did is nobody's business who
+/// gets the recording.
 const CWD: &str = "/project";
 
 /// What the recording says that nothing else tells.
@@ -56,10 +59,13 @@ pub(in crate::app) async fn run(output: Option<PathBuf>, said: Said, command: Ve
 }
 
 async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Result<u8, Unable> {
-    let variables: HashMap<String, String> =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
-    let cwd = std::env::current_dir().map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
-    let custody = Custody::new(Means::Best).map_err(|error| Unable::usage(format!("cannot take custody of processes: {error}")))?;
+    let variables: HashMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let cwd = std::env::current_dir()
+        .map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
+    let custody = Custody::new(Means::Best)
+        .map_err(|error| Unable::usage(format!("cannot take custody of processes: {error}")))?;
     let launch = launch(&command, &variables, &cwd);
     let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables), &said)?;
     tape.opening(&said, &launch)?;
@@ -106,7 +112,8 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
     }
 }
 
-/// Our stdin, as it comes; at a terminal that is line by line. Ends with it, the thread with the program.
+/// Our stdin, as it comes; at a terminal that is line by line. Ends with it, the thread with the
+/// program.
 fn listen() -> UnboundedReceiver<Vec<u8>> {
     let (pieces, heard) = unbounded_channel();
     let hand_on = move || {
@@ -122,16 +129,25 @@ fn listen() -> UnboundedReceiver<Vec<u8>> {
     heard
 }
 
-/// Shows and writes down what the agent says, and hands on and writes down what it is told, until it has left. An interrupt
-/// of ours is handed on; a second one kills.
-async fn follow(mut process: Process, mut stdin: UnboundedReceiver<Vec<u8>>, mut script: Script, tape: &mut Notes) -> Result<Exit, Unable> {
+/// Shows and writes down what the agent says, and hands on and writes down what it is told, until
+/// it has left. An interrupt of ours is handed on; a second one kills.
+async fn follow(
+    mut process: Process,
+    mut stdin: UnboundedReceiver<Vec<u8>>,
+    mut script: Script,
+    tape: &mut Notes,
+) -> Result<Exit, Unable> {
     let (mut interrupts, mut open) = (0, true);
     // One for the whole time: a new one would know nothing of what came before it.
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
+    let mut interrupt = signal(SignalKind::interrupt())
+        .map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
     loop {
         while let Some(next) = script.next() {
             let (note, command) = match next {
-                Next::Write(piece) => (format!("stdin: {}", String::from_utf8_lossy(&piece)), ProcessCommand::Write(piece)),
+                Next::Write(piece) => (
+                    format!("stdin: {}", String::from_utf8_lossy(&piece)),
+                    ProcessCommand::Write(piece),
+                ),
                 Next::Close => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
                 Next::Turn(prompt) => {
                     tape.end_turn("completed".to_owned())?;
@@ -171,7 +187,12 @@ async fn follow(mut process: Process, mut stdin: UnboundedReceiver<Vec<u8>>, mut
                     };
                     tape.lines += 1;
                     script.heard(&line.text);
-                    let told = Line { proc: KEY, pipe: line.pipe, text: line.text, truncated: line.truncated };
+                    let told = Line {
+                        proc: KEY,
+                        pipe: line.pipe,
+                        text: line.text,
+                        truncated: line.truncated,
+                    };
                     tape.note(What::In(Input::Line(told)))?;
                 }
             }
@@ -200,14 +221,27 @@ struct Notes {
 }
 
 impl Notes {
-    fn begin(output: Option<PathBuf>, program: &str, redactor: Redactor, said: &Said) -> Result<Self, Unable> {
-        let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let numbered = |number: u32| if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") };
+    fn begin(
+        output: Option<PathBuf>,
+        program: &str,
+        redactor: Redactor,
+        said: &Said,
+    ) -> Result<Self, Unable> {
+        let name =
+            Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = |number: u32| {
+            if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") }
+        };
         let places = match output {
             Some(path) => vec![path],
             None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
         };
-        let mut pattern = StartTurn { cwd: CWD.to_owned(), one_shot: !said.live, turn: KEY - 1, ..StartTurn::plain("", said.safety) };
+        let mut pattern = StartTurn {
+            cwd: CWD.to_owned(),
+            one_shot: !said.live,
+            turn: KEY - 1,
+            ..StartTurn::plain("", said.safety)
+        };
         pattern.settings.mode = said.mode;
         let mut refused = Unable::usage("there is no place for the recording");
         for path in places {
@@ -215,9 +249,23 @@ impl Notes {
             match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
                 Ok(file) => {
                     let (began, turn) = (Instant::now(), String::new());
-                    return Ok(Self { path, file, program: name, began, redactor, lines: 0, pattern, turn });
+                    return Ok(Self {
+                        path,
+                        file,
+                        program: name,
+                        began,
+                        redactor,
+                        lines: 0,
+                        pattern,
+                        turn,
+                    });
                 }
-                Err(error) => refused = Unable::usage(format!("{}: {error}; name another file with --output", path.display())),
+                Err(error) => {
+                    refused = Unable::usage(format!(
+                        "{}: {error}; name another file with --output",
+                        path.display()
+                    ))
+                }
             }
         }
         Err(refused)
@@ -237,7 +285,8 @@ impl Notes {
         };
         self.write(serde_json::to_string(&header).unwrap_or_default())?;
         self.begin_turn(&said.prompt)?;
-        let words = std::iter::once(launch.program.as_os_str()).chain(launch.arguments.iter().map(OsString::as_os_str));
+        let words = std::iter::once(launch.program.as_os_str())
+            .chain(launch.arguments.iter().map(OsString::as_os_str));
         let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
         // No descriptor says which of our variables are the agent's.
         self.note(What::Launch { command, environment: Vec::new(), cwd: CWD.to_owned() })
@@ -247,9 +296,19 @@ impl Notes {
         self.pattern.turn += 1;
         self.turn = uuid::Uuid::new_v4().to_string();
         let (session, key) = (self.pattern.session, self.pattern.turn);
-        self.note(What::Turn { turn: self.turn.clone(), event: 0, lane: "record".to_owned(), session, key })?;
+        self.note(What::Turn {
+            turn: self.turn.clone(),
+            event: 0,
+            lane: "record".to_owned(),
+            session,
+            key,
+        })?;
         let fresh_id = uuid::Uuid::new_v4().to_string();
-        let start = StartTurn { fresh_id, parts: vec![Part::Text(prompt.to_owned())], ..self.pattern.clone() };
+        let start = StartTurn {
+            fresh_id,
+            parts: vec![Part::Text(prompt.to_owned())],
+            ..self.pattern.clone()
+        };
         self.note(What::In(Input::Command(Command::StartTurn(start))))
     }
 
@@ -266,7 +325,9 @@ impl Notes {
 
     fn write(&mut self, line: String) -> Result<(), Unable> {
         let line = self.redactor.clean(line) + "\n";
-        self.file.write_all(line.as_bytes()).map_err(|error| Unable::usage(format!("cannot write {}: {error}", self.path.display())))
+        self.file.write_all(line.as_bytes()).map_err(|error| {
+            Unable::usage(format!("cannot write {}: {error}", self.path.display()))
+        })
     }
 
     /// Nothing was recorded.
@@ -277,11 +338,21 @@ impl Notes {
 
     fn close(self) -> Result<(), Unable> {
         let path = self.path.display();
-        self.file.sync_all().map_err(|error| Unable::usage(format!("cannot write {path}: {error}")))?;
-        say(&format!("recorded {} lines in {:.1} s: {path}", self.lines, self.began.elapsed().as_secs_f64()));
+        self.file
+            .sync_all()
+            .map_err(|error| Unable::usage(format!("cannot write {path}: {error}")))?;
+        say(&format!(
+            "recorded {} lines in {:.1} s: {path}",
+            self.lines,
+            self.began.elapsed().as_secs_f64()
+        ));
         if io::stderr().is_terminal() {
-            say(&format!("next: `aetheel backend replay X.wasm {path}` shows what a component makes of it,"));
-            say(&format!("      `aetheel backend test --update X.wasm {path}` keeps what must come of it"));
+            say(&format!(
+                "next: `aetheel backend replay X.wasm {path}` shows what a component makes of it,"
+            ));
+            say(&format!(
+                "      `aetheel backend test --update X.wasm {path}` keeps what must come of it"
+            ));
         }
         Ok(())
     }

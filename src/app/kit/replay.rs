@@ -11,7 +11,12 @@ use crate::cli::exit;
 use crate::kit::{self, Case, difference, telling};
 use crate::turn::replay::{Batches, Replayed, replay};
 
-pub(in crate::app) async fn run(component: PathBuf, recording: PathBuf, diff: Option<PathBuf>, json: bool) -> u8 {
+pub(in crate::app) async fn run(
+    component: PathBuf,
+    recording: PathBuf,
+    diff: Option<PathBuf>,
+    json: bool,
+) -> u8 {
     let done = match diff {
         None => show(&component, recording, json).await,
         Some(other) => compare(&component, &other, recording, json).await,
@@ -22,7 +27,9 @@ pub(in crate::app) async fn run(component: PathBuf, recording: PathBuf, diff: Op
 async fn read(component: &Path, case: &Case) -> Result<Replayed, Unable> {
     let opened: Opened = open::component(&open::engine(true)?, component).await?;
     let replayed = replay(&opened.backend, &case.tape.entries, Batches::Single).await;
-    replayed.map_err(|failure| Unable::failed(format!("{}: no guest can be opened: {failure}", component.display())))
+    replayed.map_err(|failure| {
+        Unable::failed(format!("{}: no guest can be opened: {failure}", component.display()))
+    })
 }
 
 async fn one(recording: PathBuf) -> Result<Case, Unable> {
@@ -39,14 +46,20 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Un
     if json {
         for step in &replayed.steps {
             let (line, t) = (case.tape.lines[step.entry], case.tape.entries[step.entry].t);
-            step.actions.iter().for_each(|action| paper::json_line(&json!({ "line": line, "t": t, "action": action })));
+            step.actions.iter().for_each(|action| {
+                paper::json_line(&json!({ "line": line, "t": t, "action": action }))
+            });
         }
         for at in &replayed.withheld {
-            paper::json_line(&json!({ "line": case.tape.lines[*at], "t": case.tape.entries[*at].t, "withheld": true }));
+            paper::json_line(
+                &json!({ "line": case.tape.lines[*at], "t": case.tape.entries[*at].t, "withheld": true }),
+            );
         }
         if let Some((at, failure)) = &replayed.failure {
             let (line, t) = (case.tape.lines[*at], case.tape.entries[*at].t);
-            paper::json_line(&json!({ "line": line, "t": t, "failure": { "kind": failure.kind(), "message": failure.to_string() } }));
+            paper::json_line(
+                &json!({ "line": line, "t": t, "failure": { "kind": failure.kind(), "message": failure.to_string() } }),
+            );
         }
         printed.lines().iter().for_each(|line| paper::json_line(&json!({ "printed": line })));
     } else {
@@ -70,25 +83,43 @@ fn print(case: &Case, replayed: &Replayed) {
         let mut lines = told.text.lines();
         let first = lines.next().unwrap_or_default();
         let seconds = format!("{:>8.1}s", told.t / 1000.0);
-        paper::line(&format!("{} {} {}", page.dim(&seconds), page.bold(&format!("{:<11}", told.what)), page.mood(told.mood, first)));
+        paper::line(&format!(
+            "{} {} {}",
+            page.dim(&seconds),
+            page.bold(&format!("{:<11}", told.what)),
+            page.mood(told.mood, first)
+        ));
         lines.for_each(|line| paper::line(&format!("{:>22}{}", "", page.mood(told.mood, line))));
     }
     if !replayed.withheld.is_empty() {
-        let places = replayed.withheld.iter().map(|at| case.tape.lines[*at].to_string()).take(8).collect::<Vec<_>>().join(", ");
+        let places = replayed
+            .withheld
+            .iter()
+            .map(|at| case.tape.lines[*at].to_string())
+            .take(8)
+            .collect::<Vec<_>>()
+            .join(", ");
         paper::line(&format!(
             "note: {} inputs were about things this component never asked for, and were not told (lines {places})",
             replayed.withheld.len()
         ));
     }
     if let Some(why) = case.tape.cut() {
-        paper::line(&page.bad(&format!("note: the recording was cut, what followed is not in it: {why}")));
+        paper::line(
+            &page.bad(&format!("note: the recording was cut, what followed is not in it: {why}")),
+        );
     }
     if let Some((at, _)) = &replayed.failure {
         paper::line(&page.bad(&format!("the component failed at {}", case.place(*at))));
     }
 }
 
-async fn compare(component: &Path, other: &Path, recording: PathBuf, json: bool) -> Result<u8, Unable> {
+async fn compare(
+    component: &Path,
+    other: &Path,
+    recording: PathBuf,
+    json: bool,
+) -> Result<u8, Unable> {
     let case = one(recording).await?;
     let (first, second) = (read(component, &case).await?, read(other, &case).await?);
     let apart = difference::between(&case.tape, &first, &second);
@@ -102,13 +133,24 @@ async fn compare(component: &Path, other: &Path, recording: PathBuf, json: bool)
         }
         for found in &apart {
             let place = format!("{}:{}", case.path.display(), found.line);
-            paper::line(&format!("{} {}", page.bold(&place), page.dim(&kit::shortened(&found.told, 200))));
-            let written = |actions: &[crate::agent::Action], failure: &Option<String>| -> Vec<String> {
-                let mut lines: Vec<String> = actions.iter().filter_map(|action| serde_json::to_string(action).ok()).collect();
-                lines.extend(failure.clone());
-                lines
-            };
-            let (ones, others) = (written(&found.first, &found.failures[0]), written(&found.second, &found.failures[1]));
+            paper::line(&format!(
+                "{} {}",
+                page.bold(&place),
+                page.dim(&kit::shortened(&found.told, 200))
+            ));
+            let written =
+                |actions: &[crate::agent::Action], failure: &Option<String>| -> Vec<String> {
+                    let mut lines: Vec<String> = actions
+                        .iter()
+                        .filter_map(|action| serde_json::to_string(action).ok())
+                        .collect();
+                    lines.extend(failure.clone());
+                    lines
+                };
+            let (ones, others) = (
+                written(&found.first, &found.failures[0]),
+                written(&found.second, &found.failures[1]),
+            );
             ones.iter().for_each(|line| paper::line(&page.bad(&format!("  - {line}"))));
             others.iter().for_each(|line| paper::line(&page.good(&format!("  + {line}"))));
         }

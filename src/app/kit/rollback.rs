@@ -10,36 +10,60 @@ use crate::cli::exit;
 use crate::turn::{Backend, Backends as _};
 
 pub(in crate::app) async fn run(settings: Settings, name: String) -> u8 {
-    let (config, redactor, Foundation { roster, registry, .. }) = match laid::lay(settings, "error").await {
-        Ok(laid) => laid,
-        Err(code) => return code,
-    };
+    let (config, redactor, Foundation { roster, registry, .. }) =
+        match laid::lay(settings, "error").await {
+            Ok(laid) => laid,
+            Err(code) => return code,
+        };
     // Of several files of a name, the one that serves here is meant.
     roster.examine(&name).await;
     let component = roster.component_of(&name);
     let before = registry.component(&component);
-    let version = |backend: &dyn Backend| format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12]);
+    let version = |backend: &dyn Backend| {
+        format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
+    };
     let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
     let done = match roster.get(&name) {
         Some(backend) => roster.roll_back(&name, backend.generation()).await,
         // It does not serve, or has no agent of its own.
-        None => registry.put_back(&component, before.as_ref().map(|before| before.generation().digest.as_str())).await,
+        None => {
+            registry
+                .put_back(
+                    &component,
+                    before.as_ref().map(|before| before.generation().digest.as_str()),
+                )
+                .await
+        }
     };
     let said = match (done, registry.component(&component)) {
         (Ok(_), Some(now)) => {
-            let file = registry.chosen(&component).map(|chosen| chosen.path.display().to_string()).unwrap_or_default();
-            let profile = if component == name { String::new() } else { format!(" (all profiles of acp.md with `{name}`)") };
+            let file = registry
+                .chosen(&component)
+                .map(|chosen| chosen.path.display().to_string())
+                .unwrap_or_default();
+            let profile = if component == name {
+                String::new()
+            } else {
+                format!(" (all profiles of acp.md with `{name}`)")
+            };
             let effect = laid::takes_effect(&config);
-            format!("backend {component}{profile}: version {} is back in {file}, in place of {was}\n{effect}\n", version(&*now))
+            format!(
+                "backend {component}{profile}: version {} is back in {file}, in place of {was}\n{effect}\n",
+                version(&*now)
+            )
         }
         (Ok(_), None) => String::new(),
         (Err(fault), now) => {
             // Nothing of the name at all: it could not be tried.
-            let unknown =
-                now.is_none() && roster.get(&name).is_none() && !config.config_dir.join("state/components").join(&component).is_dir();
+            let unknown = now.is_none()
+                && roster.get(&name).is_none()
+                && !config.config_dir.join("state/components").join(&component).is_dir();
             let fault = match roster.names() {
                 _ if !unknown => fault,
-                none if none.is_empty() => format!("there is no backend `{name}`, and no other in {}", config.backends_dir.display()),
+                none if none.is_empty() => format!(
+                    "there is no backend `{name}`, and no other in {}",
+                    config.backends_dir.display()
+                ),
                 some => format!("there is no backend `{name}`; there are {}", some.join(", ")),
             };
             say(&format!("error: {}", redactor.clean(fault)));

@@ -13,21 +13,32 @@ use crate::disk::{EVERYBODY, replace_for};
 use crate::kit::golden::{self, Verdict};
 use crate::kit::{self, Case};
 
-pub(in crate::app) async fn run(component: PathBuf, cases: Vec<PathBuf>, update: bool, json: bool) -> u8 {
+pub(in crate::app) async fn run(
+    component: PathBuf,
+    cases: Vec<PathBuf>,
+    update: bool,
+    json: bool,
+) -> u8 {
     match test(&component, cases, update, json).await {
         Ok(code) => code,
         Err(unable) => unable.tell(),
     }
 }
 
-async fn test(component: &Path, paths: Vec<PathBuf>, update: bool, json: bool) -> Result<u8, Unable> {
+async fn test(
+    component: &Path,
+    paths: Vec<PathBuf>,
+    update: bool,
+    json: bool,
+) -> Result<u8, Unable> {
     let cases = open::cases(paths).await?;
     let opened = open::component(&open::engine(true)?, component).await?;
     let page = Paper::new();
     let (mut passed, mut rows) = (0, Vec::new());
     for case in &cases {
-        let (verdict, actions) =
-            golden::judge(&opened.backend, case).await.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+        let (verdict, actions) = golden::judge(&opened.backend, case)
+            .await
+            .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
         let outcome = settle(case, verdict, &actions, update)?;
         passed += usize::from(outcome.fine());
         if json {
@@ -64,13 +75,19 @@ enum Outcome {
     Failed(Verdict),
 }
 
-fn settle(case: &Case, verdict: Verdict, actions: &[Action], update: bool) -> Result<Outcome, Unable> {
+fn settle(
+    case: &Case,
+    verdict: Verdict,
+    actions: &[Action],
+    update: bool,
+) -> Result<Outcome, Unable> {
     Ok(match verdict {
         Verdict::Same => Outcome::Passed,
         Verdict::Differs(_) | Verdict::Unknown if update => {
             let beside = kit::actions_beside(&case.path);
-            replace_for(&beside, golden::written(actions).as_bytes(), EVERYBODY)
-                .map_err(|error| Unable::usage(format!("cannot write {}: {error}", beside.display())))?;
+            replace_for(&beside, golden::written(actions).as_bytes(), EVERYBODY).map_err(
+                |error| Unable::usage(format!("cannot write {}: {error}", beside.display())),
+            )?;
             Outcome::Updated(beside)
         }
         verdict => Outcome::Failed(verdict),
@@ -87,11 +104,18 @@ impl Outcome {
         let (result, line, reason, difference) = match self {
             Self::Passed => ("passed", None, None, Value::Null),
             Self::Updated(_) => ("updated", None, None, Value::Null),
-            Self::Failed(Verdict::Differs(found)) => ("differs", found.line, None, serde_json::to_value(found).unwrap_or_default()),
-            Self::Failed(Verdict::Failed(at, failure)) => {
-                ("failed", case.tape.lines.get(*at).copied(), Some(failure.to_string()), Value::Null)
+            Self::Failed(Verdict::Differs(found)) => {
+                ("differs", found.line, None, serde_json::to_value(found).unwrap_or_default())
             }
-            Self::Failed(Verdict::Batching(how)) => ("batching", None, Some(how.clone()), Value::Null),
+            Self::Failed(Verdict::Failed(at, failure)) => (
+                "failed",
+                case.tape.lines.get(*at).copied(),
+                Some(failure.to_string()),
+                Value::Null,
+            ),
+            Self::Failed(Verdict::Batching(how)) => {
+                ("batching", None, Some(how.clone()), Value::Null)
+            }
             Self::Failed(Verdict::Unknown | Verdict::Same) => ("unknown", None, None, Value::Null),
         };
         json!({ "recording": recording, "result": result, "actions": actions, "line": line, "reason": reason, "difference": difference })
@@ -101,9 +125,17 @@ impl Outcome {
         let path = case.path.display();
         let detail = |text: String| paper::line(&format!("      {text}"));
         match self {
-            Self::Passed => paper::line(&format!("{}  {path}  {}", page.good("ok  "), page.dim(&format!("{actions} actions")))),
+            Self::Passed => paper::line(&format!(
+                "{}  {path}  {}",
+                page.good("ok  "),
+                page.dim(&format!("{actions} actions"))
+            )),
             Self::Updated(beside) => {
-                paper::line(&format!("{}  {path}  {}", page.good("new "), page.dim(&format!("{actions} actions in {}", beside.display()))));
+                paper::line(&format!(
+                    "{}  {path}  {}",
+                    page.good("new "),
+                    page.dim(&format!("{actions} actions in {}", beside.display()))
+                ));
             }
             Self::Failed(Verdict::Failed(at, failure)) => {
                 paper::line(&format!("{}  {}", page.bad("FAIL"), case.place(*at)));
@@ -111,24 +143,41 @@ impl Outcome {
             }
             Self::Failed(Verdict::Batching(how)) => {
                 paper::line(&format!("{}  {path}", page.bad("FAIL")));
-                detail(format!("told in other pieces ({how}) it gives other actions; `aetheel backend check` says where"));
+                detail(format!(
+                    "told in other pieces ({how}) it gives other actions; `aetheel backend check` says where"
+                ));
             }
             Self::Failed(Verdict::Differs(found)) => {
                 let line = found.line.map(|line| format!(":{line}")).unwrap_or_default();
-                let field = found.field.as_ref().map(|field| format!("  field {field}")).unwrap_or_default();
+                let field = found
+                    .field
+                    .as_ref()
+                    .map(|field| format!("  field {field}"))
+                    .unwrap_or_default();
                 paper::line(&format!("{}  {path}{line}{field}", page.bad("FAIL")));
                 let what = found.path.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
                 let nothing = || "no action".to_owned();
                 detail(format!("action {}{what}", found.action));
-                detail(format!("{} {}", page.dim("expected"), found.expected.clone().unwrap_or_else(nothing)));
-                detail(format!("{}     {}", page.dim("came"), found.came.clone().unwrap_or_else(nothing)));
+                detail(format!(
+                    "{} {}",
+                    page.dim("expected"),
+                    found.expected.clone().unwrap_or_else(nothing)
+                ));
+                detail(format!(
+                    "{}     {}",
+                    page.dim("came"),
+                    found.came.clone().unwrap_or_else(nothing)
+                ));
                 detail(format!("{}     {}", page.dim("told"), found.told));
                 found.diff.lines().for_each(|line| detail(page.diff(line)));
             }
             Self::Failed(Verdict::Unknown | Verdict::Same) => {
                 let beside = kit::actions_beside(&case.path);
                 paper::line(&format!("{}  {path}", page.bad("FAIL")));
-                detail(format!("{} is missing; `--update` writes what comes now, to be read and kept", beside.display()));
+                detail(format!(
+                    "{} is missing; `--update` writes what comes now, to be read and kept",
+                    beside.display()
+                ));
             }
         }
     }

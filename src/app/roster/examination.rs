@@ -14,7 +14,8 @@ impl Roster {
         Some(self.examiner.look(backend.descriptor(), &self.place(name)))
     }
 
-    /// Looks at a backend's agent and asks for its version, for which another component may serve from then on.
+    /// Looks at a backend's agent and asks for its version, for which another component may serve
+    /// from then on.
     pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
         let mut findings = self.ask(name).await?;
         if let (Some(version), None) = (&findings.version, self.profile(name))
@@ -36,19 +37,27 @@ impl Roster {
         }
         self.agents.set(name, agent);
         let before = self.write().findings.insert(name.to_owned(), findings.clone());
-        if let (Some(was), Some(now)) = (before.and_then(|before| before.version.clone()), &findings.version)
+        if let (Some(was), Some(now)) =
+            (before.and_then(|before| before.version.clone()), &findings.version)
             && was != *now
         {
-            tracing::info!(backend = name, version = now, was, "agent is now version {now} (was {was})");
+            tracing::info!(
+                backend = name,
+                version = now,
+                was,
+                "agent is now version {now} (was {was})"
+            );
         }
         Some(findings)
     }
 
-    /// Looks at the agent of the backend that was decided on. One that told its version for that is not asked again.
+    /// Looks at the agent of the backend that was decided on. One that told its version for that is
+    /// not asked again.
     pub async fn examine_decided(&self, name: &str) -> Option<Arc<Findings>> {
         let (backend, looked) = (self.get(name)?, self.look(name)?);
-        let told =
-            self.findings(name).filter(|known| known.faults.is_empty() && known.version.is_some() && known.program == looked.program);
+        let told = self.findings(name).filter(|known| {
+            known.faults.is_empty() && known.version.is_some() && known.program == looked.program
+        });
         let Some(told) = told else { return self.examine(name).await };
         // What is set for the default backend is meant for it from now on.
         let mut findings = Examiner::answered(backend.descriptor(), looked, told.version.clone());

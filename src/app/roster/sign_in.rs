@@ -1,5 +1,5 @@
-//! Agents that a key in a variable signs in only where they run once a turn (the feature `own-sign-in`): those run so, unless the operator
-//! says otherwise.
+//! Agents that a key in a variable signs in only where they run once a turn (the feature
+//! `own-sign-in`): those run so, unless the operator says otherwise.
 
 use super::Roster;
 use crate::agent::Descriptor;
@@ -8,7 +8,8 @@ use crate::app::agents::is_there;
 use crate::config::Run;
 
 impl Roster {
-    /// How a backend is to run: as the operator says, or else once a turn where it is signed in for nothing else.
+    /// How a backend is to run: as the operator says, or else once a turn where it is signed in for
+    /// nothing else.
     pub(super) fn wanted_run(&self, name: &str, declared: &Descriptor) -> Option<Run> {
         let once = || declared.one_shot != OneShot::Never && self.key_alone(declared).is_some();
         self.examiner.config.backend_run.of(name).or_else(|| once().then_some(Run::OneShot))
@@ -20,7 +21,8 @@ impl Roster {
         let declared = component.descriptor();
         let (key, file) = self.key_alone(declared)?;
         let live = self.wanted_run(name, declared) != Some(Run::OneShot);
-        let sign_in = format!("sign it in with its own command, which makes {file} (docs/agents.md)");
+        let sign_in =
+            format!("sign it in with its own command, which makes {file} (docs/agents.md)");
         Some(if live {
             format!(
                 "backend `{name}` runs live, where {key} does not sign it in: unless its model provider needs no sign-in, every turn fails; \
@@ -36,7 +38,8 @@ impl Roster {
         })
     }
 
-    /// The variable that is all the agent is signed in with, and the file that would count also where it runs live.
+    /// The variable that is all the agent is signed in with, and the file that would count also
+    /// where it runs live.
     fn key_alone<'a>(&self, declared: &'a Descriptor) -> Option<(&'a str, &'a str)> {
         if declared.sharing == Sharing::Turn || !declared.has(Feature::OwnSignIn) {
             return None;

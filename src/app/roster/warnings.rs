@@ -15,8 +15,12 @@ impl Roster {
     pub fn run_warnings(&self) -> Vec<String> {
         let runs = &self.examiner.config.backend_run;
         let unknown = runs.named.keys().filter(|name| self.get(name).is_none());
-        let unknown = unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is no backend here"));
-        let component = |name: &String| self.base(name).map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1);
+        let unknown =
+            unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is no backend here"));
+        let component = |name: &String| {
+            self.base(name)
+                .map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1)
+        };
         unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
     }
 
@@ -24,10 +28,14 @@ impl Roster {
     pub fn tool_warnings(&self) -> Vec<String> {
         let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
         let own = || backends.iter().map(|backend| backend.descriptor());
-        let names: Vec<&str> = tool_names().chain(own().flat_map(|own| own.tools.values().flatten()).map(String::as_str)).collect();
+        let names: Vec<&str> = tool_names()
+            .chain(own().flat_map(|own| own.tools.values().flatten()).map(String::as_str))
+            .collect();
         let told = |name: String| {
             let meant = suggestion(&name, names.iter().copied());
-            format!("ALLOWED_TOOLS names `{name}`, which is a tool of no agent here, unless of an MCP server{meant}")
+            format!(
+                "ALLOWED_TOOLS names `{name}`, which is a tool of no agent here, unless of an MCP server{meant}"
+            )
         };
         self.examiner.config.allowed_tools.unknown(own()).into_iter().map(told).collect()
     }
@@ -40,7 +48,8 @@ impl Roster {
     /// Those of a backend, in words.
     pub(super) fn waiting_of(&self, name: &str) -> Vec<String> {
         let component = self.component_of(name);
-        let waiting = self.waiting().into_iter().filter(|(_, wants)| wants.descriptor.name == component);
+        let waiting =
+            self.waiting().into_iter().filter(|(_, wants)| wants.descriptor.name == component);
         let told = |(path, wants): (PathBuf, Arc<Wants>)| {
             let file = path.file_name().unwrap_or_default().display();
             format!(
@@ -55,7 +64,8 @@ impl Roster {
     pub fn option_warnings(&self) -> Vec<String> {
         self.options.faults(|name| match self.registry.component(name) {
             _ if self.is_profile(name) || name == PROFILED => {
-                Err("has its place in acp.md: a profile says there what its agent is told".to_owned())
+                Err("has its place in acp.md: a profile says there what its agent is told"
+                    .to_owned())
             }
             Some(component) => Ok(component.descriptor().clone()),
             None => Err("is of no backend that serves here".to_owned()),

@@ -1,7 +1,8 @@
 //! The form of env files: a line `NAME=value` for every setting.
 //!
-//! Pure. A value may stand between quotes, also over several lines; `#` at the begin of a line or behind a blank begins a
-//! remark. Nothing is ever put in for `$NAME`. What is wrong is told with its line and never with the value.
+//! Pure. A value may stand between quotes, also over several lines; `#` at the begin of a line or
+//! behind a blank begins a remark. Nothing is ever put in for `$NAME`. What is wrong is told with
+//! its line and never with the value.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -25,7 +26,9 @@ impl EnvFile {
         let text = match std::str::from_utf8(content) {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(error) => {
-                let line = content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+                let line =
+                    content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count()
+                        + 1;
                 file.faults.push(format!("line {line} is not UTF-8"));
                 return file;
             }
@@ -94,7 +97,10 @@ impl Reader<'_> {
             name = self.word();
             self.blanks();
         }
-        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || self.rest.next_if_eq(&'=').is_none() {
+        if name.is_empty()
+            || name.starts_with(|c: char| c.is_ascii_digit())
+            || self.rest.next_if_eq(&'=').is_none()
+        {
             return Err("is not `NAME=value`");
         }
         self.blanks();
@@ -158,7 +164,10 @@ impl Reader<'_> {
 
 /// Whether others would put something in.
 fn substitutes(value: &str) -> bool {
-    value.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '{'))
+    value
+        .split('$')
+        .skip(1)
+        .any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '{'))
 }
 
 #[cfg(test)]
@@ -193,7 +202,11 @@ mod tests {
     #[test]
     fn faults_have_lines_and_no_values() {
         let file = EnvFile::parse(b"GOOD=1\n\ncanary-secret\nA='x' canary\n1B=canary\n=canary\nB=\"\\canary\"\nC=2\nD='canary\n");
-        let lines: Vec<&str> = file.faults.iter().map(|fault| fault.split_inclusive(' ').nth(1).unwrap_or_default().trim()).collect();
+        let lines: Vec<&str> = file
+            .faults
+            .iter()
+            .map(|fault| fault.split_inclusive(' ').nth(1).unwrap_or_default().trim())
+            .collect();
         assert_eq!(lines, ["3", "4", "5", "6", "7", "9"], "{:?}", file.faults);
         assert!(!file.faults.concat().contains("canary"), "{:?}", file.faults);
         assert_eq!(file.values.keys().collect::<Vec<_>>(), ["C", "GOOD"]);
@@ -204,7 +217,8 @@ mod tests {
     fn nothing_is_put_in_for_a_dollar_and_that_is_told() {
         let file = EnvFile::parse(b"A=x$HOME\nB=\"${X}\"\nC='$HOME'\nD=5$\nA=2\n");
         assert_eq!(file.values["B"].0, "${X}");
-        let told: Vec<&str> = file.warnings.iter().filter_map(|warning| warning.split(':').next()).collect();
+        let told: Vec<&str> =
+            file.warnings.iter().filter_map(|warning| warning.split(':').next()).collect();
         assert_eq!(told, ["line 1", "line 2", "line 5"], "{:?}", file.warnings);
     }
 }

@@ -1,4 +1,5 @@
-//! Reading the operator's settings: the environment, an env file, the service manager's credentials, a descriptor.
+//! Reading the operator's settings: the environment, an env file, the service manager's
+//! credentials, a descriptor.
 
 mod env_file;
 mod sources;
@@ -55,14 +56,22 @@ fn is_secret(name: &str) -> bool {
 
 /// What hides the values of secret variables.
 pub(super) fn secrets(variables: &HashMap<String, String>) -> Redactor {
-    let values: Vec<SecretString> = variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
+    let values: Vec<SecretString> = variables
+        .iter()
+        .filter(|(name, _)| is_secret(name))
+        .map(|(_, value)| value.clone().into())
+        .collect();
     Redactor::new(&values)
 }
 
-/// Reads the settings. The environment wins over the descriptor, that over credentials, and those over the env file; `backend` over
-/// `AGENT_BACKEND`.
+/// Reads the settings. The environment wins over the descriptor, that over credentials, and those
+/// over the env file; `backend` over `AGENT_BACKEND`.
 pub fn read(common: &Common, backend: Option<String>) -> Settings {
-    let mut found = Found::look(common.env_file.as_deref(), sources::credentials().as_deref(), common.secrets_fd);
+    let mut found = Found::look(
+        common.env_file.as_deref(),
+        sources::credentials().as_deref(),
+        common.secrets_fd,
+    );
     let mut variables = std::mem::take(&mut found.values);
     for (name, value) in std::env::vars_os() {
         if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) {
@@ -73,16 +82,22 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     if let Some(backend) = backend {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
         if configured.as_deref().unwrap_or("claude") != backend {
-            // They were meant for the configured backend; another one has other programs and models.
+            // They were meant for the configured backend; another one has other programs and
+            // models.
             let meant_for = configured.as_deref().unwrap_or("claude");
-            let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"].into_iter().filter(|name| variables.remove(*name).is_some_and(is_set));
-            found.warnings.extend(dropped.map(|name| format!("{name} is left out: it is meant for `{meant_for}`, not for `{backend}`")));
+            let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"]
+                .into_iter()
+                .filter(|name| variables.remove(*name).is_some_and(is_set));
+            found.warnings.extend(dropped.map(|name| {
+                format!("{name} is left out: it is meant for `{meant_for}`, not for `{backend}`")
+            }));
         }
     }
     let (mut config, more) = Config::read_all(|name| variables.get(name).cloned());
     let mut faults = std::mem::take(&mut found.faults);
     faults.extend(more);
-    config.secret_files = found.secret_files.iter().chain(common.env_file.iter()).cloned().collect();
+    config.secret_files =
+        found.secret_files.iter().chain(common.env_file.iter()).cloned().collect();
     if asked {
         config.agent_backend_by = "the backend";
     }
@@ -90,8 +105,11 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         faults.push(fault);
         "info".clone_into(&mut config.log_level);
     }
-    let mut secrets: Vec<SecretString> =
-        variables.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone().into()).collect();
+    let mut secrets: Vec<SecretString> = variables
+        .iter()
+        .filter(|(name, _)| is_secret(name))
+        .map(|(_, value)| value.clone().into())
+        .collect();
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
     secrets.extend(webhooks::shapes(&webhook_secrets));
@@ -105,12 +123,24 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     };
     let unplaced = found.places.into_iter().filter(|(name, _)| !ours(name)).collect();
     let Found { warnings, secret_files, .. } = found;
-    Settings { config, variables, redactor, webhook_secrets, faults, unavailable: Vec::new(), warnings, secret_files, unplaced }
+    Settings {
+        config,
+        variables,
+        redactor,
+        webhook_secrets,
+        faults,
+        unavailable: Vec::new(),
+        warnings,
+        secret_files,
+        unplaced,
+    }
 }
 
 /// Takes every secret that was read out of the environment. To be called while there is one thread.
 pub fn forget_secrets(settings: &Settings) {
-    process::forget_variables(|name| is_secret(name) || settings.webhook_secrets.contains_key(name));
+    process::forget_variables(|name| {
+        is_secret(name) || settings.webhook_secrets.contains_key(name)
+    });
 }
 
 #[cfg(test)]
@@ -120,13 +150,26 @@ mod tests {
     #[test]
     fn a_damaged_env_file_is_named_without_its_content_and_the_rest_of_it_counts() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "MAX_QUEUE_DEPTH=7\nthis is canary-secret no assignment\nMAX_CONCURENT_QUERIES=1\n").unwrap();
-        let settings = read(&Common { env_file: Some(file.path().to_owned()), secrets_fd: None }, None);
+        std::fs::write(
+            file.path(),
+            "MAX_QUEUE_DEPTH=7\nthis is canary-secret no assignment\nMAX_CONCURENT_QUERIES=1\n",
+        )
+        .unwrap();
+        let settings =
+            read(&Common { env_file: Some(file.path().to_owned()), secrets_fd: None }, None);
         let faults = &settings.faults;
-        assert!(faults[0].contains("line 2 is not `NAME=value`") && !faults[0].contains("canary"), "{faults:?}");
+        assert!(
+            faults[0].contains("line 2 is not `NAME=value`") && !faults[0].contains("canary"),
+            "{faults:?}"
+        );
         assert_eq!(settings.config.max_queue_depth, 7);
-        assert_eq!(settings.unplaced, [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]);
-        let missing = read(&Common { env_file: Some("/nonexistent.env".into()), secrets_fd: None }, None).faults;
+        assert_eq!(
+            settings.unplaced,
+            [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]
+        );
+        let missing =
+            read(&Common { env_file: Some("/nonexistent.env".into()), secrets_fd: None }, None)
+                .faults;
         assert!(missing[0].contains("/nonexistent.env"));
     }
 

@@ -1,12 +1,13 @@
-//! Where settings come from beside the environment: an env file, the service manager's credentials, a descriptor.
+//! Where settings come from beside the environment: an env file, the service manager's credentials,
+//! a descriptor.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::env_file::EnvFile;
 use super::is_secret;
-use crate::process::take_descriptor;
 use crate::disk::read_ordinary;
+use crate::process::take_descriptor;
 
 /// Largest file or stream of settings, bytes.
 const MOST: u64 = 1 << 20;
@@ -30,7 +31,11 @@ pub struct Found {
 
 impl Found {
     /// Looks at all of them; a later one wins.
-    pub fn look(env_file: Option<&Path>, credentials: Option<&Path>, descriptor: Option<i32>) -> Self {
+    pub fn look(
+        env_file: Option<&Path>,
+        credentials: Option<&Path>,
+        descriptor: Option<i32>,
+    ) -> Self {
         let mut found = Self::default();
         if let Some(path) = env_file {
             found.env_file(path);
@@ -54,7 +59,11 @@ impl Found {
             }
             Err(error) => {
                 let hint = "what a program prints can be handed over with `--secrets-fd`";
-                let hint = if error.to_string().contains("pipe") { format!("; {hint}") } else { String::new() };
+                let hint = if error.to_string().contains("pipe") {
+                    format!("; {hint}")
+                } else {
+                    String::new()
+                };
                 self.faults.push(format!("cannot read the env file {shown}: {error}{hint}"));
             }
         }
@@ -64,20 +73,34 @@ impl Found {
     fn credentials(&mut self, folder: &Path) {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.faults.push(format!("{CREDENTIALS}: cannot look into {}: {error}", folder.display())),
+            Err(error) => {
+                return self.faults.push(format!(
+                    "{CREDENTIALS}: cannot look into {}: {error}",
+                    folder.display()
+                ));
+            }
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         for path in paths {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| is_name(name)) else { continue };
+            let Some(name) =
+                path.file_name().and_then(|name| name.to_str()).filter(|name| is_name(name))
+            else {
+                continue;
+            };
             let text = read_ordinary(&path, MOST).map_err(|error| error.to_string());
-            match text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())) {
+            match text.and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+            }) {
                 Ok(text) => {
-                    self.values.insert(name.to_owned(), text.trim_end_matches(['\r', '\n']).to_owned());
+                    self.values
+                        .insert(name.to_owned(), text.trim_end_matches(['\r', '\n']).to_owned());
                     self.places.push((name.to_owned(), path.display().to_string()));
                     self.secret_files.push(path);
                 }
-                Err(error) => self.faults.push(format!("cannot read the credential {}: {error}", path.display())),
+                Err(error) => self
+                    .faults
+                    .push(format!("cannot read the credential {}: {error}", path.display())),
             }
         }
     }
@@ -94,7 +117,10 @@ impl Found {
     fn take(&mut self, file: EnvFile, shown: &str) -> bool {
         self.faults.extend(file.faults.iter().map(|fault| format!("{shown}: {fault}")));
         self.warnings.extend(file.warnings.iter().map(|warning| format!("{shown}: {warning}")));
-        let secret = file.values.iter().any(|(name, (value, _))| is_secret(name) && !value.trim().is_empty());
+        let secret = file
+            .values
+            .iter()
+            .any(|(name, (value, _))| is_secret(name) && !value.trim().is_empty());
         for (name, (value, line)) in file.values {
             self.places.push((name.clone(), format!("{shown}: line {line}")));
             self.values.insert(name, value);
@@ -111,7 +137,9 @@ pub fn credentials() -> Option<PathBuf> {
 /// Whether it could be a variable's name, as those of our settings are.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase())
-        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 #[cfg(test)]
@@ -127,9 +155,16 @@ mod tests {
         fs::write(folder.path().join("tls.pem"), "key").expect("written");
         fs::create_dir(folder.path().join("STRANGE")).expect("made");
         let found = Found::look(None, Some(folder.path()), None);
-        assert_eq!(found.values, HashMap::from([("DISCORD_BOT_TOKEN".to_owned(), "a.b.c".to_owned())]));
+        assert_eq!(
+            found.values,
+            HashMap::from([("DISCORD_BOT_TOKEN".to_owned(), "a.b.c".to_owned())])
+        );
         assert_eq!(found.secret_files, [folder.path().join("DISCORD_BOT_TOKEN")]);
-        assert!(found.faults.len() == 1 && found.faults[0].contains("STRANGE: it is a folder"), "{:?}", found.faults);
+        assert!(
+            found.faults.len() == 1 && found.faults[0].contains("STRANGE: it is a folder"),
+            "{:?}",
+            found.faults
+        );
         let missing = Found::look(None, Some(Path::new("/nonexistent")), None);
         assert!(missing.faults[0].contains("/nonexistent"), "{:?}", missing.faults);
     }
@@ -138,17 +173,31 @@ mod tests {
     fn a_file_without_secrets_need_not_be_kept_from_agents() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("env");
-        for (text, secret) in [("LOG_LEVEL=info\n", false), ("DISCORD_BOT_TOKEN=\n", false), ("DISCORD_BOT_TOKEN=x\n", true)] {
+        for (text, secret) in [
+            ("LOG_LEVEL=info\n", false),
+            ("DISCORD_BOT_TOKEN=\n", false),
+            ("DISCORD_BOT_TOKEN=x\n", true),
+        ] {
             fs::write(&path, text).expect("written");
-            assert_eq!(!Found::look(Some(&path), None, None).secret_files.is_empty(), secret, "{text}");
+            assert_eq!(
+                !Found::look(Some(&path), None, None).secret_files.is_empty(),
+                secret,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_file_is_a_fault_at_once() {
-        for (path, what) in [("/", "a folder"), ("/dev/zero", "a device"), ("/nonexistent.env", "No such file")] {
+        for (path, what) in
+            [("/", "a folder"), ("/dev/zero", "a device"), ("/nonexistent.env", "No such file")]
+        {
             let found = Found::look(Some(Path::new(path)), None, None);
-            assert!(found.faults.len() == 1 && found.faults[0].contains(what), "{path}: {:?}", found.faults);
+            assert!(
+                found.faults.len() == 1 && found.faults[0].contains(what),
+                "{path}: {:?}",
+                found.faults
+            );
         }
     }
 }

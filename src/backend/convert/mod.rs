@@ -1,8 +1,9 @@
-//! The border between the generated types and the words of [`crate::agent`]: the only module that sees both.
+//! The border between the generated types and the words of [`crate::agent`]: the only module that
+//! sees both.
 //!
-//! Everything is moved, nothing copied. What comes out of a guest is measured on the way: a list of more than
-//! [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes does not pass. Sums are bounded before that, by
-//! the hostcall fuel of the store.
+//! Everything is moved, nothing copied. What comes out of a guest is measured on the way: a list of
+//! more than [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes does not pass. Sums
+//! are bounded before that, by the hostcall fuel of the store.
 
 mod action;
 mod input;

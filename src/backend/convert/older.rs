@@ -1,6 +1,7 @@
 //! The contract 0.1, in the words of today: all that this host does for components of that version.
 //!
-//! What it had no word for cannot come from one, and is told to one in the next best way: never as more than was decided.
+//! What it had no word for cannot come from one, and is told to one in the next best way: never as
+//! more than was decided.
 
 use super::{Carry, Excess, bounded, record, unbounded, variant};
 use crate::agent::{self, Action, TimedInput};
@@ -36,7 +37,12 @@ impl Carry<wit::Decision> for agent::Decision {
 
 impl Carry<agent::Text> for wit::Text {
     fn carry(self, cap: usize) -> Result<agent::Text, Excess> {
-        Ok(agent::Text { part: self.part, text: self.text.carry(cap)?, replace: self.replace, parent: None })
+        Ok(agent::Text {
+            part: self.part,
+            text: self.text.carry(cap)?,
+            replace: self.replace,
+            parent: None,
+        })
     }
 }
 
@@ -55,13 +61,23 @@ impl Carry<agent::FileDiff> for wit::FileDiff {
 impl Carry<agent::Usage> for wit::Usage {
     fn carry(self, _cap: usize) -> Result<agent::Usage, Excess> {
         let Self { input, output, cached, reasoning, cost_usd, context_used, context_size } = self;
-        Ok(agent::Usage { input, output, cached, reasoning, cost_usd, context_used, context_size, ..agent::Usage::default() })
+        Ok(agent::Usage {
+            input,
+            output,
+            cached,
+            reasoning,
+            cost_usd,
+            context_used,
+            context_size,
+            ..agent::Usage::default()
+        })
     }
 }
 
 impl Carry<agent::Question> for wit::Question {
     fn carry(self, cap: usize) -> Result<agent::Question, Excess> {
-        let options = self.options.into_iter().map(|option| Ok(agent::Choice::plain(option.carry(cap)?)));
+        let options =
+            self.options.into_iter().map(|option| Ok(agent::Choice::plain(option.carry(cap)?)));
         Ok(agent::Question {
             id: self.id.carry(cap)?,
             text: self.text.carry(cap)?,

@@ -18,8 +18,7 @@ use crate::discord::rest::{RestError, Upload};
 use crate::dispatch::{OpenQuestion, Settlement, Unseen};
 
 /// Stands where the file would be.
-const NO_FILE: &str =
-    "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files.";
+const NO_FILE: &str = "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files.";
 
 /// Something to do between what the agent says.
 pub(in crate::discord) enum Errand {
@@ -107,9 +106,14 @@ impl Board {
         !self.posted.is_empty()
     }
 
-    /// Posts a question, however long Discord keeps it from that, unless it is over by then; `changed` is told of that. One
-    /// that cannot be posted at all is dismissed.
-    pub(in crate::discord) async fn post(&mut self, question: &OpenQuestion, unseen: Unseen, changed: &Notify) {
+    /// Posts a question, however long Discord keeps it from that, unless it is over by then;
+    /// `changed` is told of that. One that cannot be posted at all is dismissed.
+    pub(in crate::discord) async fn post(
+        &mut self,
+        question: &OpenQuestion,
+        unseen: Unseen,
+        changed: &Notify,
+    ) {
         let mut steps = Steps::default();
         let mut tries = 0;
         while self.inner.asks.is_open(&question.id) {
@@ -117,17 +121,27 @@ impl Board {
             let error = match self.try_post(question, &mut steps).await {
                 Ok(message) => {
                     self.posted.insert(question.id.clone(), message);
-                    self.inner.asks.posted(Posted { id: question.id.clone(), channel: self.channel, message });
+                    self.inner.asks.posted(Posted {
+                        id: question.id.clone(),
+                        channel: self.channel,
+                        message,
+                    });
                     return;
                 }
                 Err(error) => error,
             };
-            let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
+            let hint = if error.is_forbidden() {
+                "\nhint: the bot needs View Channel and Send Messages there"
+            } else {
+                ""
+            };
             if tries == 0 && !error.is_forbidden() {
                 warn!(channel = self.channel, question = question.id, %error, "discord does not take a question now");
             }
             // Nobody answers where nobody sees it: the agent is not kept waiting for the operator.
-            if error.is_forbidden() || !self.outlast(watch, &error, tries, &question.id, changed).await {
+            if error.is_forbidden()
+                || !self.outlast(watch, &error, tries, &question.id, changed).await
+            {
                 warn!(channel = self.channel, question = question.id, %error, "cannot post a question{hint}");
                 self.inner.asks.forget(&question.id);
                 unseen.dismiss();
@@ -138,7 +152,14 @@ impl Board {
     }
 
     /// Waits until another try is worth it, or the question is over. False: no try ever is.
-    async fn outlast(&self, watch: Watch, error: &RestError, tries: u32, id: &str, changed: &Notify) -> bool {
+    async fn outlast(
+        &self,
+        watch: Watch,
+        error: &RestError,
+        tries: u32,
+        id: &str,
+        changed: &Notify,
+    ) -> bool {
         let mut over = pin!(watch.over(&self.inner, error, tries));
         let mut heard = false;
         let worth = loop {
@@ -161,7 +182,10 @@ impl Board {
         let (api, patience) = (&self.inner.api, self.inner.options.windows.send);
         let (pieces, rows) = (look::pieces(question, 0), look::rows(question, 0));
         if let (Some((name, text)), false) = (look::in_full(question), steps.file) {
-            let file = Upload { name: name.to_owned(), bytes: text.as_bytes().iter().copied().take(FILE).collect() };
+            let file = Upload {
+                name: name.to_owned(),
+                bytes: text.as_bytes().iter().copied().take(FILE).collect(),
+            };
             match api.post_file(self.channel, &steps.nonce, &file, patience).await {
                 Err(error) if error.is_forbidden() => {
                     warn!(channel = self.channel, %error, "cannot attach what a question is about\nhint: the bot needs Attach Files there");
@@ -177,8 +201,12 @@ impl Board {
         for (number, piece) in pieces.iter().enumerate().skip(steps.pieces) {
             let rows = if number == last { &rows } else { &Value::Null };
             // The first one calls whoever is asked, below what they asked.
-            let (about, asker) = if number == 0 { (self.about, question.asker) } else { (None, None) };
-            posted = api.call_for(self.channel, about, asker, &steps.nonce, (piece, rows), patience).await?.id;
+            let (about, asker) =
+                if number == 0 { (self.about, question.asker) } else { (None, None) };
+            posted = api
+                .call_for(self.channel, about, asker, &steps.nonce, (piece, rows), patience)
+                .await?
+                .id;
             steps.made();
             steps.pieces += 1;
         }
@@ -199,7 +227,8 @@ impl Board {
     pub(in crate::discord) async fn close(&mut self, id: &str, content: &str) {
         let Some(message) = self.posted.remove(id) else { return };
         let (api, patience) = (&self.inner.api, self.inner.options.windows.send);
-        match api.edit_with(self.channel, message, content, &serde_json::json!([]), patience).await {
+        match api.edit_with(self.channel, message, content, &serde_json::json!([]), patience).await
+        {
             Err(error) if !error.is_forbidden() => {
                 warn!(channel = self.channel, question = id, %error, "cannot show what became of a question; a click on it will");
             }

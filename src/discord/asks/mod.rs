@@ -1,8 +1,9 @@
-//! Questions of agents in Discord: one message each, with buttons; stateless ids, the state is here.
+//! Questions of agents in Discord: one message each, with buttons; stateless ids, the state is
+//! here.
 //!
-//! A question is known here before it is posted and until what became of it is shown. Of those that are over the last
-//! ones are remembered, so that a late click shows what became of them; all others are of an earlier life of the program.
-//! Pinned by `tests/discord/asks.rs`.
+//! A question is known here before it is posted and until what became of it is shown. Of those that
+//! are over the last ones are remembered, so that a late click shows what became of them; all
+//! others are of an earlier life of the program. Pinned by `tests/discord/asks.rs`.
 
 mod board;
 mod look;
@@ -22,12 +23,12 @@ pub(super) use press::Press;
 use self::press::Choice;
 use super::api::Api;
 use super::intake::{Asker, Gate, Intake, OpenQuestions, Posted};
-use crate::plain::short_line;
 use super::rest::Patience;
 use super::{Identity, notices, stopping};
 use crate::agent::Decision;
 use crate::dispatch::{AgainRefusal, AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
 use crate::event::Lane;
+use crate::plain::short_line;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
 const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
@@ -65,7 +66,8 @@ impl Asks {
         lock(&self.open).remove(id);
     }
 
-    /// Lets a question go; returns what its last message says from now on, none when it is not known.
+    /// Lets a question go; returns what its last message says from now on, none when it is not
+    /// known.
     fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
         let standing = lock(&self.open).remove(id)?;
         let last = look::pieces(&standing.question, standing.given.len()).pop().unwrap_or_default();
@@ -112,7 +114,9 @@ impl Asks {
                 Err(_) => look::stale("", true),
             };
             match api.edit_with(channel, message, &content, &json!([]), patience).await {
-                Err(error) if !error.is_forbidden() => warn!(question = id, channel, %error, "cannot close a question of an earlier run"),
+                Err(error) if !error.is_forbidden() => {
+                    warn!(question = id, channel, %error, "cannot close a question of an earlier run")
+                }
                 _ => self.closed(&id),
             }
         }
@@ -121,10 +125,14 @@ impl Asks {
         }
     }
 
-    /// What the message of a question shows that is not open any more, and whether that is to be put there.
+    /// What the message of a question shows that is not open any more, and whether that is to be
+    /// put there.
     fn gone(&self, id: &str, content: Option<&str>) -> Reaction {
         let said = AnswerRefusal::Gone.to_string();
-        let known = lock(&self.over).iter().find(|(known, _)| known == id).map(|(_, content)| content.clone());
+        let known = lock(&self.over)
+            .iter()
+            .find(|(known, _)| known == id)
+            .map(|(_, content)| content.clone());
         match (known, content) {
             (Some(content), _) => Reaction::Close(content, said),
             // What became of it is on its way.
@@ -136,11 +144,18 @@ impl Asks {
 
     /// Whether a question is a list of questions.
     fn is_list(&self, id: &str) -> bool {
-        lock(&self.open).get(id).is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
+        lock(&self.open)
+            .get(id)
+            .is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
     }
 
     /// Notes an answer to one question of a list; all of them once it was the last.
-    fn step(&self, id: &str, step: usize, value: impl FnOnce(&crate::agent::Question) -> Vec<String>) -> Step {
+    fn step(
+        &self,
+        id: &str,
+        step: usize,
+        value: impl FnOnce(&crate::agent::Question) -> Vec<String>,
+    ) -> Step {
         let mut open = lock(&self.open);
         let Some(Standing { question, given }) = open.get_mut(id) else { return Step::Gone };
         let Subject::Questions(questions) = &question.subject else { return Step::Gone };
@@ -153,7 +168,10 @@ impl Asks {
         };
         let values = value(asked);
         if (values.is_empty() && !asked.optional)
-            || (!asked.free_text && !values.iter().all(|value| asked.options.iter().any(|option| option.id == *value)))
+            || (!asked.free_text
+                && !values
+                    .iter()
+                    .all(|value| asked.options.iter().any(|option| option.id == *value)))
         {
             return Step::Next(Reaction::Tell("Please choose one of the options.".to_owned()));
         }
@@ -164,7 +182,10 @@ impl Asks {
         }
         *given = all;
         let next = given.len();
-        Step::Next(Reaction::Show(look::pieces(question, next).pop().unwrap_or_default(), look::rows(question, next)))
+        Step::Next(Reaction::Show(
+            look::pieces(question, next).pop().unwrap_or_default(),
+            look::rows(question, next),
+        ))
     }
 
     fn question(&self, id: &str) -> Option<OpenQuestion> {
@@ -208,28 +229,35 @@ impl Presses {
     pub(super) async fn answer(&self, press: Press) {
         let (interaction, token) = (press.interaction, press.token.as_str());
         let none = json!({"parse": []});
-        let reaction = match (notices::offer_of(&press.custom_id), stopping::event_of(&press.custom_id)) {
-            (Some(id), _) => self.again(id, &press).await,
-            (_, Some(event)) => self.stop(event, &press).await,
-            _ => self.react(&press),
-        };
+        let reaction =
+            match (notices::offer_of(&press.custom_id), stopping::event_of(&press.custom_id)) {
+                (Some(id), _) => self.again(id, &press).await,
+                (_, Some(event)) => self.stop(event, &press).await,
+                _ => self.react(&press),
+            };
         let (body, note) = match reaction {
             Reaction::Accept => (json!({"type": 6}), None),
-            Reaction::Show(content, rows) => {
-                (json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": none}}), None)
-            }
-            Reaction::Close(content, note) => {
-                (json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": none}}), Some(note))
-            }
+            Reaction::Show(content, rows) => (
+                json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": none}}),
+                None,
+            ),
+            Reaction::Close(content, note) => (
+                json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": none}}),
+                Some(note),
+            ),
             Reaction::Window(window) => (json!({"type": 9, "data": window}), None),
-            Reaction::Tell(text) => (json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": none}}), None),
+            Reaction::Tell(text) => (
+                json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": none}}),
+                None,
+            ),
         };
         if let Err(error) = self.api.callback(interaction, token, body, ACK).await {
             warn!(interaction, %error, "cannot answer the press of a button in time");
             return;
         }
         if let Some(note) = note
-            && let Err(error) = self.api.note(self.identity.application, interaction, token, &note, NOTE).await
+            && let Err(error) =
+                self.api.note(self.identity.application, interaction, token, &note, NOTE).await
         {
             debug!(interaction, %error, "cannot tell that a question is no longer open");
         }
@@ -244,7 +272,8 @@ impl Presses {
             AnswerRefusal::Gone => self.asks.gone(id, press.content.as_deref()),
             other => Reaction::Tell(other.to_string()),
         };
-        // Before anything else: nobody gets to see a window, or to answer a part, who may not answer.
+        // Before anything else: nobody gets to see a window, or to answer a part, who may not
+        // answer.
         if let Err(refusal) = self.intake.may_answer(id, &person) {
             return refused(refusal);
         }
@@ -254,7 +283,11 @@ impl Presses {
             (Choice::Always, _) => Decision::AllowAlways,
             (Choice::Deny, _) if self.asks.is_list(id) => Decision::Declined,
             (Choice::Deny, _) => Decision::Deny(None),
-            (Choice::Own(at), _) => match self.asks.question(id).and_then(|question| Some(question.options.get(at)?.id.clone())) {
+            (Choice::Own(at), _) => match self
+                .asks
+                .question(id)
+                .and_then(|question| Some(question.options.get(at)?.id.clone()))
+            {
                 Some(option) => Decision::Chosen(option),
                 None => return self.asks.gone(id, press.content.as_deref()),
             },
@@ -283,7 +316,10 @@ impl Presses {
                     _ => press.values.iter().filter_map(|value| value.parse().ok()).collect(),
                 };
                 let values = |asked: &crate::agent::Question| {
-                    chosen.iter().filter_map(|at| asked.options.get(*at).map(|option| option.id.clone())).collect()
+                    chosen
+                        .iter()
+                        .filter_map(|at| asked.options.get(*at).map(|option| option.id.clone()))
+                        .collect()
                 };
                 match self.asks.step(id, step, values) {
                     Step::All(answers) => Decision::Answers(answers),
@@ -304,7 +340,9 @@ impl Presses {
         let content = press.content.as_deref().unwrap_or_default();
         match self.intake.again(id, &person, self.admits(press)).await {
             Ok(what) => Reaction::Show(notices::taken_up(content, &person, what), json!([])),
-            Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => Reaction::Close(content.to_owned(), refusal.to_string()),
+            Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => {
+                Reaction::Close(content.to_owned(), refusal.to_string())
+            }
             Err(refusal) => Reaction::Tell(refusal.to_string()),
         }
     }
@@ -340,7 +378,12 @@ impl Presses {
     fn person(&self, press: &Press) -> Person {
         let name = short_line(press.nick.as_deref().unwrap_or(press.user.shown()), 64);
         let roles = press.roles.iter().copied().chain(press.guild).collect();
-        Person::User { id: press.user.id, roles, owner: self.identity.owners.contains(&press.user.id), name }
+        Person::User {
+            id: press.user.id,
+            roles,
+            owner: self.identity.owners.contains(&press.user.id),
+            name,
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::discord::wire::{Channel, User, id_in, interacting};
 
-/// What can be chosen about a question. Everything else about it lives in the program, so that a button says little.
+/// What can be chosen about a question. Everything else about it lives in the program, so that a
+/// button says little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Allow,
@@ -49,7 +50,8 @@ impl Choice {
     /// Reads an id: the question and the choice.
     pub(super) fn read(custom_id: &str) -> Option<(&str, Self)> {
         let (question, choice) = custom_id.strip_prefix("ask:")?.split_once(':')?;
-        let number = |prefix: char| choice.strip_prefix(prefix).and_then(|number| number.parse().ok());
+        let number =
+            |prefix: char| choice.strip_prefix(prefix).and_then(|number| number.parse().ok());
         let choice = match choice {
             "allow" => Self::Allow,
             "always" => Self::Always,
@@ -59,9 +61,14 @@ impl Choice {
             "change" => Self::Change,
             _ => match choice.strip_prefix('o').and_then(|option| option.split_once('.')) {
                 Some((step, at)) => Self::Option(step.parse().ok()?, at.parse().ok()?),
-                None => [('m', Self::Menu as fn(usize) -> Self), ('w', Self::Write), ('s', Self::Skip), ('a', Self::Own)]
-                    .into_iter()
-                    .find_map(|(prefix, choice)| number(prefix).map(choice))?,
+                None => [
+                    ('m', Self::Menu as fn(usize) -> Self),
+                    ('w', Self::Write),
+                    ('s', Self::Skip),
+                    ('a', Self::Own),
+                ]
+                .into_iter()
+                .find_map(|(prefix, choice)| number(prefix).map(choice))?,
             },
         };
         Some((question, choice))
@@ -95,19 +102,29 @@ impl Press {
         let (user, member) = interacting(value)?;
         let data = &value["data"];
         let inputs = data["components"].as_array().into_iter().flatten();
-        let text = inputs.flat_map(|row| row["components"].as_array().into_iter().flatten()).find_map(|input| input["value"].as_str());
+        let text = inputs
+            .flat_map(|row| row["components"].as_array().into_iter().flatten())
+            .find_map(|input| input["value"].as_str());
         Some(Self {
             interaction: id_in(&value["id"])?,
             token: value["token"].as_str()?.to_owned(),
             guild: id_in(&value["guild_id"]),
             channel: id_in(&value["channel_id"]).or_else(|| id_in(&value["channel"]["id"])),
-            parent: Channel::deserialize(&value["channel"]).ok().and_then(|channel| channel.thread_parent()),
+            parent: Channel::deserialize(&value["channel"])
+                .ok()
+                .and_then(|channel| channel.thread_parent()),
             user,
             roles: member.roles,
             nick: member.nick,
             content: value["message"]["content"].as_str().map(str::to_owned),
             custom_id: data["custom_id"].as_str()?.to_owned(),
-            values: data["values"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
+            values: data["values"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             text: text.map(str::to_owned),
         })
     }
@@ -122,10 +139,32 @@ mod tests {
     #[test]
     fn a_choice_reads_back_from_its_button() {
         use Choice::{Allow, Always, Change, Deny, Menu, Option, Own, Skip, Stop, Why, Write};
-        for choice in [Allow, Always, Deny, Why, Stop, Change, Own(3), Skip(1), Option(3, 24), Menu(0), Write(12)] {
+        for choice in [
+            Allow,
+            Always,
+            Deny,
+            Why,
+            Stop,
+            Change,
+            Own(3),
+            Skip(1),
+            Option(3, 24),
+            Menu(0),
+            Write(12),
+        ] {
             assert_eq!(Choice::read(&choice.custom_id("0a1b")), Some(("0a1b", choice)));
         }
-        for other in ["", "ask:", "ask:x", "ask:x:", "ask:x:o1", "ask:x:o1.", "ask:x:m", "ask:x:mm", "page:2:allow"] {
+        for other in [
+            "",
+            "ask:",
+            "ask:x",
+            "ask:x:",
+            "ask:x:o1",
+            "ask:x:o1.",
+            "ask:x:m",
+            "ask:x:mm",
+            "page:2:allow",
+        ] {
             assert_eq!(Choice::read(other), None, "{other}");
         }
     }
@@ -137,6 +176,9 @@ mod tests {
             "data": {"custom_id": "ask:x:why", "components": [{"type": 1, "components": [{"type": 4, "custom_id": "text", "value": "no"}]}]},
         }))
         .expect("read");
-        assert_eq!((press.user.id, press.text.as_deref(), press.content.as_deref()), (7, Some("no"), Some("Run it?")));
+        assert_eq!(
+            (press.user.id, press.text.as_deref(), press.content.as_deref()),
+            (7, Some("no"), Some("Run it?"))
+        );
     }
 }

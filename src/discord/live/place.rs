@@ -10,9 +10,11 @@ pub(in crate::discord) struct Place {
     pub(in crate::discord) reply_to: Option<u64>,
     /// The command it answers.
     pub(in crate::discord) door: Option<Door>,
-    /// Whether it answers a command, whose own message comes first; without a door it cannot be reached any more.
+    /// Whether it answers a command, whose own message comes first; without a door it cannot be
+    /// reached any more.
     pub(in crate::discord) command: bool,
-    /// What was asked, above the first message that says something about it; none: people see it anyway.
+    /// What was asked, above the first message that says something about it; none: people see it
+    /// anyway.
     pub(in crate::discord) heading: Option<String>,
 }
 

@@ -38,25 +38,32 @@ impl Live {
             // It may have taken all the time that there is for one.
             other => {
                 let since = now.checked_sub(self.inner.options.windows.send.total).unwrap_or(now);
-                *other = Some(Unsure { nonce: nonce.to_owned(), since, said: vec![piece.to_owned()] });
+                *other =
+                    Some(Unsure { nonce: nonce.to_owned(), since, said: vec![piece.to_owned()] });
             }
         }
     }
 
-    /// Finds a message that was made although nobody said so, where Discord may have forgotten its nonce.
+    /// Finds a message that was made although nobody said so, where Discord may have forgotten its
+    /// nonce.
     pub(super) async fn find(&self, nonce: &str, patience: Patience) -> Option<Posted> {
         let unsure = self.unsure.as_ref().filter(|unsure| unsure.nonce == nonce)?;
         let ago = self.inner.api.rest.clock().now().saturating_duration_since(unsure.since);
         if ago < NONCE {
             return None;
         }
-        let (page, _) = self.inner.api.messages_after(self.place.channel, id_from(ago), patience).await.ok()?;
+        let (page, _) =
+            self.inner.api.messages_after(self.place.channel, id_from(ago), patience).await.ok()?;
         let ours = |id: u64| self.above.iter().chain(&self.slots).any(|slot| slot.id == Some(id));
         let found = page.into_iter().find(|message| {
             let said = unsure.said.iter().any(|said| said.trim() == message.content.trim());
             said && message.author.id == self.inner.identity.id && !ours(message.id)
         })?;
-        debug!(channel = self.place.channel, message = found.id, "found a message that was posted before discord was away");
+        debug!(
+            channel = self.place.channel,
+            message = found.id,
+            "found a message that was posted before discord was away"
+        );
         Some(Posted { id: found.id, content: found.content })
     }
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::discord::Identity;
 use crate::discord::intake::Asker;
-use crate::plain::short_line;
 use crate::discord::wire::{Channel, Slash, id_in, interacting};
+use crate::plain::short_line;
 
 /// Somebody who waits for an answer. The token is left out of `Debug`.
 #[derive(Clone)]
@@ -30,7 +30,9 @@ impl Caller {
             interaction: id_in(&value["id"])?,
             token: value["token"].as_str()?.to_owned(),
             channel: id_in(&value["channel_id"]).or_else(|| id_in(&value["channel"]["id"]))?,
-            parent: Channel::deserialize(&value["channel"]).ok().and_then(|channel| channel.thread_parent()),
+            parent: Channel::deserialize(&value["channel"])
+                .ok()
+                .and_then(|channel| channel.thread_parent()),
             guild: id_in(&value["guild_id"]),
             user: user.id,
             roles: member.roles,
@@ -84,6 +86,9 @@ mod tests {
         );
         let direct = json!({"id": "1", "type": 3, "token": "t", "channel_id": "3", "user": {"id": "7", "username": "ann"}});
         let direct = Caller::read(&direct).expect("read");
-        assert_eq!((direct.user, direct.guild, direct.parent, direct.name.as_str()), (7, None, None, "ann"));
+        assert_eq!(
+            (direct.user, direct.guild, direct.parent, direct.name.as_str()),
+            (7, None, None, "ann")
+        );
     }
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Said, page};
 use crate::agent::descriptor::Choice;
-use crate::plain::short_line;
 use crate::dispatch::{Knob, Setting, View};
+use crate::plain::short_line;
 
 /// Takes a choice back.
 pub(super) const UNSET: &str = "unset";
@@ -30,19 +30,25 @@ fn word(setting: Setting) -> &'static str {
 /// Reads the id of a menu or button: the setting, and of a button the value.
 pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
     let rest = custom_id.strip_prefix("set:")?;
-    let (name, value) = rest.split_once(':').map_or((rest, None), |(name, value)| (name, Some(value)));
+    let (name, value) =
+        rest.split_once(':').map_or((rest, None), |(name, value)| (name, Some(value)));
     Setting::ALL.into_iter().find(|setting| word(*setting) == name).map(|setting| (setting, value))
 }
 
 /// The answer to `/settings`.
 pub(super) fn settings(view: &View) -> Said {
-    let mut lines =
-        vec![format!("Settings of this channel with **{}**; what you choose counts from the next message on.", page::escaped(&view.label))];
+    let mut lines = vec![format!(
+        "Settings of this channel with **{}**; what you choose counts from the next message on.",
+        page::escaped(&view.label)
+    )];
     let mut rows = Vec::new();
     for knob in &view.knobs {
         match row(knob) {
             Some(row) => rows.push(row),
-            None if knob.open => lines.push(format!("Model: {}; `/model` takes any name the agent knows.", page::escaped(knob.shown()))),
+            None if knob.open => lines.push(format!(
+                "Model: {}; `/model` takes any name the agent knows.",
+                page::escaped(knob.shown())
+            )),
             // There is nothing to choose.
             None => {}
         }
@@ -50,7 +56,8 @@ pub(super) fn settings(view: &View) -> Said {
     Said { text: page::within(&lines.join("\n")), private: true, components: Value::Array(rows) }
 }
 
-/// A setting as a menu, or as a button where it is on or off. None: there is nothing to choose from.
+/// A setting as a menu, or as a button where it is on or off. None: there is nothing to choose
+/// from.
 fn row(knob: &Knob) -> Option<Value> {
     let name = word(knob.setting);
     if let Some((off, on)) = knob.toggle() {
@@ -60,31 +67,38 @@ fn row(knob: &Knob) -> Option<Value> {
             Some(_) => format!("{}: {now}", knob.setting.title()),
             None => format!("{}: {}", knob.setting.title(), knob.shown()),
         };
-        let mut buttons = vec![button(&format!("set:{name}:{}", other.id), &label, if is_on { 3 } else { 2 })];
+        let mut buttons =
+            vec![button(&format!("set:{name}:{}", other.id), &label, if is_on { 3 } else { 2 })];
         if knob.chosen {
             buttons.push(button(&format!("set:{name}:{UNSET}"), "Default", 2));
         }
         return Some(json!({"type": 1, "components": buttons}));
     }
     // One longer than Discord takes cannot be chosen here, only by its command.
-    let mut choices: Vec<Choice> = knob.choices.iter().filter(|choice| choice.id.chars().count() <= LABEL).cloned().collect();
+    let mut choices: Vec<Choice> =
+        knob.choices.iter().filter(|choice| choice.id.chars().count() <= LABEL).cloned().collect();
     if choices.is_empty() || (choices.len() < 2 && !knob.open) {
         return None;
     }
     let current = knob.current.as_ref().filter(|_| knob.chosen);
     choices.truncate(OPTIONS - 1);
-    if let Some(current) = current.filter(|id| id.chars().count() <= LABEL && !choices.iter().any(|choice| choice.id == **id)) {
+    if let Some(current) = current
+        .filter(|id| id.chars().count() <= LABEL && !choices.iter().any(|choice| choice.id == **id))
+    {
         choices.truncate(OPTIONS - 2);
         choices.push(Choice { id: current.clone(), label: knob.shown().to_owned() });
     }
-    let usual = if knob.chosen { "Default".to_owned() } else { format!("Default: {}", knob.shown()) };
+    let usual =
+        if knob.chosen { "Default".to_owned() } else { format!("Default: {}", knob.shown()) };
     let option = |value: &str, label: &str, is_set: bool| {
         let label = short_line(label, LABEL);
         json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
             "description": if value == UNSET { "what the operator or the agent has set" } else { knob.setting.title() }})
     };
     let mut options = vec![option(UNSET, &usual, current.is_none())];
-    options.extend(choices.iter().map(|choice| option(&choice.id, &choice.label, current == Some(&choice.id))));
+    options.extend(
+        choices.iter().map(|choice| option(&choice.id, &choice.label, current == Some(&choice.id))),
+    );
     Some(json!({"type": 1, "components": [{
         "type": 3, "custom_id": format!("set:{name}"), "options": options, "min_values": 1, "max_values": 1, "placeholder": knob.setting.title(),
     }]}))
@@ -99,8 +113,17 @@ mod tests {
     use super::*;
 
     fn knob(setting: Setting, ids: &[&str], current: Option<&str>, chosen: bool) -> Knob {
-        let choices = ids.iter().map(|id| Choice { id: (*id).to_owned(), label: format!("The {id}") }).collect();
-        Knob { setting, current: current.map(str::to_owned), chosen, choices, open: setting == Setting::Model }
+        let choices = ids
+            .iter()
+            .map(|id| Choice { id: (*id).to_owned(), label: format!("The {id}") })
+            .collect();
+        Knob {
+            setting,
+            current: current.map(str::to_owned),
+            chosen,
+            choices,
+            open: setting == Setting::Model,
+        }
     }
 
     /// Values, and which one is set.
@@ -110,7 +133,11 @@ mod tests {
         let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
         (
             options().filter_map(value).map(leak).collect(),
-            options().filter(|option| option["default"] == true).filter_map(value).map(leak).collect(),
+            options()
+                .filter(|option| option["default"] == true)
+                .filter_map(value)
+                .map(leak)
+                .collect(),
         )
     }
 
@@ -119,7 +146,10 @@ mod tests {
         let shown = row(&knob(Setting::Model, &["a", "b"], Some("b"), true)).expect("a menu");
         assert_eq!(options(&shown), (vec!["unset", "a", "b"], vec!["b"]));
         let shown = row(&knob(Setting::Model, &["a", "b"], Some("b"), false)).expect("a menu");
-        assert_eq!((options(&shown).1, shown["components"][0]["options"][0]["label"].as_str()), (vec!["unset"], Some("Default: The b")));
+        assert_eq!(
+            (options(&shown).1, shown["components"][0]["options"][0]["label"].as_str()),
+            (vec!["unset"], Some("Default: The b"))
+        );
         let shown = row(&knob(Setting::Model, &["a"], Some("by hand"), true)).expect("a menu");
         assert_eq!(options(&shown), (vec!["unset", "a", "by hand"], vec!["by hand"]));
     }
@@ -135,7 +165,8 @@ mod tests {
 
     #[test]
     fn on_and_off_are_a_button_and_what_leaves_no_choice_is_left_out() {
-        let shown = row(&knob(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
+        let shown =
+            row(&knob(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
         assert_eq!(shown["components"][0]["custom_id"], "set:thinking:on");
         assert_eq!(shown["components"][0]["label"], "Thinking: off");
         assert_eq!(read("set:thinking:on"), Some((Setting::Effort, Some("on"))));

@@ -1,8 +1,9 @@
-//! Commands and menus that show or choose something: `/status`, `/settings`, `/model` and their like.
+//! Commands and menus that show or choose something: `/status`, `/settings`, `/model` and their
+//! like.
 //!
-//! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what they mean: [`Panel`]
-//! does. What changes something is visible to all, what only shows something or went wrong to whoever asked. Pinned by
-//! `tests/discord/panel.rs`.
+//! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what
+//! they mean: [`Panel`] does. What changes something is visible to all, what only shows something
+//! or went wrong to whoever asked. Pinned by `tests/discord/panel.rs`.
 
 mod caller;
 mod complete;
@@ -46,11 +47,17 @@ pub trait Panel: Send + Sync {
     /// What runs and waits there.
     async fn queue(&self, asker: &Asker) -> QueueView;
 
-    /// Chooses a setting there, or with no value, tells what is in force. Returns what to tell everybody.
+    /// Chooses a setting there, or with no value, tells what is in force. Returns what to tell
+    /// everybody.
     ///
     /// # Errors
     /// Why not, in words for the user.
-    async fn choose(&self, asker: &Asker, setting: Setting, value: Option<&str>) -> Result<String, String>;
+    async fn choose(
+        &self,
+        asker: &Asker,
+        setting: Setting,
+        value: Option<&str>,
+    ) -> Result<String, String>;
 
     /// The models to choose from there, as far as they are known within `wait`.
     async fn models(&self, asker: &Asker, wait: Duration) -> Vec<Choice>;
@@ -70,7 +77,8 @@ pub trait Panel: Send + Sync {
     /// Why not, in words for the user.
     async fn compact(&self, asker: &Asker) -> Result<String, String>;
 
-    /// Binds the channel to a project, or with nothing to write, tells what it is bound to. Returns what to tell everybody.
+    /// Binds the channel to a project, or with nothing to write, tells what it is bound to. Returns
+    /// what to tell everybody.
     ///
     /// # Errors
     /// Why not, in words for the owner.
@@ -136,17 +144,27 @@ pub(super) struct Panels {
 
 impl Panels {
     /// Answers a command of somebody who was let in. Called on the gateway's thread.
-    pub(super) fn slash(self: &Arc<Self>, caller: Caller, order: Order, given: Vec<(String, String)>) {
+    pub(super) fn slash(
+        self: &Arc<Self>,
+        caller: Caller,
+        order: Order,
+        given: Vec<(String, String)>,
+    ) {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let (panel, asker) = (Arc::clone(&this.panel), caller.asker(&this.identity));
-            let alone = this.gate.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let mut work = this.runtime.spawn(async move { order.carry_out(&*panel, (&asker, alone), &given).await });
+            let alone =
+                this.gate.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
+            let mut work = this
+                .runtime
+                .spawn(async move { order.carry_out(&*panel, (&asker, alone), &given).await });
             let said = tokio::select! {
                 said = &mut work => said.unwrap_or_else(|_| Said::private("That went wrong. (internal)")),
                 () = sleep(SOON) => return this.later(caller, order, work).await,
             };
-            if !this.acknowledge(&caller, json!({"type": 4, "data": said.data()})).await && !said.private {
+            if !this.acknowledge(&caller, json!({"type": 4, "data": said.data()})).await
+                && !said.private
+            {
                 // What changed something is told, if need be as a message.
                 let sender = Arc::clone(&this);
                 this.runtime.spawn(async move { sender.post(caller.channel, &said.text).await });
@@ -155,7 +173,12 @@ impl Panels {
     }
 
     /// Announces an answer and gives it when it is there.
-    async fn later(self: Arc<Self>, caller: Caller, order: Order, work: tokio::task::JoinHandle<Said>) {
+    async fn later(
+        self: Arc<Self>,
+        caller: Caller,
+        order: Order,
+        work: tokio::task::JoinHandle<Said>,
+    ) {
         let mut data = json!({"allowed_mentions": {"parse": []}});
         if order.is_private() {
             data["flags"] = json!(64);
@@ -172,12 +195,14 @@ impl Panels {
         });
     }
 
-    /// Answers a menu or button of ours; false: it is somebody else's. Called on the gateway's thread.
+    /// Answers a menu or button of ours; false: it is somebody else's. Called on the gateway's
+    /// thread.
     pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
         let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
         let Some((setting, pressed)) = menu::read(custom_id) else { return false };
         let Some(caller) = Caller::read(value) else { return false };
-        let chosen = value["data"]["values"][0].as_str().or(pressed).unwrap_or(menu::UNSET).to_owned();
+        let chosen =
+            value["data"]["values"][0].as_str().or(pressed).unwrap_or(menu::UNSET).to_owned();
         let this = Arc::clone(self);
         tokio::spawn(async move { this.chosen(caller, setting, chosen).await });
         true
@@ -187,7 +212,11 @@ impl Panels {
         let asker = caller.asker(&self.identity);
         if let Err(why) = self.gate.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
-            self.acknowledge(&caller, json!({"type": 4, "data": Said::private("You may not use me here.").data()})).await;
+            self.acknowledge(
+                &caller,
+                json!({"type": 4, "data": Said::private("You may not use me here.").data()}),
+            )
+            .await;
             return;
         }
         let panel = Arc::clone(&self.panel);
@@ -225,7 +254,11 @@ impl Panels {
     fn announce(self: &Arc<Self>, caller: &Caller, chosen: Result<String, String>) {
         let Ok(text) = chosen else { return };
         let (this, channel) = (Arc::clone(self), caller.channel);
-        let text = page::within(&format!("-# ⚙️ {} (chosen by {})", page::one_line(&text), page::escaped(&caller.name)));
+        let text = page::within(&format!(
+            "-# ⚙️ {} (chosen by {})",
+            page::one_line(&text),
+            page::escaped(&caller.name)
+        ));
         self.runtime.spawn(async move { this.post(channel, &text).await });
     }
 
@@ -236,22 +269,38 @@ impl Panels {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let asker = caller.asker(&this.identity);
-            let order = commands::command(&command, this.alias.as_deref()).and_then(|command| match command.verb {
-                commands::Verb::Panel(order) if command.who == Who::Everyone || asker.owner => Some(order),
-                _ => None,
-            });
+            let order =
+                commands::command(&command, this.alias.as_deref()).and_then(
+                    |command| match command.verb {
+                        commands::Verb::Panel(order)
+                            if command.who == Who::Everyone || asker.owner =>
+                        {
+                            Some(order)
+                        }
+                        _ => None,
+                    },
+                );
             // Nobody hears of what they may not use.
             let admitted = this.gate.admit(&asker).is_ok();
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(order) => {
                     let panel = Arc::clone(&this.panel);
-                    let work = this.runtime.spawn(async move { complete::choices(&*panel, &asker, order, &typed).await });
+                    let work = this.runtime.spawn(async move {
+                        complete::choices(&*panel, &asker, order, &typed).await
+                    });
                     timeout(SUGGEST, work).await.ok().and_then(Result::ok).unwrap_or_default()
                 }
             };
-            if let Err(error) =
-                this.api.callback(caller.interaction, &caller.token, json!({"type": 8, "data": {"choices": choices}}), ACK).await
+            if let Err(error) = this
+                .api
+                .callback(
+                    caller.interaction,
+                    &caller.token,
+                    json!({"type": 8, "data": {"choices": choices}}),
+                    ACK,
+                )
+                .await
             {
                 debug!(interaction = caller.interaction, %error, "suggestions came too late");
             }
@@ -270,15 +319,30 @@ impl Panels {
     }
 
     async fn put_original(&self, caller: &Caller, said: &Said) {
-        let (application, with) = (self.identity.application, (said.text.as_str(), &said.components));
-        if let Err(error) = self.sender.edit_original_with(application, caller.interaction, &caller.token, with, self.patience).await {
+        let (application, with) =
+            (self.identity.application, (said.text.as_str(), &said.components));
+        if let Err(error) = self
+            .sender
+            .edit_original_with(application, caller.interaction, &caller.token, with, self.patience)
+            .await
+        {
             warn!(channel = caller.channel, length = said.text.chars().count(), %error, "cannot answer a command");
         }
     }
 
     async fn note(&self, caller: &Caller, text: &str) {
         let text = page::within(text);
-        if let Err(error) = self.sender.note(self.identity.application, caller.interaction, &caller.token, &text, self.patience).await {
+        if let Err(error) = self
+            .sender
+            .note(
+                self.identity.application,
+                caller.interaction,
+                &caller.token,
+                &text,
+                self.patience,
+            )
+            .await
+        {
             warn!(channel = caller.channel, %error, "cannot tell why a choice did not count");
         }
     }

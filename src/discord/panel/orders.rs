@@ -30,39 +30,70 @@ pub(in crate::discord) enum Order {
 }
 
 impl Order {
-    /// Whether an answer that takes longer is for whoever asked alone. Discord wants to know before the answer is there.
+    /// Whether an answer that takes longer is for whoever asked alone. Discord wants to know before
+    /// the answer is there.
     pub(super) fn is_private(self) -> bool {
         !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
     }
 
     /// `alone` says that whoever asks may write in private.
-    pub(super) async fn carry_out(self, panel: &dyn Panel, (asker, alone): (&Asker, bool), given: &[(String, String)]) -> Said {
+    pub(super) async fn carry_out(
+        self,
+        panel: &dyn Panel,
+        (asker, alone): (&Asker, bool),
+        given: &[(String, String)],
+    ) -> Said {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
-            (Self::Status, _) => Said::private(page::of(&status_rows(&panel.view(asker).await, asker.owner, now))),
-            (Self::Queue, _) => Said::private(page::of(&queue_rows(&panel.queue(asker).await, now))),
+            (Self::Status, _) => {
+                Said::private(page::of(&status_rows(&panel.view(asker).await, asker.owner, now)))
+            }
+            (Self::Queue, _) => {
+                Said::private(page::of(&queue_rows(&panel.queue(asker).await, now)))
+            }
             (Self::Sessions, None) => {
                 let found = panel.conversations(asker, TELL).await;
-                let hint = if found.all.is_empty() { "" } else { "\n-# `/sessions resume:` takes one up again." };
+                let hint = if found.all.is_empty() {
+                    ""
+                } else {
+                    "\n-# `/sessions resume:` takes one up again."
+                };
                 Said::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
             }
-            (Self::Sessions, Some(id)) => Said::changed(panel.resume(asker, id).await.map(|text| page::escaped(&text))),
+            (Self::Sessions, Some(id)) => {
+                Said::changed(panel.resume(asker, id).await.map(|text| page::escaped(&text)))
+            }
             (Self::Settings, _) => menu::settings(&panel.view(asker).await),
             (Self::Set(setting), None) => {
                 let (Ok(text) | Err(text)) = panel.choose(asker, setting, None).await;
                 Said::private(text)
             }
-            (Self::Set(setting), Some(value)) => Said::changed(panel.choose(asker, setting, Some(value)).await),
+            (Self::Set(setting), Some(value)) => {
+                Said::changed(panel.choose(asker, setting, Some(value)).await)
+            }
             (Self::Compact, _) => Said::changed(panel.compact(asker).await),
             (Self::Project, None) => {
                 let (Ok(text) | Err(text)) = panel.project(asker, &Project::default()).await;
                 Said::private(text)
             }
             (Self::Project, Some(_)) => {
-                let said = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim());
-                let wanted = |name: &str| said(name).map(|value| if value == "unset" { String::new() } else { value.to_owned() });
-                Said::changed(panel.project(asker, &Project { directory: wanted("directory"), backend: wanted("backend") }).await)
+                let said = |name: &str| {
+                    given.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim())
+                };
+                let wanted = |name: &str| {
+                    said(name).map(
+                        |value| if value == "unset" { String::new() } else { value.to_owned() },
+                    )
+                };
+                Said::changed(
+                    panel
+                        .project(
+                            asker,
+                            &Project { directory: wanted("directory"), backend: wanted("backend") },
+                        )
+                        .await,
+                )
             }
             (Self::Ping, name) => {
                 let (Ok(text) | Err(text)) = panel.ping(asker, name).await;
@@ -75,9 +106,16 @@ impl Order {
 
 /// The commands that are of use here; `alone` says that whoever asks may write in private.
 fn help(view: &View, owner: bool, alone: bool) -> String {
-    let useful =
-        TABLE.iter().filter(|command| command.needs.is_none_or(|feature| view.has(feature)) && (owner || command.who == Who::Everyone));
-    let lines: Vec<String> = useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
-    let ways = if alone { "Mention me, answer me, or write to me in private." } else { "Mention me or answer me." };
+    let useful = TABLE.iter().filter(|command| {
+        command.needs.is_none_or(|feature| view.has(feature))
+            && (owner || command.who == Who::Everyone)
+    });
+    let lines: Vec<String> =
+        useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
+    let ways = if alone {
+        "Mention me, answer me, or write to me in private."
+    } else {
+        "Mention me or answer me."
+    };
     format!("{} answers here. {ways}\n{}", page::escaped(&view.label), lines.join("\n"))
 }

@@ -10,7 +10,13 @@ pub(super) use crate::discord::asks::escape as escaped;
 
 /// Rows as lines, the names bold.
 pub(super) fn of(rows: &[Row]) -> String {
-    let line = |row: &Row| if row.name.is_empty() { escape(&row.text) } else { format!("**{}:** {}", row.name, escape(&row.text)) };
+    let line = |row: &Row| {
+        if row.name.is_empty() {
+            escape(&row.text)
+        } else {
+            format!("**{}:** {}", row.name, escape(&row.text))
+        }
+    };
     within(&rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
@@ -31,7 +37,10 @@ mod tests {
     #[test]
     fn words_are_words_and_a_page_is_one_message() {
         let row = |name, text: &str| Row { name, text: text.to_owned() };
-        assert_eq!(of(&[row("Running", "**x** <@1>"), row("", "- a `b`")]), "**Running:** \\*\\*x\\*\\* \\<@1\\>\n- a \\`b\\`");
+        assert_eq!(
+            of(&[row("Running", "**x** <@1>"), row("", "- a `b`")]),
+            "**Running:** \\*\\*x\\*\\* \\<@1\\>\n- a \\`b\\`"
+        );
         assert_eq!(of(&[row("", &"é".repeat(5_000))]).chars().count(), MOST);
     }
 }

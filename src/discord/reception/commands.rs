@@ -45,7 +45,11 @@ impl Reception {
             }
             Verb::Reset => {
                 let _ =
-                    kept.send(self.desk.intake.reset(&lane).await.map(|had| Heard::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())));
+                    kept.send(
+                        self.desk.intake.reset(&lane).await.map(|had| {
+                            Heard::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
+                        }),
+                    );
             }
             // Answered on the gateway's thread.
             Verb::Stop | Verb::Panel(_) => {}
@@ -77,12 +81,20 @@ impl Reception {
             return Err(CLOSING.to_owned());
         }
         let outcome = self.desk.intake.steer(asked(slash)).await?;
-        let (api, identity, interactions) = (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
+        let (api, identity, interactions) =
+            (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
         let (slash, patience) = (slash.clone(), self.patience);
         let heading = heading::line(&slash.prompt, &self.redactor);
         tokio::spawn(async move {
             if let Some(text) = outcome.await {
-                answer(&api, &identity, &interactions, &slash, heading::under(Some(&heading), &text), patience);
+                answer(
+                    &api,
+                    &identity,
+                    &interactions,
+                    &slash,
+                    heading::under(Some(&heading), &text),
+                    patience,
+                );
             }
         });
         Ok(Heard::Kept)
@@ -91,20 +103,35 @@ impl Reception {
 
 /// What somebody wrote behind a command, as an event.
 fn asked(slash: &Slash) -> NewEvent {
-    let origin = Origin::Interaction { channel: slash.channel, interaction: slash.interaction, pass: Some(Pass(slash.token.clone())) };
+    let origin = Origin::Interaction {
+        channel: slash.channel,
+        interaction: slash.interaction,
+        pass: Some(Pass(slash.token.clone())),
+    };
     NewEvent {
-        author: Some(crate::plain::short_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64)),
+        author: Some(crate::plain::short_line(
+            slash.nick.as_deref().unwrap_or(slash.user.shown()),
+            64,
+        )),
         asker: Some(slash.user.id),
         parent: slash.parent,
         key: Some(key(slash.interaction)),
-        ..NewEvent::new(EventKind::Message, Lane::Channel(slash.channel), origin, slash.prompt.trim())
+        ..NewEvent::new(
+            EventKind::Message,
+            Lane::Channel(slash.channel),
+            origin,
+            slash.prompt.trim(),
+        )
     }
 }
 
 /// What `/stop` says.
 pub(in crate::discord) fn stop_text(stopped: Stopped) -> String {
     let dropped = match stopped.waiting {
-        0 => return if stopped.running { "Stopped." } else { "There is nothing to stop here." }.to_owned(),
+        0 => {
+            return if stopped.running { "Stopped." } else { "There is nothing to stop here." }
+                .to_owned();
+        }
         1 => "one prompt that waited is not answered".to_owned(),
         count => format!("{count} prompts that waited are not answered"),
     };
@@ -112,7 +139,14 @@ pub(in crate::discord) fn stop_text(stopped: Stopped) -> String {
 }
 
 /// Puts a short text into the waiting answer of a command, without holding anything up.
-fn answer(api: &Api, identity: &Arc<Identity>, interactions: &Interactions, slash: &Slash, text: String, patience: Patience) {
+fn answer(
+    api: &Api,
+    identity: &Arc<Identity>,
+    interactions: &Interactions,
+    slash: &Slash,
+    text: String,
+    patience: Patience,
+) {
     let Some(mut door) = interactions.take(slash.interaction) else { return };
     let (api, application, channel) = (api.clone(), identity.application, slash.channel);
     tokio::spawn(async move {

@@ -44,7 +44,10 @@ impl Reception {
             (Parent::Known(parent), _) => parent,
             (Parent::Unknown, None) => None,
             // Who may write in a thread can depend on where it belongs.
-            (Parent::Unknown, Some(_)) => self.channel_at_last(message.channel_id).await.and_then(|channel| channel.thread_parent()),
+            (Parent::Unknown, Some(_)) => self
+                .channel_at_last(message.channel_id)
+                .await
+                .and_then(|channel| channel.thread_parent()),
         };
         self.message_for_us(message, names, parent, false).await;
     }
@@ -84,7 +87,13 @@ impl Reception {
     }
 
     /// Takes a message in that is for us, once; returns when what became of it is kept.
-    pub(super) async fn message_for_us(&self, message: &Message, names: &[Name], parent: Option<u64>, missed: bool) -> Fate {
+    pub(super) async fn message_for_us(
+        &self,
+        message: &Message,
+        names: &[Name],
+        parent: Option<u64>,
+        missed: bool,
+    ) -> Fate {
         let (channel, id) = (message.channel_id, message.id);
         if lock(&self.recent).has(id) {
             return Fate::Known;
@@ -135,7 +144,12 @@ impl Reception {
     }
 
     /// What somebody wrote, as an event.
-    pub(super) fn prompt(&self, message: &Message, names: &[Name], parent: Option<u64>) -> NewEvent {
+    pub(super) fn prompt(
+        &self,
+        message: &Message,
+        names: &[Name],
+        parent: Option<u64>,
+    ) -> NewEvent {
         let nick = message.member.as_ref().and_then(|member| member.nick.as_deref());
         let origin = Origin::Message { channel: message.channel_id, message: message.id };
         NewEvent {
@@ -149,13 +163,18 @@ impl Reception {
                 EventKind::Message,
                 Lane::Channel(message.channel_id),
                 origin,
-                mention::prompt(&message.content, self.identity.id, self.people.known_role(message.guild_id), names),
+                mention::prompt(
+                    &message.content,
+                    self.identity.id,
+                    self.people.known_role(message.guild_id),
+                    names,
+                ),
             )
         }
     }
 
-    /// Offers an event until it is kept, or its refusal is. Where neither can be, nothing is final: people are told that it
-    /// waits, and after a crash catching up finds it.
+    /// Offers an event until it is kept, or its refusal is. Where neither can be, nothing is final:
+    /// people are told that it waits, and after a crash catching up finds it.
     async fn until_kept(&self, event: &NewEvent, (channel, message): (u64, u64)) -> Fate {
         loop {
             if self.desk.seen.last(channel).is_none() {
@@ -166,11 +185,12 @@ impl Reception {
                 self.tell(channel, message, LATER.to_owned());
                 return Fate::Left;
             }
-            let taken = if event.prompt.is_empty() && event.attached.is_empty() && event.quoted.is_none() {
-                Err(NotTaken { text: HINT.to_owned(), later: false })
-            } else {
-                self.submit(event.clone())
-            };
+            let taken =
+                if event.prompt.is_empty() && event.attached.is_empty() && event.quoted.is_none() {
+                    Err(NotTaken { text: HINT.to_owned(), later: false })
+                } else {
+                    self.submit(event.clone())
+                };
             match taken {
                 Ok(accepted) => {
                     if accepted.safe().await.is_ok() {
@@ -193,9 +213,14 @@ impl Reception {
         }
     }
 
-    /// Keeps a refusal and tells it: in words, or soon after the last time in that channel by a mark on the message. False:
-    /// it cannot be kept.
-    pub(super) async fn decline(&self, event: &NewEvent, (channel, message): (u64, u64), why: &str) -> bool {
+    /// Keeps a refusal and tells it: in words, or soon after the last time in that channel by a
+    /// mark on the message. False: it cannot be kept.
+    pub(super) async fn decline(
+        &self,
+        event: &NewEvent,
+        (channel, message): (u64, u64),
+        why: &str,
+    ) -> bool {
         let declined = match self.desk.intake.decline(event.clone(), why).await {
             Ok(Some(declined)) => declined,
             // It was told before.
@@ -224,12 +249,18 @@ impl Reception {
     /// See [`Intake::submit`](crate::discord::Intake::submit).
     pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
         let origin = event.origin.clone();
-        let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) = origin else {
+        let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) =
+            origin
+        else {
             return self.desk.intake.submit(event);
         };
         self.waiting.expect(id);
         // Of a message everybody sees what was asked.
-        let heading = if let Origin::Interaction { .. } = origin { heading::line(&event.prompt, &self.redactor) } else { String::new() };
+        let heading = if let Origin::Interaction { .. } = origin {
+            heading::line(&event.prompt, &self.redactor)
+        } else {
+            String::new()
+        };
         let taken = self.desk.intake.submit(event);
         match (&taken, origin) {
             (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
@@ -237,7 +268,12 @@ impl Reception {
             }
             (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
                 if let Some(door) = self.interactions.peek(id) {
-                    self.waiting.line(&self.api, self.identity.application, (door, heading), accepted.ahead);
+                    self.waiting.line(
+                        &self.api,
+                        self.identity.application,
+                        (door, heading),
+                        accepted.ahead,
+                    );
                 }
             }
             _ => self.waiting.forget(id),
@@ -245,11 +281,16 @@ impl Reception {
         taken
     }
 
-    /// A person's message to the bot: in private, naming it, answering it, or in a thread of its own.
+    /// A person's message to the bot: in private, naming it, answering it, or in a thread of its
+    /// own.
     ///
     /// # Errors
     /// When Discord cannot say that now.
-    pub(super) async fn is_for_us(&self, message: &Message, parent: Parent) -> Result<bool, RestError> {
+    pub(super) async fn is_for_us(
+        &self,
+        message: &Message,
+        parent: Parent,
+    ) -> Result<bool, RestError> {
         if !self.is_a_persons(message) {
             return Ok(false);
         }
@@ -257,19 +298,26 @@ impl Reception {
         let addressed = message.guild_id.is_none()
             || message.mentions.iter().any(|user| user.id == me)
             || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
-        Ok(addressed || self.names_our_role(message).await? || self.belongs_to_us(message, parent).await?)
+        Ok(addressed
+            || self.names_our_role(message).await?
+            || self.belongs_to_us(message, parent).await?)
     }
 
-    /// Whether it names the role that Discord gave the bot: people choose it in place of the bot, which has the same name.
+    /// Whether it names the role that Discord gave the bot: people choose it in place of the bot,
+    /// which has the same name.
     async fn names_our_role(&self, message: &Message) -> Result<bool, RestError> {
-        let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else { return Ok(false) };
+        let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else {
+            return Ok(false);
+        };
         let role = self.people.our_role(&self.api, guild, self.identity.id).await?;
         Ok(role.is_some_and(|role| message.mention_roles.contains(&role)))
     }
 
     /// Whether a person other than the bot wrote it.
     pub(super) fn is_a_persons(&self, message: &Message) -> bool {
-        let person = !message.author.bot && message.webhook_id.is_none() && message.author.id != self.identity.id;
+        let person = !message.author.bot
+            && message.webhook_id.is_none()
+            && message.author.id != self.identity.id;
         person && matches!(message.kind, 0 | 19)
     }
 }

@@ -1,8 +1,9 @@
 //! What was written while nobody listened.
 //!
-//! A channel is read on from the last message that was handled there, page by page, all that is for the bot in order and
-//! before anything newer of that channel; how far it came is noted with every message, so that it goes on there after a
-//! death. What is too old is counted and told. Pinned by `tests/gateway/intake.rs` and `tests/gateway/faults`.
+//! A channel is read on from the last message that was handled there, page by page, all that is for
+//! the bot in order and before anything newer of that channel; how far it came is noted with every
+//! message, so that it goes on there after a death. What is too old is counted and told. Pinned by
+//! `tests/gateway/intake.rs` and `tests/gateway/faults`.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -59,7 +60,8 @@ impl Reception {
         channels.into_iter().map(|(channel, _)| (channel, since)).collect()
     }
 
-    /// Takes in what was written in a channel since it was last seen to. Nothing else of that channel is seen to meanwhile.
+    /// Takes in what was written in a channel since it was last seen to. Nothing else of that
+    /// channel is seen to meanwhile.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) {
         let Some(last) = self.desk.seen.last(channel) else { return };
         let counted = id_from(COUNTED_SPAN);
@@ -99,9 +101,15 @@ impl Reception {
         }
     }
 
-    /// Reads a page of messages, and whether it is full, as soon as Discord hands it out. Few channels are read at the same
-    /// time; one in which somebody waits is read at once. None: it never will.
-    async fn page(&self, channel: u64, after: u64, pressed: &Notify) -> Option<(Vec<Message>, bool)> {
+    /// Reads a page of messages, and whether it is full, as soon as Discord hands it out. Few
+    /// channels are read at the same time; one in which somebody waits is read at once. None: it
+    /// never will.
+    async fn page(
+        &self,
+        channel: u64,
+        after: u64,
+        pressed: &Notify,
+    ) -> Option<(Vec<Message>, bool)> {
         loop {
             let read = {
                 let _place = tokio::select! {
@@ -130,7 +138,8 @@ impl Reception {
         }
     }
 
-    /// Takes in a message that was missed, or counts it when it is too old. None: it is no affair of ours.
+    /// Takes in a message that was missed, or counts it when it is too old. None: it is no affair
+    /// of ours.
     async fn missed(&self, message: &Message, old: bool, tally: &mut Tally) -> Option<Fate> {
         if !self.is_a_persons(message) || lock(&self.recent).has(message.id) {
             return None;
@@ -150,12 +159,18 @@ impl Reception {
                 }
             };
         }
-        let names: Vec<_> = message.mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();
+        let names: Vec<_> = message
+            .mentions
+            .iter()
+            .flat_map(|user| mention::user_names(user.id, user.shown()))
+            .collect();
         if old {
             // What strangers wrote is nobody's loss.
             if self.desk.gate.admit(&self.asker(&message, parent)).is_ok() {
                 tally.left_out += 1;
-                if let Some((_, older)) = tally.newest.replace((self.prompt(&message, &names, parent), message.id)) {
+                if let Some((_, older)) =
+                    tally.newest.replace((self.prompt(&message, &names, parent), message.id))
+                {
                     tally.older.push_back(older);
                     if tally.older.len() > MARKED {
                         tally.older.pop_front();
@@ -173,8 +188,8 @@ impl Reception {
         Some(fate)
     }
 
-    /// Says once how many were left out because they are too old. False: the gateway ends before that is kept; the next
-    /// life counts again.
+    /// Says once how many were left out because they are too old. False: the gateway ends before
+    /// that is kept; the next life counts again.
     async fn tell_left_out(&self, channel: u64, tally: &mut Tally) -> bool {
         let Some((event, message)) = tally.newest.take() else { return true };
         let count = tally.left_out;
@@ -183,10 +198,14 @@ impl Reception {
             (count, false) => format!("{count} prompts that were"),
             (count, true) => format!("at least {count} prompts that were"),
         };
-        warn!(channel, count, "prompts written while disconnected are too old and left out; people are told");
+        warn!(
+            channel,
+            count, "prompts written while disconnected are too old and left out; people are told"
+        );
         let minutes = MISSED_SPAN.as_secs() / 60;
-        let text =
-            format!("I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again.");
+        let text = format!(
+            "I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again."
+        );
         while !self.decline(&event, (channel, message), &text).await {
             if self.closing.load(Ordering::SeqCst) {
                 return false;
@@ -195,7 +214,8 @@ impl Reception {
         }
         lock(&self.recent).note(message);
         self.desk.seen.saw(channel, message);
-        let (api, patience, older) = (self.api.clone(), self.patience, std::mem::take(&mut tally.older));
+        let (api, patience, older) =
+            (self.api.clone(), self.patience, std::mem::take(&mut tally.older));
         tokio::spawn(async move {
             for message in older {
                 mark(&api, channel, message, patience).await;

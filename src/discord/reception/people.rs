@@ -30,7 +30,11 @@ impl People {
     ///
     /// # Errors
     /// [`RestError`].
-    pub(in super::super) async fn channel(&self, api: &Api, channel: u64) -> Result<Channel, RestError> {
+    pub(in super::super) async fn channel(
+        &self,
+        api: &Api,
+        channel: u64,
+    ) -> Result<Channel, RestError> {
         if let Some(known) = lock(&self.channels).get(&channel) {
             return Ok(known.clone());
         }
@@ -50,12 +54,17 @@ impl People {
         }
     }
 
-    /// Somebody as a member of a guild, as of the last login; also when several channels ask at the same time, Discord is
-    /// asked once. None: Discord knows of no such member.
+    /// Somebody as a member of a guild, as of the last login; also when several channels ask at the
+    /// same time, Discord is asked once. None: Discord knows of no such member.
     ///
     /// # Errors
     /// When Discord cannot say that now.
-    pub(super) async fn member(&self, api: &Api, guild: u64, user: u64) -> Result<Option<Member>, RestError> {
+    pub(super) async fn member(
+        &self,
+        api: &Api,
+        guild: u64,
+        user: u64,
+    ) -> Result<Option<Member>, RestError> {
         let cell = {
             let mut members = lock(&self.members);
             if members.len() >= KEPT {
@@ -73,17 +82,25 @@ impl People {
         cell.get_or_try_init(look_up).await.cloned()
     }
 
-    /// The role of a guild that is the bot's own: Discord makes one for a bot that was let in with permissions, and members
-    /// cannot change whose it is (Discord's documentation of role tags, 2026-08).
+    /// The role of a guild that is the bot's own: Discord makes one for a bot that was let in with
+    /// permissions, and members cannot change whose it is (Discord's documentation of role tags,
+    /// 2026-08).
     ///
     /// # Errors
     /// When Discord cannot say that now.
-    pub(super) async fn our_role(&self, api: &Api, guild: u64, me: u64) -> Result<Option<u64>, RestError> {
+    pub(super) async fn our_role(
+        &self,
+        api: &Api,
+        guild: u64,
+        me: u64,
+    ) -> Result<Option<u64>, RestError> {
         if let Some(known) = lock(&self.roles).get(&guild) {
             return Ok(*known);
         }
         let role = match api.roles(guild, LOOK_UP).await {
-            Ok(roles) => roles.into_iter().find(|role| role.tags.bot_id == Some(me)).map(|role| role.id),
+            Ok(roles) => {
+                roles.into_iter().find(|role| role.tags.bot_id == Some(me)).map(|role| role.id)
+            }
             Err(error) if error.is_passing() => return Err(error),
             Err(_) => None,
         };

@@ -1,4 +1,5 @@
-//! The end of an answer: delivered whole, in its turn, as soon as Discord takes it; as a file where it is too long.
+//! The end of an answer: delivered whole, in its turn, as soon as Discord takes it; as a file where
+//! it is too long.
 
 use std::time::Duration;
 
@@ -22,8 +23,13 @@ const MADE: usize = 100;
 const UPLOAD: Patience = Patience::new(Duration::from_secs(120), Duration::from_secs(240));
 
 impl Writer {
-    /// Delivers the answer, in its turn, as soon as Discord takes it; what is on the screen of it by then stays.
-    pub(super) async fn settle(&mut self, answer: Answer, mut turn: Turn) -> Result<(), DeliveryError> {
+    /// Delivers the answer, in its turn, as soon as Discord takes it; what is on the screen of it
+    /// by then stays.
+    pub(super) async fn settle(
+        &mut self,
+        answer: Answer,
+        mut turn: Turn,
+    ) -> Result<(), DeliveryError> {
         let answer = answer.cleaned(&self.inner.options.redactor);
         turn.come().await;
         let mut tries = 0;
@@ -50,10 +56,21 @@ impl Writer {
         }
         self.put_offer(answer.offer.as_ref()).await;
         if let Some(person) = answer.ping {
-            let text = format!("<@{person}>\n-# The answer is there, after {}.", below::time(answer.took));
+            let text =
+                format!("<@{person}>\n-# The answer is there, after {}.", below::time(answer.took));
             let patience = self.inner.options.windows.send;
-            if let Err(error) =
-                self.inner.api.call_for(self.channel, None, Some(person), &self.live.ping_nonce(), (&text, &Value::Null), patience).await
+            if let Err(error) = self
+                .inner
+                .api
+                .call_for(
+                    self.channel,
+                    None,
+                    Some(person),
+                    &self.live.ping_nonce(),
+                    (&text, &Value::Null),
+                    patience,
+                )
+                .await
             {
                 debug!(channel = self.channel, %error, "cannot ping whoever asked");
             }
@@ -64,7 +81,11 @@ impl Writer {
     /// Shows the answer whole, going on with what is there of it.
     async fn try_settle(&mut self, answer: &Answer) -> Result<(), RestError> {
         let patience = self.inner.options.windows.send;
-        if self.unasked && answer.failure.is_none() && answer.notices.is_empty() && says_nothing(&answer.text) {
+        if self.unasked
+            && answer.failure.is_none()
+            && answer.notices.is_empty()
+            && says_nothing(&answer.text)
+        {
             // What stood above a question goes as well.
             let _ = self.live.show(&[], true, patience).await;
             self.live.drop_above(patience).await;
@@ -72,9 +93,14 @@ impl Writer {
         }
         let lines = below::lines(answer, &self.inner.options.footer, !self.unasked);
         // What an earlier life said above is not known; what the agent took back is not the answer.
-        let above = if self.above.is_empty() && self.live.has_above() { None } else { self.below_of(&answer.text) };
+        let above = if self.above.is_empty() && self.live.has_above() {
+            None
+        } else {
+            self.below_of(&answer.text)
+        };
         let text = self.to_say(&answer.text);
-        let as_file = self.is_long(&answer.text) && self.settle_as_file(&text, &answer.text, &lines).await?;
+        let as_file =
+            self.is_long(&answer.text) && self.settle_as_file(&text, &answer.text, &lines).await?;
         if !as_file {
             self.live.show(&whole(&text, &lines), true, patience).await?;
         }
@@ -85,13 +111,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Posts what the agent made beside text, below the answer. What Discord does not take at all is left out.
+    /// Posts what the agent made beside text, below the answer. What Discord does not take at all
+    /// is left out.
     async fn put_files(&self, files: &[AnswerFile]) -> Result<(), RestError> {
         for (number, AnswerFile { name, path }) in files.iter().enumerate() {
             let bytes = match tokio::fs::read(path).await {
                 Ok(bytes) if bytes.len() <= below::FILE => bytes,
                 Ok(bytes) => {
-                    warn!(channel = self.channel, name, size = bytes.len(), "what the agent made is too large for discord");
+                    warn!(
+                        channel = self.channel,
+                        name,
+                        size = bytes.len(),
+                        "what the agent made is too large for discord"
+                    );
                     continue;
                 }
                 Err(error) => {
@@ -99,12 +131,19 @@ impl Writer {
                     continue;
                 }
             };
-            let (upload, nonce) = (Upload { name: name.clone(), bytes }, self.live.file_nonce(MADE + number));
+            let (upload, nonce) =
+                (Upload { name: name.clone(), bytes }, self.live.file_nonce(MADE + number));
             match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD).await {
                 Ok(()) => info!(channel = self.channel, name, "posted what the agent made"),
-                Err(error) if error.is_passing() || error.is_without_channel() => return Err(error),
+                Err(error) if error.is_passing() || error.is_without_channel() => {
+                    return Err(error);
+                }
                 Err(error) => {
-                    let hint = if error.is_forbidden() { "\nhint: the bot needs Attach Files there" } else { "" };
+                    let hint = if error.is_forbidden() {
+                        "\nhint: the bot needs Attach Files there"
+                    } else {
+                        ""
+                    };
                     warn!(channel = self.channel, name, %error, "cannot attach what the agent made{hint}");
                 }
             }
@@ -115,7 +154,8 @@ impl Writer {
     /// Without its button an answer is still one.
     async fn put_offer(&self, offer: Option<&Offer>) {
         if let Some(offer) = offer
-            && let Err(error) = self.live.put_below(&notices::row(offer), self.inner.options.windows.send).await
+            && let Err(error) =
+                self.live.put_below(&notices::row(offer), self.inner.options.windows.send).await
         {
             warn!(channel = self.channel, offer = offer.id, %error, "cannot put a button below an answer");
         }
@@ -128,12 +168,22 @@ impl Writer {
 
     fn is_long(&self, text: &str) -> bool {
         // No text has more characters than bytes.
-        self.inner.options.long_answer.is_some_and(|most| text.len() > most && text.chars().count() > most)
+        self.inner
+            .options
+            .long_answer
+            .is_some_and(|most| text.len() > most && text.chars().count() > most)
     }
 
-    /// Delivers the beginning of `text` as messages and all of `answer` as a file below them. False: no file can be attached.
-    async fn settle_as_file(&mut self, text: &str, answer: &str, below: &[String]) -> Result<bool, RestError> {
-        let note = format!("The whole answer ({} characters) is attached below.", answer.chars().count());
+    /// Delivers the beginning of `text` as messages and all of `answer` as a file below them.
+    /// False: no file can be attached.
+    async fn settle_as_file(
+        &mut self,
+        text: &str,
+        answer: &str,
+        below: &[String],
+    ) -> Result<bool, RestError> {
+        let note =
+            format!("The whole answer ({} characters) is attached below.", answer.chars().count());
         let mut pieces = opening(text, self.drafted(), &note);
         let last = pieces.pop().unwrap_or_default();
         let mut below = below.to_vec();
@@ -143,11 +193,27 @@ impl Writer {
         pieces.extend(whole(&last, &below));
         self.live.show(&pieces, true, self.inner.options.windows.send).await?;
         for (number, (name, bytes)) in below::files(answer).into_iter().enumerate() {
-            match self.inner.api.post_file(self.channel, &self.live.file_nonce(number), &Upload { name, bytes }, UPLOAD).await {
+            match self
+                .inner
+                .api
+                .post_file(
+                    self.channel,
+                    &self.live.file_nonce(number),
+                    &Upload { name, bytes },
+                    UPLOAD,
+                )
+                .await
+            {
                 Ok(()) => {}
-                Err(error) if error.is_passing() || error.is_without_channel() => return Err(error),
+                Err(error) if error.is_passing() || error.is_without_channel() => {
+                    return Err(error);
+                }
                 Err(error) => {
-                    let hint = if error.is_forbidden() { "\nhint: the bot needs Attach Files there" } else { "" };
+                    let hint = if error.is_forbidden() {
+                        "\nhint: the bot needs Attach Files there"
+                    } else {
+                        ""
+                    };
                     warn!(channel = self.channel, %error, "cannot attach a long answer; it goes out as messages{hint}");
                     return Ok(false);
                 }

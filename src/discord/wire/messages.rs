@@ -73,7 +73,12 @@ pub(in crate::discord) struct File {
 
 impl From<File> for Attached {
     fn from(file: File) -> Self {
-        Self { name: file.filename, media_type: file.content_type, size: file.size, source: file.url }
+        Self {
+            name: file.filename,
+            media_type: file.content_type,
+            size: file.size,
+            source: file.url,
+        }
     }
 }
 
@@ -145,10 +150,10 @@ impl From<&GatewayMessage> for Message {
             channel_id: message.channel_id.get(),
             guild_id: message.guild_id.map(|id| id.get()),
             author: User::from(&message.author),
-            member: message
-                .member
-                .as_ref()
-                .map(|member| Member { roles: member.roles.iter().map(|role| role.get()).collect(), nick: member.nick.clone() }),
+            member: message.member.as_ref().map(|member| Member {
+                roles: member.roles.iter().map(|role| role.get()).collect(),
+                nick: member.nick.clone(),
+            }),
             content: message.content.clone(),
             mentions: message.mentions.iter().map(User::from).collect(),
             webhook_id: message.webhook_id.map(|id| id.get()),
@@ -182,6 +187,11 @@ impl From<&MessageSnapshot> for Snapshot {
 
 impl From<&serenity::model::channel::Attachment> for File {
     fn from(file: &serenity::model::channel::Attachment) -> Self {
-        Self { filename: file.filename.clone(), content_type: file.content_type.clone(), size: file.size.into(), url: file.url.clone() }
+        Self {
+            filename: file.filename.clone(),
+            content_type: file.content_type.clone(),
+            size: file.size.into(),
+            url: file.url.clone(),
+        }
     }
 }

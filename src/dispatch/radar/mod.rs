@@ -1,8 +1,10 @@
-//! The drift radar: what agents say that their backends do not know, and whether a backend reads worse than the one before.
+//! The drift radar: what agents say that their backends do not know, and whether a backend reads
+//! worse than the one before.
 //!
-//! Told of every unknown thing while the turn runs (`turn::Lookout`) and of every turn's end, it counts, tells the operator of
-//! first sights, keeps the counts in `state/drift.md`, and has a backend rolled back that reads worse since a reload. What it
-//! does stands in `docs/drift.md`. It never holds a turn up: writing and telling happen in tasks of their own. Pinned by
+//! Told of every unknown thing while the turn runs (`turn::Lookout`) and of every turn's end, it
+//! counts, tells the operator of first sights, keeps the counts in `state/drift.md`, and has a
+//! backend rolled back that reads worse since a reload. What it does stands in `docs/drift.md`. It
+//! never holds a turn up: writing and telling happen in tasks of their own. Pinned by
 //! `tests/dispatch/drift.rs` and `tests/gateway/drift.rs`.
 
 mod sample;
@@ -32,8 +34,8 @@ use crate::workspace::{DriftKey, DriftNotes};
 const BURST: Duration = Duration::from_millis(800);
 /// Kept for one notice; more are counted.
 const IN_A_NOTICE: usize = 20;
-/// Notices at once, and the time after which there may be one more: an agent that says something else every time must not flood
-/// a channel.
+/// Notices at once, and the time after which there may be one more: an agent that says something
+/// else every time must not flood a channel.
 const NOTICES: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 const ONE_MORE: Duration = Duration::from_secs(600);
 /// Characters of what a kind is called, where it was, and of a version.
@@ -74,15 +76,40 @@ impl Radar {
         rollback: bool,
         tasks: TaskTracker,
     ) -> Arc<Self> {
-        let quota = RateLimiter::direct(Quota::with_period(ONE_MORE).unwrap_or_else(|| Quota::per_hour(NOTICES)).allow_burst(NOTICES));
+        let quota = RateLimiter::direct(
+            Quota::with_period(ONE_MORE)
+                .unwrap_or_else(|| Quota::per_hour(NOTICES))
+                .allow_burst(NOTICES),
+        );
         let sightings = Sightings::new(notes.known());
-        let state = State { sightings, trials: Trials::default(), fresh: Vec::new(), further: 0, sweeping: false };
-        Arc::new(Self { state: Mutex::new(state), notes, outlet, backends, redactor, rollback, tasks, quota })
+        let state = State {
+            sightings,
+            trials: Trials::default(),
+            fresh: Vec::new(),
+            further: 0,
+            sweeping: false,
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            notes,
+            outlet,
+            backends,
+            redactor,
+            rollback,
+            tasks,
+            quota,
+        })
     }
 
     /// An agent said something unknown. Returns at once.
     pub(super) fn saw(self: &Arc<Self>, sighting: &Sighting<'_>) {
-        let Sighting { backend, generation, agent_version, link, unknown: Unrecognised { what, path, sample } } = *sighting;
+        let Sighting {
+            backend,
+            generation,
+            agent_version,
+            link,
+            unknown: Unrecognised { what, path, sample },
+        } = *sighting;
         let key = self.key(backend, generation, agent_version, what);
         let generation = generation.to_string();
         figures::unrecognised(backend, &key.agent_version, &generation);
@@ -115,26 +142,42 @@ impl Radar {
     pub(super) fn ended(self: &Arc<Self>, backend: &str, result: &TurnResult) {
         let TurnResult { generation, agent_version, ending, transcript, link, .. } = result;
         let agent_version = agent_version.as_deref();
-        let keys: Vec<DriftKey> = transcript.unrecognised().keys().map(|what| self.key(backend, generation, agent_version, what)).collect();
+        let keys: Vec<DriftKey> = transcript
+            .unrecognised()
+            .keys()
+            .map(|what| self.key(backend, generation, agent_version, what))
+            .collect();
         if let (Ending::Unread(_), true) = (ending, keys.is_empty()) {
             // Otherwise nobody would hear of it but who asked.
-            let unknown = Unrecognised { what: "an answer without anything readable".to_owned(), path: None, sample: String::new() };
+            let unknown = Unrecognised {
+                what: "an answer without anything readable".to_owned(),
+                path: None,
+                sample: String::new(),
+            };
             self.saw(&Sighting { backend, generation, agent_version, link, unknown: &unknown });
         }
         let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_));
         let version = self.version(agent_version);
         let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
-        let ended = Ended { backend, generation, agent_version: &version, misread, unknown: &unknown };
+        let ended =
+            Ended { backend, generation, agent_version: &version, misread, unknown: &unknown };
         let mut state = lock(&self.state);
         let State { sightings, trials, .. } = &mut *state;
-        let verdict = trials.ended(&ended, |generation, what| sightings.has(&self.key(backend, generation, agent_version, what)));
+        let verdict = trials.ended(&ended, |generation, what| {
+            sightings.has(&self.key(backend, generation, agent_version, what))
+        });
         if let Some(verdict) = verdict {
             self.tasks.spawn(Arc::clone(self).roll_back(backend.to_owned(), verdict));
         }
     }
 
     /// What a generation met with an agent of this version, in a line for owners; none: nothing.
-    pub(super) fn summary(&self, backend: &str, generation: &Generation, agent_version: Option<&str>) -> Option<String> {
+    pub(super) fn summary(
+        &self,
+        backend: &str,
+        generation: &Generation,
+        agent_version: Option<&str>,
+    ) -> Option<String> {
         let (version, component) = (self.version(agent_version), component(generation));
         wording::summary(lock(&self.state).sightings.of(backend, &version, &component))
     }
@@ -145,7 +188,11 @@ impl Radar {
             tokio::time::sleep(BURST).await;
             let (changes, fresh, further) = {
                 let mut state = lock(&self.state);
-                (state.sightings.take_changes(), std::mem::take(&mut state.fresh), std::mem::take(&mut state.further))
+                (
+                    state.sightings.take_changes(),
+                    std::mem::take(&mut state.fresh),
+                    std::mem::take(&mut state.further),
+                )
             };
             let tell = async {
                 if !fresh.is_empty() {
@@ -157,7 +204,9 @@ impl Radar {
             let mut state = lock(&self.state);
             match saved {
                 Ok(written) => state.sightings.adopt(written),
-                Err(error) => tracing::error!(%error, "drift is not written down; after a restart it is told of again"),
+                Err(error) => {
+                    tracing::error!(%error, "drift is not written down; after a restart it is told of again")
+                }
             }
             if !state.sightings.has_changes() {
                 state.sweeping = false;
@@ -181,7 +230,13 @@ impl Radar {
         };
         match &outcome {
             Outcome::Done(serves) => {
-                tracing::error!(backend, generation, serves, measured, "a backend read worse than the one before and was rolled back");
+                tracing::error!(
+                    backend,
+                    generation,
+                    serves,
+                    measured,
+                    "a backend read worse than the one before and was rolled back"
+                );
                 figures::rolled_back(&backend, "done");
             }
             Outcome::Failed(why) => {
@@ -209,7 +264,9 @@ impl Radar {
 
     async fn tell(&self, text: String) {
         if self.quota.check().is_err() {
-            tracing::warn!("drift is not told in Discord: there were too many notices about it; `aetheel doctor` has the counts");
+            tracing::warn!(
+                "drift is not told in Discord: there were too many notices about it; `aetheel doctor` has the counts"
+            );
             return;
         }
         let notice = Notice { channel: None, about: None, text, offer: None };
@@ -218,7 +275,13 @@ impl Radar {
         }
     }
 
-    fn key(&self, backend: &str, generation: &Generation, agent_version: Option<&str>, what: &str) -> DriftKey {
+    fn key(
+        &self,
+        backend: &str,
+        generation: &Generation,
+        agent_version: Option<&str>,
+        what: &str,
+    ) -> DriftKey {
         DriftKey {
             backend: backend.to_owned(),
             agent_version: self.version(agent_version),
@@ -228,7 +291,10 @@ impl Radar {
     }
 
     fn version(&self, agent_version: Option<&str>) -> String {
-        agent_version.map_or_else(|| "unknown".to_owned(), |version| sample::words(version, VERSION, &self.redactor))
+        agent_version.map_or_else(
+            || "unknown".to_owned(),
+            |version| sample::words(version, VERSION, &self.redactor),
+        )
     }
 }
 

@@ -1,4 +1,5 @@
-//! What of an agent's output people may be shown: its form rather than its content, and no secrets. Pure.
+//! What of an agent's output people may be shown: its form rather than its content, and no secrets.
+//! Pure.
 
 use crate::plain::{clean_text, cut};
 use crate::redact::Redactor;
@@ -11,9 +12,11 @@ const SHOWN: usize = 300;
 const LONG: usize = 40;
 const BEGINNING: usize = 16;
 /// What stands in the names of fields whose values are nobody's business.
-const SECRETIVE: [&str; 8] = ["token", "secret", "password", "authorization", "apikey", "api_key", "cookie", "credential"];
+const SECRETIVE: [&str; 8] =
+    ["token", "secret", "password", "authorization", "apikey", "api_key", "cookie", "credential"];
 
-/// Words of a guest as one plain line of so many characters at most, which may stand in a code span.
+/// Words of a guest as one plain line of so many characters at most, which may stand in a code
+/// span.
 pub(super) fn words(text: &str, most: usize, redactor: &Redactor) -> String {
     let clean = plain(text, redactor);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
@@ -29,7 +32,8 @@ pub(super) fn sample(output: &str, redactor: &Redactor) -> String {
     cut(&form.replace('`', "'"), SHOWN).into_owned()
 }
 
-/// The beginning of a text without control characters and secrets, also where a cut went through one.
+/// The beginning of a text without control characters and secrets, also where a cut went through
+/// one.
 fn plain(text: &str, redactor: &Redactor) -> String {
     let head = &text[..text.floor_char_boundary(LOOKED_AT)];
     let mut clean = redactor.clean(clean_text(head).into_owned());
@@ -44,7 +48,11 @@ fn shortened(json: &str) -> String {
     while let Some(at) = rest.find('"') {
         let (between, quoted) = rest.split_at(at);
         // What follows a colon belongs to the text before it.
-        value = if between.trim().is_empty() { value } else { between.trim_start().starts_with(':') && !between.contains(',') };
+        value = if between.trim().is_empty() {
+            value
+        } else {
+            between.trim_start().starts_with(':') && !between.contains(',')
+        };
         short.push_str(between);
         let text = &quoted[1..];
         let end = end_of(text);
@@ -100,10 +108,19 @@ mod tests {
     fn the_form_is_shown_and_not_the_content() {
         let long = "x".repeat(200);
         for (output, shown) in [
-            (r#"{"type":"foo","n":3,"ok":true}"#.to_owned(), r#"{"type":"foo","n":3,"ok":true}"#.to_owned()),
-            (format!(r#"{{"type":"foo","text":"{long}","end":1}}"#), r#"{"type":"foo","text":"xxxxxxxxxxxxxxxx…","end":1}"#.to_owned()),
+            (
+                r#"{"type":"foo","n":3,"ok":true}"#.to_owned(),
+                r#"{"type":"foo","n":3,"ok":true}"#.to_owned(),
+            ),
+            (
+                format!(r#"{{"type":"foo","text":"{long}","end":1}}"#),
+                r#"{"type":"foo","text":"xxxxxxxxxxxxxxxx…","end":1}"#.to_owned(),
+            ),
             (format!(r#"{{"text":"\"{long}"#), r#"{"text":"\"xxxxxxxxxxxxxx…""#.to_owned()),
-            (r#"{"access_token": "abc", "tokens": 4, "b":"c"}"#.to_owned(), r#"{"access_token": "***", "tokens": 4, "b":"c"}"#.to_owned()),
+            (
+                r#"{"access_token": "abc", "tokens": 4, "b":"c"}"#.to_owned(),
+                r#"{"access_token": "***", "tokens": 4, "b":"c"}"#.to_owned(),
+            ),
             (r#"["token","abc"]"#.to_owned(), r#"["token","abc"]"#.to_owned()),
             ("Debugger `attached`.\nReally".to_owned(), "Debugger 'attached'. Really".to_owned()),
             (format!(r#"{{"a":"{SECRET}"}}"#), r#"{"a":"***"}"#.to_owned()),

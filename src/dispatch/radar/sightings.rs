@@ -15,10 +15,14 @@ pub(super) struct Sightings {
 
 impl Sightings {
     pub(super) fn new(known: Vec<Drift>) -> Self {
-        Self { all: known.into_iter().map(|drift| (drift.key.clone(), drift)).collect(), changed: BTreeSet::new() }
+        Self {
+            all: known.into_iter().map(|drift| (drift.key.clone(), drift)).collect(),
+            changed: BTreeSet::new(),
+        }
     }
 
-    /// Counts one; true: nothing of this kind was met before with this version of the agent, whatever the component.
+    /// Counts one; true: nothing of this kind was met before with this version of the agent,
+    /// whatever the component.
     pub(super) fn note(&mut self, key: DriftKey, recording: &str, now: Timestamp) -> bool {
         if let Some(known) = self.all.get_mut(&key) {
             known.times = known.times.saturating_add(1);
@@ -29,11 +33,16 @@ impl Sightings {
         }
         let begin = DriftKey { component: String::new(), ..key.clone() };
         let next = self.all.range(begin..).next();
-        let known =
-            next.is_some_and(|(next, _)| (&next.backend, &next.agent_version, &next.what) == (&key.backend, &key.agent_version, &key.what));
+        let known = next.is_some_and(|(next, _)| {
+            (&next.backend, &next.agent_version, &next.what)
+                == (&key.backend, &key.agent_version, &key.what)
+        });
         let backend = key.backend.clone();
         self.changed.insert(key.clone());
-        self.all.insert(key.clone(), Drift { key, times: 1, first: now, last: now, recording: recording.to_owned() });
+        self.all.insert(
+            key.clone(),
+            Drift { key, times: 1, first: now, last: now, recording: recording.to_owned() },
+        );
         bound_drift(&mut self.all, &backend);
         !known
     }
@@ -44,8 +53,17 @@ impl Sightings {
     }
 
     /// What a component met with this version of the agent.
-    pub(super) fn of<'a>(&'a self, backend: &'a str, agent_version: &'a str, component: &'a str) -> impl Iterator<Item = &'a Drift> {
-        let wanted = move |key: &DriftKey| key.backend == backend && key.agent_version == agent_version && key.component == component;
+    pub(super) fn of<'a>(
+        &'a self,
+        backend: &'a str,
+        agent_version: &'a str,
+        component: &'a str,
+    ) -> impl Iterator<Item = &'a Drift> {
+        let wanted = move |key: &DriftKey| {
+            key.backend == backend
+                && key.agent_version == agent_version
+                && key.component == component
+        };
         self.all.values().filter(move |drift| wanted(&drift.key))
     }
 
@@ -56,12 +74,17 @@ impl Sightings {
 
     /// Takes what is to be written down.
     pub(super) fn take_changes(&mut self) -> Vec<Drift> {
-        std::mem::take(&mut self.changed).iter().filter_map(|key| self.all.get(key).cloned()).collect()
+        std::mem::take(&mut self.changed)
+            .iter()
+            .filter_map(|key| self.all.get(key).cloned())
+            .collect()
     }
 
-    /// Takes over what stands in the file, which people may have mended; what was counted meanwhile stays.
+    /// Takes over what stands in the file, which people may have mended; what was counted meanwhile
+    /// stays.
     pub(super) fn adopt(&mut self, written: Vec<Drift>) {
-        let mut all: BTreeMap<DriftKey, Drift> = written.into_iter().map(|drift| (drift.key.clone(), drift)).collect();
+        let mut all: BTreeMap<DriftKey, Drift> =
+            written.into_iter().map(|drift| (drift.key.clone(), drift)).collect();
         for key in &self.changed {
             if let Some(newer) = self.all.remove(key) {
                 all.insert(key.clone(), newer);
@@ -96,7 +119,14 @@ mod tests {
         // Somebody took the first line out.
         written.remove(0);
         sightings.adopt(written);
-        assert_eq!(sightings.take_changes().iter().map(|drift| (drift.times, drift.recording.as_str())).collect::<Vec<_>>(), [(2, "b")]);
+        assert_eq!(
+            sightings
+                .take_changes()
+                .iter()
+                .map(|drift| (drift.times, drift.recording.as_str()))
+                .collect::<Vec<_>>(),
+            [(2, "b")]
+        );
         assert!(sightings.note(key(0, 0, 0, 0), "c", Timestamp::UNIX_EPOCH), "it is told of again");
     }
 

@@ -1,15 +1,18 @@
-//! Whether a backend reads worse since another generation took over. Pure; the thresholds stand in `docs/drift.md`.
+//! Whether a backend reads worse since another generation took over. Pure; the thresholds stand in
+//! `docs/drift.md`.
 //!
-//! The first turns on the new generation are compared with the last ones on the generation before it, as far as the agent's
-//! version is the same: another version is no fault of the parser. Two shares are compared, each with its like: turns that
-//! were misread (nothing readable, or the backend failed), and turns in which anything was misread or unknown; on the new side
-//! only what the generation before did not meet counts as unknown.
+//! The first turns on the new generation are compared with the last ones on the generation before
+//! it, as far as the agent's version is the same: another version is no fault of the parser. Two
+//! shares are compared, each with its like: turns that were misread (nothing readable, or the
+//! backend failed), and turns in which anything was misread or unknown; on the new side only what
+//! the generation before did not meet counts as unknown.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::turn::Generation;
 
-/// Turns on a new generation that are judged, and turns of the one before that they are compared with.
+/// Turns on a new generation that are judged, and turns of the one before that they are compared
+/// with.
 pub(super) const WINDOW: usize = 20;
 /// With fewer turns before there is nothing to compare with.
 pub(super) const BASELINE: usize = 3;
@@ -74,12 +77,17 @@ impl Course {
         if self.last.len() == WINDOW {
             self.last.pop_front();
         }
-        let mark = Mark { misread: ended.misread, strange: ended.misread || !ended.unknown.is_empty() };
+        let mark =
+            Mark { misread: ended.misread, strange: ended.misread || !ended.unknown.is_empty() };
         self.last.push_back((ended.agent_version.to_owned(), mark));
     }
 
     fn with(&self, agent_version: &str) -> Vec<Mark> {
-        self.last.iter().filter(|(version, _)| version == agent_version).map(|(_, mark)| *mark).collect()
+        self.last
+            .iter()
+            .filter(|(version, _)| version == agent_version)
+            .map(|(_, mark)| *mark)
+            .collect()
     }
 }
 
@@ -103,8 +111,13 @@ pub(super) struct Trials {
 }
 
 impl Trials {
-    /// Takes note of how a turn ended. `met` says whether a generation met something with the same version of the agent.
-    pub(super) fn ended(&mut self, ended: &Ended<'_>, met: impl Fn(&Generation, &str) -> bool) -> Option<Verdict> {
+    /// Takes note of how a turn ended. `met` says whether a generation met something with the same
+    /// version of the agent.
+    pub(super) fn ended(
+        &mut self,
+        ended: &Ended<'_>,
+        met: impl Fn(&Generation, &str) -> bool,
+    ) -> Option<Verdict> {
         let Ended { generation, agent_version, .. } = *ended;
         let trial = self.backends.entry(ended.backend.to_owned()).or_insert_with(|| Trial {
             now: Course::new(generation),
@@ -115,7 +128,9 @@ impl Trials {
         if *generation != trial.now.generation {
             if generation.number < trial.now.generation.number {
                 // It began before the other took over.
-                if let Some(before) = trial.before.as_mut().filter(|before| before.generation == *generation) {
+                if let Some(before) =
+                    trial.before.as_mut().filter(|before| before.generation == *generation)
+                {
                     before.count(ended);
                 }
                 return None;
@@ -138,13 +153,20 @@ impl Trials {
         }
         let (now, before, misread) = found?;
         self.spared.insert(generation.digest.clone());
-        Some(Verdict { generation: generation.clone(), agent_version: agent_version.to_owned(), now, before, misread })
+        Some(Verdict {
+            generation: generation.clone(),
+            agent_version: agent_version.to_owned(),
+            now,
+            before,
+            misread,
+        })
     }
 
     /// A generation was put back in the place of a worse one: it is not judged again.
     pub(super) fn restored(&mut self, generation: &Generation) {
         self.spared.insert(generation.digest.clone());
-        for trial in self.backends.values_mut().filter(|trial| trial.now.generation == *generation) {
+        for trial in self.backends.values_mut().filter(|trial| trial.now.generation == *generation)
+        {
             trial.judged = None;
         }
     }
@@ -156,12 +178,14 @@ fn worse(now: &[Mark], before: &[Mark]) -> Option<(Share, Share, bool)> {
         return None;
     }
     let share = |marks: &[Mark], misread: bool| {
-        let bad = marks.iter().filter(|mark| if misread { mark.misread } else { mark.strange }).count();
+        let bad =
+            marks.iter().filter(|mark| if misread { mark.misread } else { mark.strange }).count();
         Share { bad, of: marks.len() }
     };
     [true, false].into_iter().find_map(|misread| {
         let (now, before) = (share(now, misread), share(before, misread));
-        (now.bad >= BAD && now.bad * before.of >= TIMES * before.bad * now.of).then_some((now, before, misread))
+        (now.bad >= BAD && now.bad * before.of >= TIMES * before.bad * now.of)
+            .then_some((now, before, misread))
     })
 }
 
@@ -175,12 +199,25 @@ mod tests {
         Generation { number, digest: digest.to_owned() }
     }
 
-    /// `.` well read, `m` misread, `k` something unknown that the one before met, `n` something new.
-    fn play(trials: &mut Trials, generation: &Generation, version: &str, turns: &str) -> Vec<(usize, Verdict)> {
+    /// `.` well read, `m` misread, `k` something unknown that the one before met, `n` something
+    /// new.
+    fn play(
+        trials: &mut Trials,
+        generation: &Generation,
+        version: &str,
+        turns: &str,
+    ) -> Vec<(usize, Verdict)> {
         let turns = turns.chars().enumerate();
         let verdicts = turns.filter_map(|(at, turn)| {
-            let unknown: Vec<String> = if ".m".contains(turn) { vec![] } else { vec![turn.to_string()] };
-            let ended = Ended { backend: "b", generation, agent_version: version, misread: turn == 'm', unknown: &unknown };
+            let unknown: Vec<String> =
+                if ".m".contains(turn) { vec![] } else { vec![turn.to_string()] };
+            let ended = Ended {
+                backend: "b",
+                generation,
+                agent_version: version,
+                misread: turn == 'm',
+                unknown: &unknown,
+            };
             Some((at, trials.ended(&ended, |_, what| what == "k")?))
         });
         verdicts.collect()
@@ -210,7 +247,11 @@ mod tests {
             let mut trials = Trials::default();
             assert_eq!(play(&mut trials, &generation(1, "a"), "1.0", before), []);
             let found = play(&mut trials, &generation(2, "b"), "1.0", after);
-            assert_eq!(found.iter().map(|(at, _)| *at).collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{before} {after}");
+            assert_eq!(
+                found.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+                expected.into_iter().collect::<Vec<_>>(),
+                "{before} {after}"
+            );
             assert!(found.iter().all(|(_, verdict)| verdict.generation == generation(2, "b")));
         }
     }
@@ -221,7 +262,10 @@ mod tests {
         play(&mut trials, &generation(1, "a"), "1.0", "..........");
         let found = play(&mut trials, &generation(2, "b"), "1.0", ".mm.m");
         let verdict = &found[0].1;
-        assert_eq!((verdict.now, verdict.before, verdict.misread), (Share { bad: 3, of: 5 }, Share { bad: 0, of: 10 }, true));
+        assert_eq!(
+            (verdict.now, verdict.before, verdict.misread),
+            (Share { bad: 3, of: 5 }, Share { bad: 0, of: 10 }, true)
+        );
         assert_eq!(verdict.agent_version, "1.0");
     }
 
@@ -229,12 +273,20 @@ mod tests {
     fn another_version_of_the_agent_is_no_fault_of_the_parser() {
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "......");
-        assert_eq!(play(&mut trials, &generation(2, "b"), "2.0", "mmmmmm"), [], "it came with the reload");
+        assert_eq!(
+            play(&mut trials, &generation(2, "b"), "2.0", "mmmmmm"),
+            [],
+            "it came with the reload"
+        );
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "......");
         assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mm"), []);
         assert_eq!(play(&mut trials, &generation(2, "b"), "2.0", "mmm"), [], "it came after it");
-        assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mmm"), [], "nobody knows what else changed");
+        assert_eq!(
+            play(&mut trials, &generation(2, "b"), "1.0", "mmm"),
+            [],
+            "nobody knows what else changed"
+        );
     }
 
     #[test]
@@ -256,13 +308,18 @@ mod tests {
         assert_eq!(play(&mut trials, &generation(3, "a"), "1.0", "mmmmmmmm"), []);
         assert_eq!(play(&mut trials, &generation(4, "b"), "1.0", "mmmm"), []);
         assert_eq!(play(&mut trials, &generation(5, "c"), "1.0", "..."), []);
-        assert_eq!(play(&mut trials, &generation(6, "d"), "1.0", "mmm").len(), 1, "another one is judged");
+        assert_eq!(
+            play(&mut trials, &generation(6, "d"), "1.0", "mmm").len(),
+            1,
+            "another one is judged"
+        );
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever comes: a component is judged once at most, what was put back never, and only what is really worse.
+        /// Whatever comes: a component is judged once at most, what was put back never, and only
+        /// what is really worse.
         #[test]
         fn it_never_goes_back_and_forth(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
             let (mut trials, mut number, mut serving) = (Trials::default(), 0, None);

@@ -46,7 +46,9 @@ pub(super) fn first_sights(all: &[First], further: usize) -> String {
             piece.push_str(&format!("\n```\n{}\n```", first.sample));
         }
         // Room for saying how many were left out.
-        if [&text, &piece, &end].into_iter().map(|text| text.chars().count()).sum::<usize>() + 60 > NOTICE {
+        if [&text, &piece, &end].into_iter().map(|text| text.chars().count()).sum::<usize>() + 60
+            > NOTICE
+        {
             break;
         }
         text.push_str(&piece);
@@ -93,8 +95,15 @@ pub(super) enum Outcome {
 /// What the verdict rests on.
 pub(super) fn measured(verdict: &Verdict) -> String {
     let Verdict { now: Share { bad, of }, before, agent_version, misread, .. } = verdict;
-    let how = if *misread { "were misread" } else { "were misread or held unknown things that the one before had not met" };
-    format!("{bad} of its first {of} turns {how}, before that {} of {}, with the agent's version {agent_version}", before.bad, before.of)
+    let how = if *misread {
+        "were misread"
+    } else {
+        "were misread or held unknown things that the one before had not met"
+    };
+    format!(
+        "{bad} of its first {of} turns {how}, before that {} of {}, with the agent's version {agent_version}",
+        before.bad, before.of
+    )
 }
 
 /// What a backend's present generation met, in a line for owners; none: nothing.
@@ -102,15 +111,25 @@ pub(super) fn summary<'a>(met: impl Iterator<Item = &'a Drift>) -> Option<String
     let mut met: Vec<&Drift> = met.collect();
     met.sort_unstable_by(|a, b| b.last.cmp(&a.last).then(a.key.cmp(&b.key)));
     let times: u64 = met.iter().map(|drift| drift.times).sum();
-    let named: Vec<String> = met.iter().take(NAMED).map(|drift| format!("{} ({}×)", drift.key.what, drift.times)).collect();
-    let more = if met.len() > NAMED { format!(", and {} more kinds", met.len() - NAMED) } else { String::new() };
+    let named: Vec<String> = met
+        .iter()
+        .take(NAMED)
+        .map(|drift| format!("{} ({}×)", drift.key.what, drift.times))
+        .collect();
+    let more = if met.len() > NAMED {
+        format!(", and {} more kinds", met.len() - NAMED)
+    } else {
+        String::new()
+    };
     (!met.is_empty())
         .then(|| format!("The agent said what this backend does not know, {times}×: {}{more}. What to do: {PAGE}", named.join(", ")))
 }
 
 fn about(first: &First) -> String {
     let First { key: DriftKey { backend, agent_version, .. }, generation, recording, .. } = first;
-    format!("**{backend}**, agent version {agent_version}, generation {generation}, recording `{recording}`:")
+    format!(
+        "**{backend}**, agent version {agent_version}, generation {generation}, recording `{recording}`:"
+    )
 }
 
 #[cfg(test)]
@@ -129,12 +148,19 @@ mod tests {
             component: "0123456789ab".to_owned(),
         };
         let (generation, recording) = ("2@0123456789ab".to_owned(), "1f0c9a2e".to_owned());
-        First { key, generation, path: Some("type".to_owned()), sample: sample.to_owned(), recording }
+        First {
+            key,
+            generation,
+            path: Some("type".to_owned()),
+            sample: sample.to_owned(),
+            recording,
+        }
     }
 
     #[test]
     fn one_notice_tells_of_a_burst_what_there_is_to_know() {
-        let all = [first("line type \"foo\"", "{\"type\":\"foo\"}"), first("line type \"bar\"", "")];
+        let all =
+            [first("line type \"foo\"", "{\"type\":\"foo\"}"), first("line type \"bar\"", "")];
         assert_eq!(
             first_sights(&all, 2),
             "👀 An agent says things its backend does not know. (drift)\n\
@@ -160,10 +186,14 @@ mod tests {
         let done = told(Outcome::Done("3@aaaaaaaaaaaa".to_owned()));
         assert!(done.contains("3 of its first 4 turns were misread, before that 1 of 20, with the agent's version 0.9.1"), "{done}");
         assert!(
-            done.contains("Generation 2@bbbbbbbbbbbb of **gemini**") && done.contains("Generation 3@aaaaaaaaaaaa serves now"),
+            done.contains("Generation 2@bbbbbbbbbbbb of **gemini**")
+                && done.contains("Generation 3@aaaaaaaaaaaa serves now"),
             "{done}"
         );
-        assert!(told(Outcome::Failed("the folder is gone".to_owned())).contains("still serves: the folder is gone."));
+        assert!(
+            told(Outcome::Failed("the folder is gone".to_owned()))
+                .contains("still serves: the folder is gone.")
+        );
         assert!(told(Outcome::Off).contains("`aetheel backend rollback gemini`"));
     }
 
@@ -171,11 +201,20 @@ mod tests {
     fn the_newest_are_named_to_owners() {
         let met = |n: i64| {
             let at = Timestamp::from_second(n).expect("a time");
-            Drift { key: first(&format!("kind {n}"), "").key, times: 2, first: at, last: at, recording: String::new() }
+            Drift {
+                key: first(&format!("kind {n}"), "").key,
+                times: 2,
+                first: at,
+                last: at,
+                recording: String::new(),
+            }
         };
         let all: Vec<Drift> = (0..5).map(met).collect();
         let line = summary(all.iter()).expect("a line");
-        assert!(line.contains("10×: kind 4 (2×), kind 3 (2×), kind 2 (2×), and 2 more kinds."), "{line}");
+        assert!(
+            line.contains("10×: kind 4 (2×), kind 3 (2×), kind 2 (2×), and 2 more kinds."),
+            "{line}"
+        );
         assert_eq!(summary([].iter()), None);
     }
 

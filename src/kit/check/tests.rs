@@ -5,7 +5,8 @@ use async_trait::async_trait;
 
 use super::*;
 use crate::agent::{
-    Action, AgentEvent, Chunk, EventKind, Failure, FailureKind, Outcome, Part, Spawn, StartTurn, Text, TimedInput, TurnDone, Value,
+    Action, AgentEvent, Chunk, EventKind, Failure, FailureKind, Outcome, Part, Spawn, StartTurn,
+    Text, TimedInput, TurnDone, Value,
 };
 use crate::turn::{Generation, Guest};
 
@@ -36,7 +37,13 @@ fn agent(fault: Fault) -> Agent {
     let json = r#"{"name":"x","version":"1","sharing":"session","features":["resume","system-prompt"],
         "programs":[{"name":"x","flags":[{"name":"--prompt","value":"one"}]}]}"#;
     let generation = Generation { number: 1, digest: String::new() };
-    Agent { descriptor: Descriptor::parse(json).unwrap(), generation, fault, guests: Arc::default(), slow: Arc::default() }
+    Agent {
+        descriptor: Descriptor::parse(json).unwrap(),
+        generation,
+        fault,
+        guests: Arc::default(),
+        slow: Arc::default(),
+    }
 }
 
 #[async_trait]
@@ -52,7 +59,16 @@ impl Backend for Agent {
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
         let number = self.guests.fetch_add(1, Ordering::Relaxed);
         let slow = self.slow.clone();
-        Ok(Box::new(Talker { fault: self.fault, slow, number, turn: None, last: None, proc: None, procs: 0, lines: 0 }))
+        Ok(Box::new(Talker {
+            fault: self.fault,
+            slow,
+            number,
+            turn: None,
+            last: None,
+            proc: None,
+            procs: 0,
+            lines: 0,
+        }))
     }
 }
 
@@ -70,7 +86,11 @@ struct Talker {
 
 impl Talker {
     fn say(&self, turn: u32, text: String) -> Action {
-        Action::Event(AgentEvent { session: 1, turn, kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }) })
+        Action::Event(AgentEvent {
+            session: 1,
+            turn,
+            kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }),
+        })
     }
 
     fn take(&mut self, input: Input, last: bool) -> Result<Vec<Action>, GuestFailure> {
@@ -90,10 +110,14 @@ impl Talker {
                 if self.fault == Fault::GivesUp && line.text == "null" {
                     return Err(GuestFailure::Refused("null is no object".into()));
                 }
-                if self.fault == Fault::SlowOnce && line.text == "null" && self.slow.fetch_add(1, Ordering::Relaxed) == 0 {
+                if self.fault == Fault::SlowOnce
+                    && line.text == "null"
+                    && self.slow.fetch_add(1, Ordering::Relaxed) == 0
+                {
                     return Err(GuestFailure::CutOff("it took longer than 1s".into()));
                 }
-                let number = if self.fault == Fault::OtherEveryTime { self.number } else { self.lines };
+                let number =
+                    if self.fault == Fault::OtherEveryTime { self.number } else { self.lines };
                 match self.turn {
                     Some(_) if self.fault == Fault::LastOfACall && !last => Vec::new(),
                     Some(turn) if line.text == "done" => {
@@ -106,12 +130,20 @@ impl Talker {
             }
             Input::Exited(exited) if Some(exited.proc) == self.proc => {
                 self.proc = None;
-                let lost = Outcome::Lost(Failure { kind: FailureKind::Crashed, message: "gone".into(), retry_after_ms: None });
+                let lost = Outcome::Lost(Failure {
+                    kind: FailureKind::Crashed,
+                    message: "gone".into(),
+                    retry_after_ms: None,
+                });
                 self.turn.take().map(|turn| done(turn, lost)).into_iter().collect()
             }
             Input::SpawnFailed(failed) if Some(failed.proc) == self.proc => {
                 self.proc = None;
-                let failed = Outcome::Failed(Failure { kind: FailureKind::NotFound, message: "no".into(), retry_after_ms: None });
+                let failed = Outcome::Failed(Failure {
+                    kind: FailureKind::NotFound,
+                    message: "no".into(),
+                    retry_after_ms: None,
+                });
                 self.turn.take().map(|turn| done(turn, failed)).into_iter().collect()
             }
             Input::Command(Command::Shutdown) if self.fault == Fault::TalksAfterwards => {
@@ -122,16 +154,22 @@ impl Talker {
     }
 
     fn spawn(&self, start: &StartTurn) -> Spawn {
-        let texts = start.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(text.clone()) } else { None });
+        let texts = start
+            .parts
+            .iter()
+            .filter_map(|part| if let Part::Text(text) = part { Some(text.clone()) } else { None });
         let prompt = texts.collect::<Vec<_>>().join(" ");
         let arguments = match self.fault {
             Fault::PromptAsArgument => vec![
                 Value::Text("--prompt".into()),
-                Value::Text(prompt.replace('-', "_").replace("kit_prompt_7c1f7e52", "kit-prompt-7c1f7e52")),
+                Value::Text(
+                    prompt.replace('-', "_").replace("kit_prompt_7c1f7e52", "kit-prompt-7c1f7e52"),
+                ),
             ],
             _ => Vec::new(),
         };
-        let (environment, stdin, session, turn) = (Vec::new(), vec![Chunk::Text(prompt)], Some(start.session), Some(start.turn));
+        let (environment, stdin, session, turn) =
+            (Vec::new(), vec![Chunk::Text(prompt)], Some(start.session), Some(start.turn));
         Spawn {
             proc: self.procs,
             program: "x".into(),
@@ -163,12 +201,15 @@ impl Guest for Talker {
     }
 
     async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
-        Ok((self.fault != Fault::SavesNothing).then(|| format!("{} {} {}", self.proc.unwrap_or(0), self.procs, self.lines)))
+        Ok((self.fault != Fault::SavesNothing)
+            .then(|| format!("{} {} {}", self.proc.unwrap_or(0), self.procs, self.lines)))
     }
 
     async fn load(&mut self, state: &str, _: &str) -> Result<(), GuestFailure> {
         let numbers: Vec<u32> = state.split(' ').filter_map(|number| number.parse().ok()).collect();
-        let [proc, procs, lines] = numbers[..] else { return Err(GuestFailure::Refused("no state of mine".into())) };
+        let [proc, procs, lines] = numbers[..] else {
+            return Err(GuestFailure::Refused("no state of mine".into()));
+        };
         self.proc = (proc > 0).then_some(proc);
         self.procs = procs;
         self.lines = if self.fault == Fault::Forgets { 0 } else { lines };
@@ -180,13 +221,27 @@ impl Guest for Talker {
 fn case() -> Case {
     let mut text = r#"{"aetheel-recording":1,"link":"l","backend":"x","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#.to_owned();
     let start = |turn| {
-        Input::Command(Command::StartTurn(StartTurn { turn, one_shot: false, ..StartTurn::plain("Hi", crate::agent::Safety::Default) }))
+        Input::Command(Command::StartTurn(StartTurn {
+            turn,
+            one_shot: false,
+            ..StartTurn::plain("Hi", crate::agent::Safety::Default)
+        }))
     };
     let spawned = Input::Spawned(crate::agent::Spawned { proc: 1, agent_version: None });
     let line = |text: &str| script::said(1, text);
-    for (t, input) in [start(1), spawned, line("{\"a\":1}"), line("two"), line("done"), start(2), line("three"), line("four"), line("done")]
-        .iter()
-        .enumerate()
+    for (t, input) in [
+        start(1),
+        spawned,
+        line("{\"a\":1}"),
+        line("two"),
+        line("done"),
+        start(2),
+        line("three"),
+        line("four"),
+        line("done"),
+    ]
+    .iter()
+    .enumerate()
     {
         text.push_str(&format!("\n{}", serde_json::json!({ "t": t, "in": input })));
     }
@@ -238,9 +293,15 @@ fn where_nothing_can_be_moved_it_is_said_why() {
     assert_eq!(why(Fault::None, &[]), (0, "there is no recording".to_owned()));
     let mut cut = case();
     cut.tape.entries.truncate(3);
-    assert_eq!(why(Fault::None, &[cut]), (0, "no recording goes on after the end of a turn".to_owned()));
+    assert_eq!(
+        why(Fault::None, &[cut]),
+        (0, "no recording goes on after the end of a turn".to_owned())
+    );
     let (trials, said) = why(Fault::SavesNothing, &[case()]);
-    assert!(trials == 0 && said.contains("`save` returned none: every reload restarts its agent"), "{said}");
+    assert!(
+        trials == 0 && said.contains("`save` returned none: every reload restarts its agent"),
+        "{said}"
+    );
     assert_eq!(why(Fault::None, &[case()]).1, "");
 }
 
@@ -248,6 +309,9 @@ fn where_nothing_can_be_moved_it_is_said_why() {
 fn a_failure_names_the_very_input_it_came_of() {
     let all = found(Fault::GivesUp);
     let failure = all.iter().find(|finding| finding.rule == Rule::NeverFails).unwrap();
-    assert!(failure.came.contains("null is no object") && failure.told.contains("\"text\":\"null\""), "{failure:?}");
+    assert!(
+        failure.came.contains("null is no object") && failure.told.contains("\"text\":\"null\""),
+        "{failure:?}"
+    );
     assert!(failure.times > 1, "{failure:?}");
 }

@@ -10,7 +10,8 @@ use crate::process::find_program;
 /// What stands before the mounts. Without a process of ours nothing of it goes on.
 const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"];
 
-/// Finds it, and sees whether it works for this user: it needs user namespaces, which are off or restricted on some machines.
+/// Finds it, and sees whether it works for this user: it needs user namespaces, which are off or
+/// restricted on some machines.
 ///
 /// # Errors
 /// Why not.
@@ -26,14 +27,26 @@ pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
         return Ok(program);
     }
     let said = String::from_utf8_lossy(&tried.stderr);
-    Err(format!("{} does not work here: {}", program.display(), said.lines().next().unwrap_or("it says nothing").trim()))
+    Err(format!(
+        "{} does not work here: {}",
+        program.display(),
+        said.lines().next().unwrap_or("it says nothing").trim()
+    ))
 }
 
 /// What to start it with for a program and its arguments.
-pub(super) fn arguments(granted: &Grants, program: &Path, arguments: &[OsString], cwd: &Path) -> Vec<OsString> {
-    // Codex 0.169.0 keeps locks for its own sandbox there, wherever its temporary folder is. Nothing of it outlives the process.
-    let mut all: Vec<OsString> = BASE.iter().chain(&["--tmpfs", "/tmp"]).map(OsString::from).collect();
-    let mut places: Vec<(&Path, &str)> = granted.read.iter().map(|place| (place.as_path(), "--ro-bind-try")).collect();
+pub(super) fn arguments(
+    granted: &Grants,
+    program: &Path,
+    arguments: &[OsString],
+    cwd: &Path,
+) -> Vec<OsString> {
+    // Codex 0.169.0 keeps locks for its own sandbox there, wherever its temporary folder is.
+    // Nothing of it outlives the process.
+    let mut all: Vec<OsString> =
+        BASE.iter().chain(&["--tmpfs", "/tmp"]).map(OsString::from).collect();
+    let mut places: Vec<(&Path, &str)> =
+        granted.read.iter().map(|place| (place.as_path(), "--ro-bind-try")).collect();
     places.extend(granted.write.iter().map(|place| (place.as_path(), "--bind-try")));
     // What lies in another place is mounted after it; where both are named, writing wins.
     places.sort_by(|(one, how), (other, why)| one.cmp(other).then_with(|| why.cmp(how)));
@@ -47,7 +60,9 @@ pub(super) fn arguments(granted: &Grants, program: &Path, arguments: &[OsString]
             all.extend([OsString::from("--symlink"), target.into(), link.into()]);
         }
     }
-    all.extend(["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir"].map(OsString::from));
+    all.extend(
+        ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir"].map(OsString::from),
+    );
     // Only what is mounted is there: a link's folder need not be.
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     all.extend([cwd.into(), "--".into(), program.into()]);

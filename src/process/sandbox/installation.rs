@@ -1,4 +1,5 @@
-//! What belongs to a program: the file, the package around it, and the interpreter in its first line.
+//! What belongs to a program: the file, the package around it, and the interpreter in its first
+//! line.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -34,19 +35,26 @@ fn around(file: &Path) -> PathBuf {
             return package;
         }
     }
-    let prefix = file.parent().filter(|folder| folder.file_name() == Some(OsStr::new("bin"))).and_then(Path::parent);
+    let prefix = file
+        .parent()
+        .filter(|folder| folder.file_name() == Some(OsStr::new("bin")))
+        .and_then(Path::parent);
     match prefix {
         // A virtual environment, or an interpreter with its library; never `~/.local` and the like.
-        Some(prefix) if prefix.join("pyvenv.cfg").is_file() || is_runtime(prefix) => prefix.to_owned(),
+        Some(prefix) if prefix.join("pyvenv.cfg").is_file() || is_runtime(prefix) => {
+            prefix.to_owned()
+        }
         _ => file.to_owned(),
     }
 }
 
 /// Whether a folder is that of Node.js or Python and of nothing else.
 fn is_runtime(prefix: &Path) -> bool {
-    let own =
-        prefix.join("lib/node_modules/npm").is_dir() || prefix.join("include/node").is_dir() || prefix.join("include/python3").exists();
-    own && !prefix.join("share/keyrings").exists() && prefix.file_name() != Some(OsStr::new(".local"))
+    let own = prefix.join("lib/node_modules/npm").is_dir()
+        || prefix.join("include/node").is_dir()
+        || prefix.join("include/python3").exists();
+    own && !prefix.join("share/keyrings").exists()
+        && prefix.file_name() != Some(OsStr::new(".local"))
 }
 
 /// What the first line of a script names.
@@ -86,8 +94,14 @@ mod tests {
         fs::create_dir_all(root.join("bin")).unwrap();
         symlink(root.join("npm/lib/node_modules/@x/agent/cli.js"), root.join("bin/agent")).unwrap();
         let path = std::env::join_paths([root.join("bin"), root.join("node/bin")]).unwrap();
-        assert_eq!(of(Path::new("agent"), &path), [root.join("npm/lib/node_modules"), root.join("node")]);
-        program(&root.join("venv/bin/tool"), &format!("#!{}\n", root.join("venv/bin/python").display()));
+        assert_eq!(
+            of(Path::new("agent"), &path),
+            [root.join("npm/lib/node_modules"), root.join("node")]
+        );
+        program(
+            &root.join("venv/bin/tool"),
+            &format!("#!{}\n", root.join("venv/bin/python").display()),
+        );
         fs::write(root.join("venv/pyvenv.cfg"), "").unwrap();
         assert_eq!(of(&root.join("venv/bin/tool"), OsStr::new("")), [root.join("venv")]);
     }

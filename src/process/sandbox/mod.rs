@@ -1,9 +1,11 @@
-//! Confinement of agents: what is not granted they neither read nor write, and nobody outside do they signal or trace.
+//! Confinement of agents: what is not granted they neither read nor write, and nobody outside do
+//! they signal or trace.
 //!
-//! Two ways of enforcing one list of grants ([`grants`]): Landlock (landlock(7)), whose rules are built in the gateway and applied
-//! in the child just before it becomes the agent, and bubblewrap, a program that shows the agent only what is mounted for
-//! it. Landlock costs microseconds and needs nothing installed; bubblewrap also hides processes and sockets, and is the only
-//! one under which an agent can use a sandbox of its own. Pinned by `tests/process/confined.rs`.
+//! Two ways of enforcing one list of grants ([`grants`]): Landlock (landlock(7)), whose rules are
+//! built in the gateway and applied in the child just before it becomes the agent, and bubblewrap,
+//! a program that shows the agent only what is mounted for it. Landlock costs microseconds and
+//! needs nothing installed; bubblewrap also hides processes and sockets, and is the only one under
+//! which an agent can use a sandbox of its own. Pinned by `tests/process/confined.rs`.
 
 mod bubblewrap;
 mod grants;
@@ -48,7 +50,8 @@ pub(super) enum Cage {
 }
 
 impl Sandbox {
-    /// Finds out what can be had. Blocks for as long as bubblewrap takes to start, where it is looked at.
+    /// Finds out what can be had. Blocks for as long as bubblewrap takes to start, where it is
+    /// looked at.
     ///
     /// # Errors
     /// What the operator named is not to be had; says what to do.
@@ -114,14 +117,25 @@ impl Sandbox {
     /// # Errors
     /// What is granted contains what must not be reached, in words for the operator.
     pub fn check(&self, reach: &Reach) -> Result<(), String> {
-        if self.is_on() { grants::grants(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop) } else { Ok(()) }
+        if self.is_on() {
+            grants::grants(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
+        } else {
+            Ok(())
+        }
     }
 
     /// Prepares the confinement of one process.
     ///
     /// # Errors
     /// In words for the operator: it cannot be confined, so it must not start.
-    pub(super) fn cage(&self, reach: &Reach, program: &Path, arguments: &[OsString], cwd: &Path, path: &OsStr) -> Result<Cage, String> {
+    pub(super) fn cage(
+        &self,
+        reach: &Reach,
+        program: &Path,
+        arguments: &[OsString],
+        cwd: &Path,
+        path: &OsStr,
+    ) -> Result<Cage, String> {
         let bwrap = match self {
             Self::Off => return Ok(Cage::None),
             Self::Bubblewrap(bwrap) => Some(bwrap),
@@ -129,7 +143,10 @@ impl Sandbox {
         };
         let granted = grants::grants(reach, program, path)?;
         match bwrap {
-            Some(bwrap) => Ok(Cage::Program(bwrap.clone(), bubblewrap::arguments(&granted, program, arguments, cwd))),
+            Some(bwrap) => Ok(Cage::Program(
+                bwrap.clone(),
+                bubblewrap::arguments(&granted, program, arguments, cwd),
+            )),
             None => landlock::rules(&granted).map(Cage::Rules),
         }
     }

@@ -26,7 +26,9 @@ const ZONES: [&str; 12] = [
 
 #[test]
 fn the_two_forms_mean_what_each_means_to_its_own_users() {
-    let week = |expression: &str| ticks(&cron(expression), "UTC", "2026-06-07T00:00:00Z", "2026-06-14T00:00:00Z");
+    let week = |expression: &str| {
+        ticks(&cron(expression), "UTC", "2026-06-07T00:00:00Z", "2026-06-14T00:00:00Z")
+    };
     // 2026-06-07 is a Sunday.
     assert_eq!(week("0 9 * * 1"), ["06-08 09:00+00:00"], "crontab: Monday");
     assert_eq!(week("0 0 9 * * 2"), ["06-08 09:00+00:00"], "the crate: Monday");
@@ -71,7 +73,11 @@ fn what_is_wrong_with_an_expression_is_said_in_one_line() {
 #[test]
 fn a_date_that_never_comes_is_known_at_once() {
     for never in ["0 0 30 2 *", "0 0 31 4,6 *", "0 0 0 29 2 * 2027", "0 0 0 1 1 * 2020"] {
-        assert_eq!(cron(never).next(at("2026-01-01T00:00:00Z"), &zone("Europe/Berlin")), None, "{never}");
+        assert_eq!(
+            cron(never).next(at("2026-01-01T00:00:00Z"), &zone("Europe/Berlin")),
+            None,
+            "{never}"
+        );
     }
 }
 
@@ -95,7 +101,9 @@ impl CronDateTime for Local {
     }
 
     fn civil_weekday(&self) -> croner::Weekday {
-        croner::Weekday::from_days_from_sunday(self.0.weekday().to_sunday_zero_offset().unsigned_abs().into())
+        croner::Weekday::from_days_from_sunday(
+            self.0.weekday().to_sunday_zero_offset().unsigned_abs().into(),
+        )
     }
 
     fn resolve_civil(&self, civil: CivilDateTime) -> Result<Resolution<Self>, CronError> {
@@ -109,10 +117,13 @@ impl CronDateTime for Local {
         );
         let ambiguous = self.0.time_zone().to_ambiguous_zoned(shown);
         Ok(match ambiguous.offset() {
-            AmbiguousOffset::Unambiguous { .. } => Resolution::Single(Self(ambiguous.unambiguous().unwrap())),
-            AmbiguousOffset::Fold { .. } => {
-                Resolution::Ambiguous(Self(ambiguous.clone().earlier().unwrap()), Self(ambiguous.later().unwrap()))
+            AmbiguousOffset::Unambiguous { .. } => {
+                Resolution::Single(Self(ambiguous.unambiguous().unwrap()))
             }
+            AmbiguousOffset::Fold { .. } => Resolution::Ambiguous(
+                Self(ambiguous.clone().earlier().unwrap()),
+                Self(ambiguous.later().unwrap()),
+            ),
             AmbiguousOffset::Gap { .. } => Resolution::Gap,
         })
     }
@@ -128,7 +139,8 @@ impl CronDateTime for Local {
 
 fn field(least: u8, most: u8) -> impl Strategy<Value = String> {
     let number = least..=most;
-    let range = (number.clone(), number.clone()).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b)));
+    let range =
+        (number.clone(), number.clone()).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b)));
     let step = 1..=(most - least).min(30);
     let part = prop_oneof![
         3 => number.prop_map(|number| number.to_string()),
@@ -143,18 +155,22 @@ fn field(least: u8, most: u8) -> impl Strategy<Value = String> {
 }
 
 fn crontab_line() -> impl Strategy<Value = String> {
-    (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 7))
-        .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
+    (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 7)).prop_map(
+        |(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"),
+    )
 }
 
 fn instant() -> impl Strategy<Value = Timestamp> {
     // 2026 to 2046.
-    (1_767_225_600_i64..2_398_377_600, 0..1_000_000_000).prop_map(|(second, nanosecond)| Timestamp::new(second, nanosecond).unwrap())
+    (1_767_225_600_i64..2_398_377_600, 0..1_000_000_000)
+        .prop_map(|(second, nanosecond)| Timestamp::new(second, nanosecond).unwrap())
 }
 
 /// An instant shortly before a change of the clock, where there is one.
 fn before_a_change(zone: &TimeZone, from: Timestamp, hours: u8) -> Timestamp {
-    zone.following(from).next().map_or(from, |change| change.timestamp() - SignedDuration::from_hours(hours.into()))
+    zone.following(from)
+        .next()
+        .map_or(from, |change| change.timestamp() - SignedDuration::from_hours(hours.into()))
 }
 
 proptest! {

@@ -4,7 +4,8 @@ use crate::event::Lane;
 
 fn planned(name: &str, rhythm: Rhythm, missed: Missed) -> Planned {
     let name = name.to_owned();
-    let lane = if matches!(rhythm, Rhythm::Cron(_)) { Lane::Cron(name) } else { Lane::Heartbeat(name) };
+    let lane =
+        if matches!(rhythm, Rhythm::Cron(_)) { Lane::Cron(name) } else { Lane::Heartbeat(name) };
     Planned { lane, rhythm, zone: TimeZone::UTC, missed }
 }
 
@@ -19,8 +20,18 @@ fn begun(plan: Vec<Planned>, now: &str) -> Timetable {
 fn told(timetable: &mut Timetable, now: &str) -> (Vec<String>, Vec<String>) {
     let advance = timetable.advance(at(now));
     assert_eq!(advance.afresh, []);
-    let due = advance.due.into_iter().map(|Due { lane, tick }| format!("{lane} {}", tick.strftime("%H:%M:%S")));
-    (due.collect(), advance.passed.into_iter().map(|Passed { lane, ticks }| format!("{lane} {ticks}")).collect())
+    let due = advance
+        .due
+        .into_iter()
+        .map(|Due { lane, tick }| format!("{lane} {}", tick.strftime("%H:%M:%S")));
+    (
+        due.collect(),
+        advance
+            .passed
+            .into_iter()
+            .map(|Passed { lane, ticks }| format!("{lane} {ticks}"))
+            .collect(),
+    )
 }
 
 fn nothing() -> (Vec<String>, Vec<String>) {
@@ -32,7 +43,10 @@ fn due(texts: &[&str]) -> (Vec<String>, Vec<String>) {
 }
 
 fn hourly() -> Vec<Planned> {
-    vec![planned("hourly", cron("0 * * * *"), Missed::RunOnce), planned("look", every(3_600, None), Missed::Skip)]
+    vec![
+        planned("hourly", cron("0 * * * *"), Missed::RunOnce),
+        planned("look", every(3_600, None), Missed::Skip),
+    ]
 }
 
 #[test]
@@ -40,7 +54,10 @@ fn a_tick_is_due_when_its_time_has_come_and_once() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
     assert_eq!(timetable.wake(), Some(at("2026-06-01T09:00:00Z")));
     assert_eq!(told(&mut timetable, "2026-06-01T08:59:59.999Z"), nothing());
-    assert_eq!(told(&mut timetable, "2026-06-01T09:00:00.001Z"), due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"]));
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T09:00:00.001Z"),
+        due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"])
+    );
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:00.002Z"), nothing());
     assert_eq!(timetable.wake(), Some(at("2026-06-01T10:00:00Z")));
 }
@@ -48,11 +65,17 @@ fn a_tick_is_due_when_its_time_has_come_and_once() {
 #[test]
 fn a_clock_that_is_put_back_two_hours_repeats_nothing() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
-    assert_eq!(told(&mut timetable, "2026-06-01T09:00:00Z"), due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"]));
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T09:00:00Z"),
+        due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"])
+    );
     for again in ["07:00:05", "08:00:00", "09:00:00", "09:59:59"] {
         assert_eq!(told(&mut timetable, &format!("2026-06-01T{again}Z")), nothing(), "{again}");
     }
-    assert_eq!(told(&mut timetable, "2026-06-01T10:00:00Z"), due(&["heartbeat:look 10:00:00", "cron:hourly 10:00:00"]));
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T10:00:00Z"),
+        due(&["heartbeat:look 10:00:00", "cron:hourly 10:00:00"])
+    );
 }
 
 #[test]
@@ -65,15 +88,29 @@ fn a_clock_that_is_put_forward_two_hours_makes_up_for_what_is_young_and_counts_t
     assert_eq!(told(&mut timetable, "2026-06-01T11:02:00Z"), nothing());
     // Older than five minutes: counted only.
     let (ran, missed) = told(&mut timetable, "2026-06-01T13:05:01Z");
-    assert_eq!((ran.len(), missed), (0, vec!["heartbeat:look 2".to_owned(), "cron:hourly 2".to_owned()]));
-    assert_eq!(told(&mut timetable, "2026-06-01T14:00:00Z"), due(&["heartbeat:look 14:00:00", "cron:hourly 14:00:00"]));
+    assert_eq!(
+        (ran.len(), missed),
+        (0, vec!["heartbeat:look 2".to_owned(), "cron:hourly 2".to_owned()])
+    );
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T14:00:00Z"),
+        due(&["heartbeat:look 14:00:00", "cron:hourly 14:00:00"])
+    );
 }
 
 #[test]
 fn a_job_that_is_to_skip_what_it_missed_does() {
-    let mut timetable = begun(vec![planned("strict", cron("0 * * * *"), Missed::Skip)], "2026-06-01T08:30:00Z");
-    assert_eq!(told(&mut timetable, "2026-06-01T09:00:20Z"), due(&["cron:strict 09:00:00"]), "a busy machine is no downtime");
-    assert_eq!(told(&mut timetable, "2026-06-01T10:01:00Z"), (vec![], vec!["cron:strict 1".to_owned()]));
+    let mut timetable =
+        begun(vec![planned("strict", cron("0 * * * *"), Missed::Skip)], "2026-06-01T08:30:00Z");
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T09:00:20Z"),
+        due(&["cron:strict 09:00:00"]),
+        "a busy machine is no downtime"
+    );
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T10:01:00Z"),
+        (vec![], vec!["cron:strict 1".to_owned()])
+    );
 }
 
 #[test]
@@ -83,17 +120,36 @@ fn after_a_restart_a_cron_job_goes_on_where_it_was_and_a_heartbeat_begins_now() 
         timetable.replace(hourly(), |_| Some(at(through)), at(now));
         told(&mut timetable, now)
     };
-    assert_eq!(restarted("2026-06-01T09:00:00Z", "2026-06-01T09:00:10Z"), nothing(), "it ran before");
-    assert_eq!(restarted("2026-06-01T08:00:00Z", "2026-06-01T09:00:10Z"), due(&["cron:hourly 09:00:00"]));
-    assert_eq!(restarted("2026-06-01T08:00:00Z", "2026-06-01T09:04:10Z"), due(&["cron:hourly 09:00:00"]));
-    assert_eq!(restarted("2026-06-01T08:00:00Z", "2026-06-01T09:05:10Z"), (vec![], vec!["cron:hourly 1".to_owned()]));
-    assert_eq!(restarted("2016-06-01T08:00:00Z", "2026-06-01T09:05:10Z"), (vec![], vec!["cron:hourly 1000".to_owned()]));
+    assert_eq!(
+        restarted("2026-06-01T09:00:00Z", "2026-06-01T09:00:10Z"),
+        nothing(),
+        "it ran before"
+    );
+    assert_eq!(
+        restarted("2026-06-01T08:00:00Z", "2026-06-01T09:00:10Z"),
+        due(&["cron:hourly 09:00:00"])
+    );
+    assert_eq!(
+        restarted("2026-06-01T08:00:00Z", "2026-06-01T09:04:10Z"),
+        due(&["cron:hourly 09:00:00"])
+    );
+    assert_eq!(
+        restarted("2026-06-01T08:00:00Z", "2026-06-01T09:05:10Z"),
+        (vec![], vec!["cron:hourly 1".to_owned()])
+    );
+    assert_eq!(
+        restarted("2016-06-01T08:00:00Z", "2026-06-01T09:05:10Z"),
+        (vec![], vec!["cron:hourly 1000".to_owned()])
+    );
 }
 
 #[test]
 fn what_is_changed_begins_now_and_what_is_not_goes_on() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
-    let other = vec![planned("hourly", cron("59 * * * *"), Missed::RunOnce), planned("look", every(3_600, None), Missed::Skip)];
+    let other = vec![
+        planned("hourly", cron("59 * * * *"), Missed::RunOnce),
+        planned("look", every(3_600, None), Missed::Skip),
+    ];
     timetable.replace(other, |_| None, at("2026-06-01T09:00:00Z"));
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:01Z"), due(&["heartbeat:look 09:00:00"]));
     timetable.replace(Vec::new(), |_| None, at("2026-06-01T09:30:00Z"));
@@ -106,12 +162,16 @@ fn a_clock_that_was_wrong_by_more_than_a_day_does_not_silence_a_job() {
     let mut timetable = begun(hourly(), "2036-06-01T08:30:00Z");
     let advance = timetable.advance(at("2026-06-01T08:30:00Z"));
     assert_eq!((advance.due.len(), advance.afresh.len()), (0, 2));
-    assert_eq!(told(&mut timetable, "2026-06-01T09:00:00Z"), due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"]));
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T09:00:00Z"),
+        due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"])
+    );
 }
 
 #[test]
 fn a_tick_that_was_not_taken_is_tried_again_while_it_is_young() {
-    let mut timetable = begun(vec![planned("hourly", cron("0 * * * *"), Missed::RunOnce)], "2026-06-01T08:30:00Z");
+    let mut timetable =
+        begun(vec![planned("hourly", cron("0 * * * *"), Missed::RunOnce)], "2026-06-01T08:30:00Z");
     let tick = Due { lane: Lane::Cron("hourly".to_owned()), tick: at("2026-06-01T09:00:00Z") };
     assert_eq!(timetable.advance(at("2026-06-01T09:00:00Z")).due, std::slice::from_ref(&tick));
     timetable.put_back(&tick, at("2026-06-01T09:00:00Z"));
@@ -121,8 +181,12 @@ fn a_tick_that_was_not_taken_is_tried_again_while_it_is_young() {
     assert!(through < tick.tick, "after a restart it is still to be done");
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:15Z"), due(&["cron:hourly 09:00:00"]));
     timetable.put_back(&tick, at("2026-06-01T09:05:00Z"));
-    assert_eq!(told(&mut timetable, "2026-06-01T09:05:15Z"), (vec![], vec!["cron:hourly 1".to_owned()]));
+    assert_eq!(
+        told(&mut timetable, "2026-06-01T09:05:15Z"),
+        (vec![], vec!["cron:hourly 1".to_owned()])
+    );
     // A clock that is put back does not make it wait longer.
-    timetable.put_back(&Due { tick: at("2026-06-01T10:00:00Z"), ..tick }, at("2026-06-01T12:00:00Z"));
+    timetable
+        .put_back(&Due { tick: at("2026-06-01T10:00:00Z"), ..tick }, at("2026-06-01T12:00:00Z"));
     assert_eq!(told(&mut timetable, "2026-06-01T10:00:01Z"), due(&["cron:hourly 10:00:00"]));
 }

@@ -6,7 +6,10 @@ use tokio::time::Instant;
 
 use super::task::Task;
 use super::{Report, Sighting, Unasked};
-use crate::agent::{Action, Answer, AskKind, Command, Decision, EventKind, Input, Stop, TurnDone, TurnRef, Unrecognised};
+use crate::agent::{
+    Action, Answer, AskKind, Command, Decision, EventKind, Input, Stop, TurnDone, TurnRef,
+    Unrecognised,
+};
 use crate::fold::Transcript;
 use crate::turn::recording::What;
 use crate::turn::{GuestFailure, ProcessCommand};
@@ -23,7 +26,8 @@ impl Task {
     pub(super) async fn tell(&mut self) {
         let inputs = std::mem::take(&mut self.inputs);
         inputs.iter().for_each(|input| self.recording.input(input));
-        let interrupting = inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
+        let interrupting =
+            inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
         let Some(guest) = self.guest.as_mut() else { return };
         match guest.handle(inputs).await {
             Ok(actions) => {
@@ -38,16 +42,21 @@ impl Task {
                 self.unwaited += 1;
                 let limit = self.parts.host.output_limit;
                 if self.unwaited > UNWAITED {
-                    self.fail(GuestFailure::CutOff(format!("it was called {UNWAITED} times in a row and never waited for anything")));
+                    self.fail(GuestFailure::CutOff(format!(
+                        "it was called {UNWAITED} times in a row and never waited for anything"
+                    )));
                 } else if self.said > limit {
-                    self.fail(GuestFailure::CutOff(format!("it said more than {limit} bytes in one turn")));
+                    self.fail(GuestFailure::CutOff(format!(
+                        "it said more than {limit} bytes in one turn"
+                    )));
                 }
             }
             Err(failure) => self.fail(failure),
         }
     }
 
-    /// The link is at its end: no guest, and no process but a one-shot agent that is heard to its end.
+    /// The link is at its end: no guest, and no process but a one-shot agent that is heard to its
+    /// end.
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         let turns: Vec<&str> = self.turns.values().map(|open| open.id.as_str()).collect();
@@ -84,36 +93,57 @@ impl Task {
             Action::OpenStream(open) => self.open_stream(open),
             Action::CloseStream(stream) => self.close_stream(stream),
             Action::SetTimer(timer) => {
-                self.timers.insert(timer.timer, Instant::now() + Duration::from_millis(timer.after_ms.into()));
+                self.timers.insert(
+                    timer.timer,
+                    Instant::now() + Duration::from_millis(timer.after_ms.into()),
+                );
             }
             Action::CancelTimer(timer) => {
                 self.timers.remove(&timer);
             }
-            Action::SessionReady(ready) => match self.turns.values().find(|open| open.turn.session == ready.session) {
-                Some(open) => drop(open.reports.send(Report::Session(ready))),
-                // Shortened, some agents go on under another id.
-                None => match self.queries.values_mut().find(|pending| pending.session == Some(ready.session)) {
-                    Some(pending) => pending.native = Some(ready.native_id),
-                    None => self.dropped("session-ready", "its session has no open turn"),
-                },
-            },
+            Action::SessionReady(ready) => {
+                match self.turns.values().find(|open| open.turn.session == ready.session) {
+                    Some(open) => drop(open.reports.send(Report::Session(ready))),
+                    // Shortened, some agents go on under another id.
+                    None => match self
+                        .queries
+                        .values_mut()
+                        .find(|pending| pending.session == Some(ready.session))
+                    {
+                        Some(pending) => pending.native = Some(ready.native_id),
+                        None => self.dropped("session-ready", "its session has no open turn"),
+                    },
+                }
+            }
             Action::Event(event) => {
                 if let EventKind::Unrecognised(unknown) = &event.kind {
                     self.sighted(unknown);
                 }
-                self.report(TurnRef { session: event.session, turn: event.turn }, "event", Report::Event(event.kind));
+                self.report(
+                    TurnRef { session: event.session, turn: event.turn },
+                    "event",
+                    Report::Event(event.kind),
+                );
             }
             Action::Ask(ask) => {
                 let turn = TurnRef { session: ask.session, turn: ask.turn };
-                if self.turns.contains_key(&turn.turn) && self.asks.insert(ask.ask, turn.turn).is_none() {
+                if self.turns.contains_key(&turn.turn)
+                    && self.asks.insert(ask.ask, turn.turn).is_none()
+                {
                     if let AskKind::Questions(questions) = &ask.kind {
-                        let secret = questions.iter().filter(|question| question.secret).map(|question| question.id.clone());
+                        let secret = questions
+                            .iter()
+                            .filter(|question| question.secret)
+                            .map(|question| question.id.clone());
                         self.secret.insert(ask.ask, secret.collect());
                     }
                     self.report(turn, "ask", Report::Ask(ask));
                 } else {
                     // Nobody can be asked; the agent must not wait.
-                    self.input(Input::Command(Command::Answer(Answer { ask: ask.ask, decision: Decision::Dismissed })));
+                    self.input(Input::Command(Command::Answer(Answer {
+                        ask: ask.ask,
+                        decision: Decision::Dismissed,
+                    })));
                 }
             }
             Action::AskWithdrawn(ask) => {
@@ -124,7 +154,8 @@ impl Task {
             Action::TurnDone(done) => {
                 let turn = TurnRef { session: done.session, turn: done.turn };
                 self.report(turn, "turn-done", Report::Done(done));
-                if let Some(open) = self.turns.get_mut(&turn.turn).filter(|open| open.turn == turn) {
+                if let Some(open) = self.turns.get_mut(&turn.turn).filter(|open| open.turn == turn)
+                {
                     open.done = true;
                 }
                 if self.one_shot && self.turns.values().all(|open| open.done) {
@@ -141,18 +172,29 @@ impl Task {
                     pending.answered(answer.answer);
                 }
             }
-            Action::TurnBegun(turn) if turn.turn >= UNASKED && self.sessions.contains_key(&turn.session) => {
+            Action::TurnBegun(turn)
+                if turn.turn >= UNASKED && self.sessions.contains_key(&turn.session) =>
+            {
                 self.unasked.insert(turn.turn, (turn.session, Transcript::default()));
             }
-            Action::TurnBegun(_) => self.dropped("turn-begun", "its session or its key is not one for it"),
+            Action::TurnBegun(_) => {
+                self.dropped("turn-begun", "its session or its key is not one for it")
+            }
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
         }
     }
 
     /// Tells at once of what the backend does not know.
     fn sighted(&self, unknown: &Unrecognised) {
-        let (generation, agent_version) = (self.parts.backend.generation(), self.agent_version.as_deref());
-        (self.parts.lookout)(&Sighting { backend: self.name(), generation, agent_version, link: &self.parts.id, unknown });
+        let (generation, agent_version) =
+            (self.parts.backend.generation(), self.agent_version.as_deref());
+        (self.parts.lookout)(&Sighting {
+            backend: self.name(),
+            generation,
+            agent_version,
+            link: &self.parts.id,
+            unknown,
+        });
     }
 
     /// Tells a turn something.
@@ -170,7 +212,13 @@ impl Task {
         match self.turns.get(&turn.turn) {
             Some(open) if open.turn == turn && !open.done => drop(open.reports.send(report)),
             Some(_) => self.dropped(what, "the turn has ended"),
-            None => self.dropped(what, &format!("it names turn {} of session {}, which is not open", turn.turn, turn.session)),
+            None => self.dropped(
+                what,
+                &format!(
+                    "it names turn {} of session {}, which is not open",
+                    turn.turn, turn.session
+                ),
+            ),
         }
     }
 
@@ -178,10 +226,17 @@ impl Task {
     fn unasked_done(&mut self, done: TurnDone) {
         let Some((session, transcript)) = self.unasked.remove(&done.turn) else { return };
         let text = done.text.unwrap_or_else(|| transcript.text());
-        let Some(seat) = self.sessions.get(&session).filter(|_| !text.trim().is_empty()) else { return };
+        let Some(seat) = self.sessions.get(&session).filter(|_| !text.trim().is_empty()) else {
+            return;
+        };
         tracing::info!(lane = %seat.lane, "the agent had something to say by itself");
         let backend = self.parts.backend.descriptor().label().to_owned();
-        let unasked = Unasked { lane: seat.lane.clone(), backend, text, usage: done.usage.or_else(|| transcript.usage()) };
+        let unasked = Unasked {
+            lane: seat.lane.clone(),
+            backend,
+            text,
+            usage: done.usage.or_else(|| transcript.usage()),
+        };
         // Fails when the gateway is going away.
         let _ = self.parts.unasked.send(unasked);
     }

@@ -86,7 +86,10 @@ impl Task {
             && let Some(open) = self.turns.remove(&turn.turn)
         {
             // Others are served by the same agent: they get the time to finish.
-            self.recording.host(What::Host("giving up on a turn; the link serves others, takes no more, and ends with them".to_owned()));
+            self.recording.host(What::Host(
+                "giving up on a turn; the link serves others, takes no more, and ends with them"
+                    .to_owned(),
+            ));
             let _ = open.reports.send(Report::Over(None));
             self.doomed = Some(Instant::now() + PITY);
             self.retire();
@@ -96,8 +99,8 @@ impl Task {
         }
     }
 
-    /// The next step on the way out: SIGTERM, which custody follows up with SIGKILL; when even that brings no end in time,
-    /// letting go of the processes, which kills as well.
+    /// The next step on the way out: SIGTERM, which custody follows up with SIGKILL; when even that
+    /// brings no end in time, letting go of the processes, which kills as well.
     pub(super) fn leave(&mut self) {
         self.close();
         self.idle_until = None;
@@ -117,7 +120,8 @@ impl Task {
     /// Does what is due.
     pub(super) fn clock(&mut self) {
         let now = Instant::now();
-        let due: Vec<u32> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
+        let due: Vec<u32> =
+            self.timers.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
         for timer in due {
             self.timers.remove(&timer);
             self.input(Input::Timer(timer));
@@ -134,7 +138,13 @@ impl Task {
 
     /// When `clock` is needed next.
     pub(super) fn deadline(&self) -> Instant {
-        let times = self.timers.values().copied().chain(self.leaving.due()).chain(self.doomed).chain(self.idle_until);
+        let times = self
+            .timers
+            .values()
+            .copied()
+            .chain(self.leaving.due())
+            .chain(self.doomed)
+            .chain(self.idle_until);
         // Without any, only others can bring news; looking again now and then does no harm.
         times.min().unwrap_or_else(|| Instant::now() + CUSTODY)
     }

@@ -1,4 +1,5 @@
-//! What a link keeps for its guest: private files, secrets and the bytes of attachments, and the bodies made of them.
+//! What a link keeps for its guest: private files, secrets and the bytes of attachments, and the
+//! bodies made of them.
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
@@ -27,7 +28,8 @@ const FILE_SIZE: usize = 1 << 20;
 
 /// Private files of a link, and the temporary folder of its agent; gone with it.
 ///
-/// Both lie in one folder of ours: `files`, which a confined agent can only read, and `tmp`. Made when first needed.
+/// Both lie in one folder of ours: `files`, which a confined agent can only read, and `tmp`. Made
+/// when first needed.
 #[derive(Default)]
 pub(super) struct Files {
     /// By the guest's name.
@@ -50,12 +52,16 @@ struct Room {
 
 impl Room {
     fn make(begin: &str) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix(begin).permissions(Permissions::from_mode(0o700)).tempdir()?;
+        let folder = tempfile::Builder::new()
+            .prefix(begin)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()?;
         let (files, temporary) = (folder.path().join("files"), folder.path().join("tmp"));
         for place in [&files, &temporary] {
             rustix::fs::mkdir(place, Mode::RWXU)?;
         }
-        let handle = open(&files, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let handle =
+            open(&files, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { folder: Some(folder), files, handle, temporary })
     }
 }
@@ -85,11 +91,13 @@ impl Files {
 
     /// Returns the folder of the files, and the agent's temporary folder.
     pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), String> {
-        let room = self.room().map_err(|error| format!("no temporary folder can be made: {error}"))?;
+        let room =
+            self.room().map_err(|error| format!("no temporary folder can be made: {error}"))?;
         Ok((room.files.clone(), room.temporary.clone()))
     }
 
-    /// Writes a file, or says why not. One put again takes the place of the one before, whatever became of that.
+    /// Writes a file, or says why not. One put again takes the place of the one before, whatever
+    /// became of that.
     pub(super) fn put(&mut self, file: &PutFile, stock: &mut Stock) -> Result<(), String> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
@@ -104,13 +112,17 @@ impl Files {
         }
         self.written += 1;
         let fresh = format!(".{}", self.written);
-        let path = self.room().and_then(|room| write(room, &fresh, name, &body)).map_err(|error| error.to_string())?;
+        let path = self
+            .room()
+            .and_then(|room| write(room, &fresh, name, &body))
+            .map_err(|error| error.to_string())?;
         self.paths.insert(name.clone(), path);
         Ok(())
     }
 }
 
-/// Writes a file that nobody could have put there, and moves it to its place: a link there is replaced, never followed.
+/// Writes a file that nobody could have put there, and moves it to its place: a link there is
+/// replaced, never followed.
 fn write(room: &Room, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     File::from(openat(&room.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
@@ -118,8 +130,8 @@ fn write(room: &Room, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBu
     Ok(room.files.join(name))
 }
 
-/// What goes into bodies and no guest ever sees: random secrets by the guest's name, made on first use, and the bytes of
-/// files that came with its turns. Gone with the link.
+/// What goes into bodies and no guest ever sees: random secrets by the guest's name, made on first
+/// use, and the bytes of files that came with its turns. Gone with the link.
 #[derive(Default)]
 pub(super) struct Stock {
     secrets: HashMap<String, String>,
@@ -151,7 +163,11 @@ impl Stock {
 
     /// Keeps the bytes that came with a turn.
     pub(super) fn keep(&mut self, turn: TurnKey, blobs: Vec<Blob>) {
-        self.blobs.extend(blobs.into_iter().map(|blob| (blob.key, Kept { turn, bytes: blob.bytes, left: DELIVERIES })));
+        self.blobs.extend(
+            blobs
+                .into_iter()
+                .map(|blob| (blob.key, Kept { turn, bytes: blob.bytes, left: DELIVERIES })),
+        );
     }
 
     /// Lets go of the bytes that came with a turn.
@@ -167,8 +183,12 @@ impl Stock {
                 Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                 Chunk::Secret(name) => bytes.extend_from_slice(self.secret(name)?.as_bytes()),
                 Chunk::Base64(key) => {
-                    let kept = self.blobs.get_mut(key).ok_or_else(|| format!("there is no blob {key}"))?;
-                    kept.left = kept.left.checked_sub(1).ok_or_else(|| format!("blob {key} was sent {DELIVERIES} times already"))?;
+                    let kept =
+                        self.blobs.get_mut(key).ok_or_else(|| format!("there is no blob {key}"))?;
+                    kept.left = kept
+                        .left
+                        .checked_sub(1)
+                        .ok_or_else(|| format!("blob {key} was sent {DELIVERIES} times already"))?;
                     bytes.extend_from_slice(STANDARD.encode(&kept.bytes).as_bytes());
                 }
             }
@@ -196,10 +216,14 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), &place).expect("linked");
         files.put(&text("prompt.md", "two"), &mut stock).expect("put again");
         assert_eq!(std::fs::read_to_string(outside.path()).expect("read"), "precious");
-        assert_eq!((std::fs::read_to_string(&place).expect("read").as_str(), &files.paths["prompt.md"]), ("two", &place));
+        assert_eq!(
+            (std::fs::read_to_string(&place).expect("read").as_str(), &files.paths["prompt.md"]),
+            ("two", &place)
+        );
         // Also where the whole folder was swapped.
         let (folder, _) = files.folders().expect("made");
-        let (elsewhere, aside) = (tempfile::tempdir().expect("a folder"), folder.with_extension("aside"));
+        let (elsewhere, aside) =
+            (tempfile::tempdir().expect("a folder"), folder.with_extension("aside"));
         std::fs::rename(&folder, &aside).expect("moved");
         std::os::unix::fs::symlink(elsewhere.path(), &folder).expect("linked");
         files.put(&text("prompt.md", "three"), &mut stock).expect("put again");
@@ -212,7 +236,9 @@ mod tests {
         let mut files = Files::default();
         files.put(&text("a.md", "x"), &mut Stock::default()).expect("put");
         let (folder, temporary) = files.folders().expect("made");
-        let mode = |path: &std::path::Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        let mode = |path: &std::path::Path| {
+            std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+        };
         let parent = folder.parent().expect("a parent").to_owned();
         assert_eq!((mode(&parent), mode(&folder.join("a.md"))), (0o700, 0o600));
         std::fs::write(temporary.join("left"), "by the agent").expect("written");

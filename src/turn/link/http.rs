@@ -1,4 +1,5 @@
-//! HTTP and server-sent events, to the loopback port the host gave one of the link's processes and nowhere else.
+//! HTTP and server-sent events, to the loopback port the host gave one of the link's processes and
+//! nowhere else.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -8,7 +9,10 @@ use tokio::sync::mpsc;
 
 use super::sse::Frames;
 use super::task::Task;
-use crate::agent::{HttpFailed, HttpRequest, HttpResponse, Input, OpenStream, ProcKey, StreamClosed, StreamEvent, StreamOpened};
+use crate::agent::{
+    HttpFailed, HttpRequest, HttpResponse, Input, OpenStream, ProcKey, StreamClosed, StreamEvent,
+    StreamOpened,
+};
 use crate::lines::LineSplitter;
 
 /// Requests, and streams, a link may have under way.
@@ -16,31 +20,52 @@ const AT_ONCE: usize = 32;
 /// Longest a guest may wait for an answer, milliseconds.
 const PATIENCE_MS: u32 = 600_000;
 
-/// Never redirected, never through a proxy; without certificates, because it only speaks plain HTTP.
-static CLIENT: LazyLock<reqwest::Result<Client>> =
-    LazyLock::new(|| Client::builder().no_proxy().redirect(redirect::Policy::none()).tls_built_in_root_certs(false).build());
+/// Never redirected, never through a proxy; without certificates, because it only speaks plain
+/// HTTP.
+static CLIENT: LazyLock<reqwest::Result<Client>> = LazyLock::new(|| {
+    Client::builder()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .tls_built_in_root_certs(false)
+        .build()
+});
 
 impl Task {
     /// Sends a request; its end comes as an input.
     pub(super) fn http(&mut self, request: HttpRequest) {
         let key = request.request;
-        let failed = move |message: String, timed_out| Input::HttpFailed(HttpFailed { request: key, message, timed_out });
+        let failed = move |message: String, timed_out| {
+            Input::HttpFailed(HttpFailed { request: key, message, timed_out })
+        };
         if self.requests.contains(&key) || self.requests.len() >= AT_ONCE {
-            return self.input(failed(format!("a link has at most {AT_ONCE} requests under way, each with a key of its own"), false));
+            return self.input(failed(
+                format!(
+                    "a link has at most {AT_ONCE} requests under way, each with a key of its own"
+                ),
+                false,
+            ));
         }
-        let prepared = self.prepare(request.proc, &request.method, &request.path).and_then(|call| match request.body {
-            Some(body) => Ok(call.header("content-type", "application/json").body(self.stock.body(&body)?)),
-            None => Ok(call),
-        });
+        let prepared = self.prepare(request.proc, &request.method, &request.path).and_then(
+            |call| match request.body {
+                Some(body) => Ok(call
+                    .header("content-type", "application/json")
+                    .body(self.stock.body(&body)?)),
+                None => Ok(call),
+            },
+        );
         let call = match prepared {
-            Ok(call) => call.timeout(Duration::from_millis(request.timeout_ms.min(PATIENCE_MS).into())),
+            Ok(call) => {
+                call.timeout(Duration::from_millis(request.timeout_ms.min(PATIENCE_MS).into()))
+            }
             Err(message) => return self.input(failed(message, false)),
         };
         self.requests.insert(key);
         let (inbox, limit) = (self.inbox.clone(), self.line_limit());
         self.net.spawn(async move {
             let input = match answer(call, limit).await {
-                Ok((status, body)) => Input::HttpResponse(HttpResponse { request: key, status, body }),
+                Ok((status, body)) => {
+                    Input::HttpResponse(HttpResponse { request: key, status, body })
+                }
                 Err((message, timed_out)) => failed(message, timed_out),
             };
             // Fails when the link has gone.
@@ -51,9 +76,13 @@ impl Task {
     /// Opens a stream; what comes of it comes as inputs, `stream-closed` last.
     pub(super) fn open_stream(&mut self, open: OpenStream) {
         let key = open.stream;
-        let closed = |message: String| Input::StreamClosed(StreamClosed { stream: key, message: Some(message) });
+        let closed = |message: String| {
+            Input::StreamClosed(StreamClosed { stream: key, message: Some(message) })
+        };
         if self.streams.contains_key(&key) || self.streams.len() >= AT_ONCE {
-            return self.input(closed(format!("a link has at most {AT_ONCE} streams, each with a key of its own")));
+            return self.input(closed(format!(
+                "a link has at most {AT_ONCE} streams, each with a key of its own"
+            )));
         }
         let call = match self.prepare(open.proc, "GET", &open.path) {
             Ok(call) => call.header("accept", "text/event-stream"),
@@ -62,7 +91,9 @@ impl Task {
         let (inbox, limit) = (self.inbox.clone(), self.line_limit());
         let running = self.net.spawn(async move {
             let message = follow(call, key, limit, &inbox).await;
-            let _ = inbox.send(Input::StreamClosed(StreamClosed { stream: key, message: Some(message) })).await;
+            let _ = inbox
+                .send(Input::StreamClosed(StreamClosed { stream: key, message: Some(message) }))
+                .await;
         });
         self.streams.insert(key, running);
     }
@@ -86,7 +117,9 @@ impl Task {
                 self.requests.remove(&failed.request);
                 0
             }
-            Input::StreamEvent(event) if self.streams.contains_key(&event.stream) => event.data.len(),
+            Input::StreamEvent(event) if self.streams.contains_key(&event.stream) => {
+                event.data.len()
+            }
             Input::StreamOpened(opened) if self.streams.contains_key(&opened.stream) => 0,
             Input::StreamClosed(closed) if self.streams.remove(&closed.stream).is_some() => 0,
             _ => return,
@@ -95,13 +128,22 @@ impl Task {
         self.input(input);
     }
 
-    fn prepare(&self, proc: ProcKey, method: &str, path: &str) -> Result<reqwest::RequestBuilder, String> {
+    fn prepare(
+        &self,
+        proc: ProcKey,
+        method: &str,
+        path: &str,
+    ) -> Result<reqwest::RequestBuilder, String> {
         let running = self.processes.get(&proc).ok_or("the process is not running")?;
         let port = running.port.ok_or("the process was not started with `listens`")?;
-        if !path.starts_with('/') || path.starts_with("//") || path.bytes().any(|byte| byte.is_ascii_control()) {
+        if !path.starts_with('/')
+            || path.starts_with("//")
+            || path.bytes().any(|byte| byte.is_ascii_control())
+        {
             return Err(format!("{path:?} is not a path"));
         }
-        let method = Method::from_bytes(method.as_bytes()).map_err(|_| format!("{method:?} is not a method"))?;
+        let method = Method::from_bytes(method.as_bytes())
+            .map_err(|_| format!("{method:?} is not a method"))?;
         let client = CLIENT.as_ref().map_err(|error| format!("no HTTP here: {error}"))?;
         let mut call = client.request(method, format!("http://127.0.0.1:{port}{path}"));
         if let Some(auth) = &running.auth {
@@ -112,7 +154,10 @@ impl Task {
 }
 
 /// Status and body; an error says whether the time was over.
-async fn answer(call: reqwest::RequestBuilder, limit: usize) -> Result<(u32, String), (String, bool)> {
+async fn answer(
+    call: reqwest::RequestBuilder,
+    limit: usize,
+) -> Result<(u32, String), (String, bool)> {
     let mut response = call.send().await.map_err(|error| told(&error))?;
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| told(&error))? {
@@ -125,13 +170,19 @@ async fn answer(call: reqwest::RequestBuilder, limit: usize) -> Result<(u32, Str
 }
 
 /// Passes the events of a stream on; returns why it ended.
-async fn follow(call: reqwest::RequestBuilder, key: u32, limit: usize, inbox: &mpsc::Sender<Input>) -> String {
+async fn follow(
+    call: reqwest::RequestBuilder,
+    key: u32,
+    limit: usize,
+    inbox: &mpsc::Sender<Input>,
+) -> String {
     let mut response = match call.send().await {
         Ok(response) => response,
         Err(error) => return told(&error).0,
     };
     let status = response.status().as_u16();
-    let _ = inbox.send(Input::StreamOpened(StreamOpened { stream: key, status: status.into() })).await;
+    let _ =
+        inbox.send(Input::StreamOpened(StreamOpened { stream: key, status: status.into() })).await;
     if status != 200 {
         return format!("the server answered with status {status}");
     }
@@ -141,7 +192,12 @@ async fn follow(call: reqwest::RequestBuilder, key: u32, limit: usize, inbox: &m
     }
 }
 
-async fn events(response: &mut Response, key: u32, limit: usize, inbox: &mpsc::Sender<Input>) -> Result<(), String> {
+async fn events(
+    response: &mut Response,
+    key: u32,
+    limit: usize,
+    inbox: &mpsc::Sender<Input>,
+) -> Result<(), String> {
     let (mut splitter, mut frames) = (LineSplitter::new(limit), Frames::default());
     while let Some(chunk) = response.chunk().await.map_err(|error| told(&error).0)? {
         let mut complete = Vec::new();
@@ -154,7 +210,8 @@ async fn events(response: &mut Response, key: u32, limit: usize, inbox: &mpsc::S
             return Err(format!("an event has more than {limit} bytes"));
         }
         for frame in complete {
-            let event = StreamEvent { stream: key, name: frame.name, id: frame.id, data: frame.data };
+            let event =
+                StreamEvent { stream: key, name: frame.name, id: frame.id, data: frame.data };
             if inbox.send(Input::StreamEvent(event)).await.is_err() {
                 return Ok(());
             }

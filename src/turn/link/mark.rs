@@ -4,13 +4,16 @@ use super::task::{Open, Seat, Task};
 use crate::agent::Level;
 use crate::turn::recording::What;
 
-/// Lines of a guest in a turn that are logged as it wishes; further ones only at the level of debugging.
+/// Lines of a guest in a turn that are logged as it wishes; further ones only at the level of
+/// debugging.
 const REMARKS: u32 = 100;
 
 impl Task {
-    /// Marks the lines to come: with the turn too, while there is only one. To be called when turns or generation change.
+    /// Marks the lines to come: with the turn too, while there is only one. To be called when turns
+    /// or generation change.
     pub(super) fn mark(&mut self) {
-        let (link, backend, generation) = (self.parts.id.as_str(), self.name(), self.parts.backend.generation());
+        let (link, backend, generation) =
+            (self.parts.id.as_str(), self.name(), self.parts.backend.generation());
         let only = self.turns.values().next().filter(|_| self.turns.len() == 1);
         let seat = only.and_then(|open| self.sessions.get(&open.turn.session));
         // Of the highest level, and not below the turn that happened to open the link.
@@ -27,7 +30,9 @@ impl Task {
         let text = text.escape_debug().to_string();
         self.remarks = self.remarks.saturating_add(1);
         if self.remarks == REMARKS {
-            tracing::warn!("the backend has much to say; the rest of this turn is logged at debug only");
+            tracing::warn!(
+                "the backend has much to say; the rest of this turn is logged at debug only"
+            );
         }
         match level {
             _ if self.remarks >= REMARKS => tracing::debug!("backend says: {text}"),

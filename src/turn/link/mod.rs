@@ -1,8 +1,8 @@
 //! A link: one guest with the agent processes it talks to, serving one turn or many.
 //!
-//! Owns the guest, its processes, files, timers and HTTP, and one task in which all of it happens. What a guest may not do
-//! is decided in `plan`; what a turn makes of what it is told, in `driver`. Pinned by `tests/dispatch` and
-//! `tests/links.rs`.
+//! Owns the guest, its processes, files, timers and HTTP, and one task in which all of it happens.
+//! What a guest may not do is decided in `plan`; what a turn makes of what it is told, in `driver`.
+//! Pinned by `tests/dispatch` and `tests/links.rs`.
 
 mod actions;
 mod closing;
@@ -25,8 +25,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::recording::Recording;
 use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher};
 use crate::agent::{
-    Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone,
-    TurnRef, Unrecognised, Usage,
+    Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey,
+    SessionReady, StartTurn, SteerOutcome, TurnDone, TurnRef, Unrecognised, Usage,
 };
 use crate::event::Lane;
 
@@ -192,7 +192,10 @@ pub(super) struct Parts {
 
 impl Link {
     /// Opens a link; returns the way to it and what must be run for it to live.
-    pub(super) fn open(parts: Parts, recording: Recording) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn open(
+        parts: Parts,
+        recording: Recording,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (requests, asked) = mpsc::unbounded_channel();
         let state = Arc::new(State {
             closing: AtomicBool::new(false),
@@ -202,11 +205,17 @@ impl Link {
             opened: Instant::now(),
             generation: std::sync::Mutex::new(parts.backend.generation().clone()),
         });
-        let link = Self { id: parts.id.as_str().into(), recording: recording.path().into(), requests, state: Arc::clone(&state) };
+        let link = Self {
+            id: parts.id.as_str().into(),
+            recording: recording.path().into(),
+            requests,
+            state: Arc::clone(&state),
+        };
         (link, task::live(parts, recording, asked, state))
     }
 
-    /// Asks it to do something. A link that has gone does nothing; whoever waits for an answer sees its channel close.
+    /// Asks it to do something. A link that has gone does nothing; whoever waits for an answer sees
+    /// its channel close.
     pub(super) fn ask(&self, request: Request) {
         let _ = self.requests.send(request);
     }
@@ -248,7 +257,10 @@ impl State {
     }
 
     fn renewed(&self, generation: &Generation) {
-        self.generation.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone_from(generation);
+        self.generation
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone_from(generation);
     }
 
     fn elapsed_ms(&self) -> u32 {

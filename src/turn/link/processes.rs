@@ -9,12 +9,15 @@ use super::Report;
 use super::task::{Happening, Task};
 use crate::agent::descriptor::Credential;
 use crate::agent::{
-    BasicAuth, Descriptor, Exit, Exited, Failure, FailureKind, Input, Line, Pipe, Safety, Spawn, SpawnFailed, Spawned, TimedInput, Value,
+    BasicAuth, Descriptor, Exit, Exited, Failure, FailureKind, Input, Line, Pipe, Safety, Spawn,
+    SpawnFailed, Spawned, TimedInput, Value,
 };
 use crate::figures;
 use crate::plain::with_causes;
 use crate::turn::recording::What;
-use crate::turn::{Launch, LaunchError, OutputLine, Process, ProcessCommand, ProcessEvent, plan, reason};
+use crate::turn::{
+    Launch, LaunchError, OutputLine, Process, ProcessCommand, ProcessEvent, plan, reason,
+};
 
 /// Processes a link may start between two turns' beginnings.
 const SPAWNS: u32 = 8;
@@ -27,8 +30,8 @@ const TEMPORARY: &str = "TMPDIR";
 /// A process of a link.
 pub(super) struct Running {
     process: Process,
-    /// It has exited. The guest hears that in a call of its own, so that what it makes of the end is told apart from what it made
-    /// of the output.
+    /// It has exited. The guest hears that in a call of its own, so that what it makes of the end
+    /// is told apart from what it made of the output.
     exit: Option<ProcessEvent>,
     /// Where it listens, and who the host says it is.
     pub(super) port: Option<u16>,
@@ -49,25 +52,35 @@ impl Task {
             Err(failure) => {
                 tracing::warn!(reason = failure.message, "agent not started");
                 let not_found = failure.kind == FailureKind::NotFound;
-                self.input(Input::SpawnFailed(SpawnFailed { proc, message: failure.message.clone(), not_found }));
+                self.input(Input::SpawnFailed(SpawnFailed {
+                    proc,
+                    message: failure.message.clone(),
+                    not_found,
+                }));
                 self.tell_turns(|| Report::Trouble(failure.clone()));
             }
         }
     }
 
     async fn launch(&mut self, spawn: Spawn) -> Result<Running, Failure> {
-        let refuse = |message: String| Failure { kind: FailureKind::Other, message, retry_after_ms: None };
+        let refuse =
+            |message: String| Failure { kind: FailureKind::Other, message, retry_after_ms: None };
         if self.processes.contains_key(&spawn.proc) {
             return Err(refuse(format!("process {} is running already", spawn.proc)));
         }
         if self.spawns >= SPAWNS || self.processes.len() >= AT_ONCE {
-            return Err(refuse(format!("a turn starts at most {SPAWNS} processes, and a link has {AT_ONCE} at a time")));
+            return Err(refuse(format!(
+                "a turn starts at most {SPAWNS} processes, and a link has {AT_ONCE} at a time"
+            )));
         }
         if self.is_ending() {
             return Err(refuse("the link is ending".to_owned()));
         }
         let port = match spawn.listens {
-            true => Some(free_port().map_err(|error| refuse(format!("no loopback port is free: {error}")))?),
+            true => Some(
+                free_port()
+                    .map_err(|error| refuse(format!("no loopback port is free: {error}")))?,
+            ),
             false => None,
         };
         let mut secrets = HashMap::new();
@@ -84,15 +97,22 @@ impl Task {
         // Without a session of its own a process serves all of them: the least they may have.
         let safety = seat.map_or(Safety::Default, |seat| seat.safety);
         let cwd = seat.map_or_else(|| self.parts.cwd.clone(), |seat| PathBuf::from(&seat.cwd));
-        let known = plan::Known { files: &self.files.paths, secrets: &secrets, port, inherited: &host.variables };
-        let checked =
-            plan::check(&spawn, descriptor, safety, known).map_err(|fault| refuse(format!("the backend's plan was refused: {fault}")))?;
+        let known = plan::Known {
+            files: &self.files.paths,
+            secrets: &secrets,
+            port,
+            inherited: &host.variables,
+        };
+        let checked = plan::check(&spawn, descriptor, safety, known)
+            .map_err(|fault| refuse(format!("the backend's plan was refused: {fault}")))?;
         let stdin = self.stock.body(&spawn.stdin).map_err(refuse)?;
         let mut environment = host.environment(descriptor);
         // Of what the operator set, not of what the guest sets.
         let mut reach = host.reach(descriptor, &environment);
         let (files, temporary) = self.files.folders().map_err(refuse)?;
-        environment.retain(|(name, _)| name != TEMPORARY && !checked.environment.iter().any(|(set, _)| set == name));
+        environment.retain(|(name, _)| {
+            name != TEMPORARY && !checked.environment.iter().any(|(set, _)| set == name)
+        });
         environment.extend(checked.environment);
         environment.push((TEMPORARY.to_owned(), temporary.to_string_lossy().into_owned()));
         let program = host.program(&descriptor.name, &checked.program);
@@ -105,7 +125,11 @@ impl Task {
         self.recording.host(What::Launch {
             command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
             // Recordings are shared: which others this machine has is nobody's business.
-            environment: environment.iter().map(|(name, _)| name.clone()).filter(|name| declares(descriptor, name)).collect(),
+            environment: environment
+                .iter()
+                .map(|(name, _)| name.clone())
+                .filter(|name| declares(descriptor, name))
+                .collect(),
             cwd: cwd.to_string_lossy().into_owned(),
         });
         let launch = Launch {
@@ -116,18 +140,29 @@ impl Task {
             cwd,
             stdin,
             keep_open: spawn.keep_open,
-            framing: descriptor.programs.iter().find(|known| known.name == spawn.program).map(|known| known.framing).unwrap_or_default(),
+            framing: descriptor
+                .programs
+                .iter()
+                .find(|known| known.name == spawn.program)
+                .map(|known| known.framing)
+                .unwrap_or_default(),
             line_limit: self.line_limit(),
             // Of a long-lived agent the link counts turn by turn.
             output_limit: if self.one_shot { host.output_limit } else { u64::MAX },
             reach,
         };
         let started = self.parts.launcher.launch(launch).await;
-        started.map(|process| Running { process, exit: None, port, auth: spawn.basic_auth }).map_err(|error| Failure {
-            kind: if matches!(error, LaunchError::NotFound(_)) { FailureKind::NotFound } else { FailureKind::Other },
-            message: with_causes(&error),
-            retry_after_ms: None,
-        })
+        started
+            .map(|process| Running { process, exit: None, port, auth: spawn.basic_auth })
+            .map_err(|error| Failure {
+                kind: if matches!(error, LaunchError::NotFound(_)) {
+                    FailureKind::NotFound
+                } else {
+                    FailureKind::Other
+                },
+                message: with_causes(&error),
+                retry_after_ms: None,
+            })
     }
 
     /// Longest line, and longest body of an answer, bytes.
@@ -143,15 +178,25 @@ impl Task {
             match event {
                 ProcessEvent::Lines(lines) => {
                     let at_ms = self.recording.now();
-                    figures::lines_truncated(self.name(), lines.iter().filter(|line| line.truncated).count() as u64);
-                    let said = |line: &OutputLine| line.pipe == Pipe::Stdout && !line.text.trim().is_empty();
+                    figures::lines_truncated(
+                        self.name(),
+                        lines.iter().filter(|line| line.truncated).count() as u64,
+                    );
+                    let said = |line: &OutputLine| {
+                        line.pipe == Pipe::Stdout && !line.text.trim().is_empty()
+                    };
                     if self.one_shot && lines.iter().any(said) {
                         self.tell_turns(|| Report::Said);
                     }
                     heard += lines.iter().map(|line| line.text.len() as u64 + 1).sum::<u64>();
                     self.inputs.extend(lines.into_iter().map(|line| TimedInput {
                         at_ms,
-                        input: Input::Line(Line { proc, pipe: line.pipe, text: line.text, truncated: line.truncated }),
+                        input: Input::Line(Line {
+                            proc,
+                            pipe: line.pipe,
+                            text: line.text,
+                            truncated: line.truncated,
+                        }),
                     }));
                 }
                 ProcessEvent::OutputLimit => self.tell_turns(|| Report::TooMuch),
@@ -161,7 +206,9 @@ impl Task {
                     }
                     break;
                 }
-                ProcessEvent::Exited { how, stderr_tail } => return self.exited(proc, how, stderr_tail),
+                ProcessEvent::Exited { how, stderr_tail } => {
+                    return self.exited(proc, how, stderr_tail);
+                }
             }
             // What is there already goes to the guest in the same call.
             if self.inputs.len() >= super::task::BATCH {
@@ -180,7 +227,11 @@ impl Task {
         if how != Exit::Code(0) && self.turns.is_empty() {
             tracing::info!(?how, "agent exited badly outside a turn");
         }
-        let failure = Failure { kind: FailureKind::Crashed, message: last_words(&stderr_tail, how), retry_after_ms: None };
+        let failure = Failure {
+            kind: FailureKind::Crashed,
+            message: last_words(&stderr_tail, how),
+            retry_after_ms: None,
+        };
         self.tell_turns(|| Report::Trouble(failure.clone()));
         self.tell_turns(|| Report::Stderr(stderr_tail.clone()));
         if how == Exit::Code(0) {
@@ -199,12 +250,18 @@ impl Task {
 
     /// Asks all processes for something; false when none could hear it.
     pub(super) fn command_all(&self, command: &ProcessCommand) -> bool {
-        self.processes.values().filter(|running| running.process.commands.send(command.clone()).is_ok()).count() > 0
+        self.processes
+            .values()
+            .filter(|running| running.process.commands.send(command.clone()).is_ok())
+            .count()
+            > 0
     }
 }
 
 /// The next event of any process; never, when there is none.
-pub(super) async fn next_event(processes: &mut std::collections::BTreeMap<u32, Running>) -> Happening {
+pub(super) async fn next_event(
+    processes: &mut std::collections::BTreeMap<u32, Running>,
+) -> Happening {
     if processes.is_empty() {
         return std::future::pending().await;
     }
@@ -222,7 +279,8 @@ pub(super) async fn next_event(processes: &mut std::collections::BTreeMap<u32, R
     .await
 }
 
-/// A port nobody listens on. Between this and the agent's own start somebody else may take it; the agent then says so.
+/// A port nobody listens on. Between this and the agent's own start somebody else may take it; the
+/// agent then says so.
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
@@ -235,12 +293,18 @@ fn last_words(stderr: &str, how: Exit) -> String {
         Exit::Signal(signal) => format!("signal {signal}"),
         Exit::Unknown => "unknown exit".to_owned(),
     };
-    if tail.is_empty() { format!("the agent ended without a result ({how})") } else { format!("{tail} ({how})") }
+    if tail.is_empty() {
+        format!("the agent ended without a result ({how})")
+    } else {
+        format!("{tail} ({how})")
+    }
 }
 
 /// Whether a variable is one that the descriptor names.
 fn declares(descriptor: &Descriptor, name: &str) -> bool {
     let credential = |credential: &Credential| matches!(credential, Credential::Variable(known) if known == name);
     let named = |names: &[String]| names.iter().any(|known| known == name);
-    named(&descriptor.environment.set) || named(&descriptor.environment.pass) || descriptor.credentials.iter().any(credential)
+    named(&descriptor.environment.set)
+        || named(&descriptor.environment.pass)
+        || descriptor.credentials.iter().any(credential)
 }

@@ -29,9 +29,15 @@ impl Task {
         };
         match loaded.await {
             Ok(guest) => {
-                let (from, to) = (self.parts.backend.generation().clone(), backend.generation().clone());
+                let (from, to) =
+                    (self.parts.backend.generation().clone(), backend.generation().clone());
                 tracing::info!(%from, %to, "link moved to the new generation");
-                self.recording.host(What::Moved { generation: to.number, digest: to.digest.clone(), saved_by, state });
+                self.recording.host(What::Moved {
+                    generation: to.number,
+                    digest: to.digest.clone(),
+                    saved_by,
+                    state,
+                });
                 self.guest = Some(guest);
                 self.parts.backend = backend;
                 self.state.renewed(&to);

@@ -1,4 +1,5 @@
-//! Server-sent events from lines, after the WHATWG HTML standard, 9.2.6 "Interpreting an event stream".
+//! Server-sent events from lines, after the WHATWG HTML standard, 9.2.6 "Interpreting an event
+//! stream".
 //!
 //! Pure. Lines come from [`LineSplitter`](crate::lines); bytes never do.
 
@@ -66,12 +67,24 @@ mod tests {
     /// The examples of the standard.
     #[test]
     fn the_standards_examples_read_as_it_says() {
-        assert_eq!(frames("data: YHOO\ndata: +2\ndata: 10\n\n"), [frame(None, None, "YHOO\n+2\n10")]);
         assert_eq!(
-            frames(": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n"),
-            [frame(None, Some("1"), "first event"), frame(None, Some(""), "second event"), frame(None, Some(""), " third event")]
+            frames("data: YHOO\ndata: +2\ndata: 10\n\n"),
+            [frame(None, None, "YHOO\n+2\n10")]
         );
-        assert_eq!(frames("data\n\ndata\ndata\n\ndata:"), [frame(None, None, ""), frame(None, None, "\n")]);
+        assert_eq!(
+            frames(
+                ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n"
+            ),
+            [
+                frame(None, Some("1"), "first event"),
+                frame(None, Some(""), "second event"),
+                frame(None, Some(""), " third event")
+            ]
+        );
+        assert_eq!(
+            frames("data\n\ndata\ndata\n\ndata:"),
+            [frame(None, None, ""), frame(None, None, "\n")]
+        );
         assert_eq!(
             frames("event: add\ndata: 73857293\n\nevent: gone\n\ndata: x\n\n"),
             [frame(Some("add"), None, "73857293"), frame(None, None, "x")]

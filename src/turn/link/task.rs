@@ -14,8 +14,8 @@ use super::processes::{Running, next_event};
 use super::{Begin, Parts, Pending, Report, Request, State};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
-    Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, ProcKey, Query, Safety, SessionKey, Steer, SteerOutcome, TimedInput,
-    TurnKey, TurnRef,
+    Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, ProcKey, Query, Safety,
+    SessionKey, Steer, SteerOutcome, TimedInput, TurnKey, TurnRef,
 };
 use crate::event::Lane;
 use crate::fold::Transcript;
@@ -39,7 +39,8 @@ pub(super) struct Task {
     pub(super) inputs: Vec<TimedInput>,
     /// Calls since anything was waited for.
     pub(super) unwaited: u32,
-    /// Since the last turn began: lines of the guest for the log, bytes of actions, bytes of the agent's output.
+    /// Since the last turn began: lines of the guest for the log, bytes of actions, bytes of the
+    /// agent's output.
     pub(super) remarks: u32,
     pub(super) said: u64,
     output: u64,
@@ -100,7 +101,12 @@ pub(super) enum Happening {
 }
 
 /// Runs a link to its end.
-pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::UnboundedReceiver<Request>, state: Arc<State>) {
+pub(super) async fn live(
+    parts: Parts,
+    recording: Recording,
+    mut asked: mpsc::UnboundedReceiver<Request>,
+    state: Arc<State>,
+) {
     let (guest, failure) = match parts.backend.open().await {
         Ok(guest) => (Some(guest), None),
         Err(failure) => (None, Some(failure)),
@@ -159,7 +165,11 @@ pub(super) async fn live(parts: Parts, recording: Recording, mut asked: mpsc::Un
 }
 
 impl Task {
-    async fn run(&mut self, asked: &mut mpsc::UnboundedReceiver<Request>, came: &mut mpsc::Receiver<Input>) {
+    async fn run(
+        &mut self,
+        asked: &mut mpsc::UnboundedReceiver<Request>,
+        came: &mut mpsc::Receiver<Input>,
+    ) {
         let mut reachable = true;
         loop {
             let span = self.span.clone();
@@ -170,7 +180,12 @@ impl Task {
     }
 
     /// Does one thing after waiting for it; false when nothing can happen any more.
-    async fn step(&mut self, reachable: &mut bool, asked: &mut mpsc::UnboundedReceiver<Request>, came: &mut mpsc::Receiver<Input>) -> bool {
+    async fn step(
+        &mut self,
+        reachable: &mut bool,
+        asked: &mut mpsc::UnboundedReceiver<Request>,
+        came: &mut mpsc::Receiver<Input>,
+    ) -> bool {
         if !self.inputs.is_empty() {
             match self.guest {
                 Some(_) => self.tell().await,
@@ -222,7 +237,10 @@ impl Task {
             return false;
         }
         let wanted = self.turns.values().any(|open| !open.done) || !self.queries.is_empty();
-        let awaited = !self.timers.is_empty() || !self.asks.is_empty() || !self.requests.is_empty() || !self.streams.is_empty();
+        let awaited = !self.timers.is_empty()
+            || !self.asks.is_empty()
+            || !self.requests.is_empty()
+            || !self.streams.is_empty();
         !wanted || !awaited || self.interrupted
     }
 
@@ -240,14 +258,23 @@ impl Task {
             }
             Request::GiveUp(turn) if self.turns.contains_key(&turn.turn) => self.give_up(turn),
             Request::Answer(ask, decision) => {
-                if let (Some(questions), Decision::Answers(answers)) = (self.secret.remove(&ask), &decision) {
-                    self.recording.hide(answers.iter().filter(|(id, _)| questions.contains(id)).flat_map(|(_, words)| words));
+                if let (Some(questions), Decision::Answers(answers)) =
+                    (self.secret.remove(&ask), &decision)
+                {
+                    self.recording.hide(
+                        answers
+                            .iter()
+                            .filter(|(id, _)| questions.contains(id))
+                            .flat_map(|(_, words)| words),
+                    );
                 }
                 if self.asks.remove(&ask).is_some() {
                     self.input(Input::Command(Command::Answer(Answer { ask, decision })));
                 }
             }
-            Request::Steer(turn, parts, told) if self.turns.get(&turn.turn).is_some_and(|open| !open.done) => {
+            Request::Steer(turn, parts, told)
+                if self.turns.get(&turn.turn).is_some_and(|open| !open.done) =>
+            {
                 let message = self.next_key();
                 self.steers.insert(message, told);
                 let steer = Steer {
@@ -286,17 +313,31 @@ impl Task {
         let turn = TurnRef { session: start.session, turn: start.turn };
         // It is taken: from here on its own clocks count.
         let _ = reports.send(Report::Heard);
-        self.recording.host(What::Turn { turn: id.clone(), event, lane: lane.to_string(), session: turn.session, key: turn.turn });
+        self.recording.host(What::Turn {
+            turn: id.clone(),
+            event,
+            lane: lane.to_string(),
+            session: turn.session,
+            key: turn.turn,
+        });
         for blob in &blobs {
             // The bytes themselves are people's, and large.
-            self.recording.host(What::Host(format!("blob {}: {} bytes, sha256 {}", blob.key, blob.bytes.len(), blob.digest())));
+            self.recording.host(What::Host(format!(
+                "blob {}: {} bytes, sha256 {}",
+                blob.key,
+                blob.bytes.len(),
+                blob.digest()
+            )));
         }
         if self.turns.is_empty() {
             self.state.heard.store(false, std::sync::atomic::Ordering::Release);
         }
         self.stock.keep(turn.turn, blobs);
         self.agent_version = self.parts.host.agent_version(self.name());
-        self.sessions.insert(turn.session, Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety });
+        self.sessions.insert(
+            turn.session,
+            Seat { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
+        );
         self.turns.insert(turn.turn, Open { turn, id, event, reports, done: false });
         self.state.set_turns(self.turns.len());
         self.mark();

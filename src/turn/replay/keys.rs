@@ -1,4 +1,5 @@
-//! Which keys the recorded guest used, and which the one it is told to now, each in the order of first use. Pure.
+//! Which keys the recorded guest used, and which the one it is told to now, each in the order of
+//! first use. Pure.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,8 @@ impl Keys {
                     keys.complete = true;
                     picked(action)
                 }
-                // A recording made by hand has no actions, in others some may be lost: what is told about was asked for.
+                // A recording made by hand has no actions, in others some may be lost: what is told
+                // about was asked for.
                 What::In(input) => named(input),
                 _ => None,
             };
@@ -62,14 +64,17 @@ impl Keys {
         }
     }
 
-    /// The guest now is one that was handed the state of the recorded one: it goes on with that one's keys.
+    /// The guest now is one that was handed the state of the recorded one: it goes on with that
+    /// one's keys.
     pub(crate) fn take_over(&mut self, before: &[Entry]) {
         self.used = Self::of(before).recorded;
     }
 
-    /// Whether this guest's key may be another one once it has been told everything before: it has to be told first.
+    /// Whether this guest's key may be another one once it has been told everything before: it has
+    /// to be told first.
     pub(crate) fn is_open(&self, input: &Input) -> bool {
-        named(input).is_some_and(|(thing, key)| !matches!(self.owner(thing, key), Owner::Certain(_)))
+        named(input)
+            .is_some_and(|(thing, key)| !matches!(self.owner(thing, key), Owner::Certain(_)))
     }
 
     /// The input with this guest's keys; none: it is about something this guest never asked for.
@@ -86,13 +91,17 @@ impl Keys {
 
     fn owner(&self, thing: Thing, key: u32) -> Owner {
         let used = self.used.get(&thing).map_or(&[][..], Vec::as_slice);
-        // Every process is told about, in the order of their starts; of the rest some may never be, as timers that were
-        // cancelled, and who writes a recording by hand writes the keys that are in use.
+        // Every process is told about, in the order of their starts; of the rest some may never be,
+        // as timers that were cancelled, and who writes a recording by hand writes the keys that
+        // are in use.
         let counted = self.complete || thing == Thing::Process;
         if !counted && used.contains(&key) {
             return Owner::Certain(key);
         }
-        let at = self.recorded.get(&thing).and_then(|known| known.iter().position(|known| *known == key));
+        let at = self
+            .recorded
+            .get(&thing)
+            .and_then(|known| known.iter().position(|known| *known == key));
         match at.and_then(|at| used.get(at)) {
             Some(key) if counted => Owner::Certain(*key),
             Some(key) => Owner::Likely(*key),

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::agent::{
-    AgentEvent, Descriptor, EventKind, Exit, Exited, Failure, FailureKind, HttpRequest, HttpResponse, Line, Outcome, Pipe, Safety,
-    SetTimer, Spawn, Spawned, StartTurn, Text,
+    AgentEvent, Descriptor, EventKind, Exit, Exited, Failure, FailureKind, HttpRequest,
+    HttpResponse, Line, Outcome, Pipe, Safety, SetTimer, Spawn, Spawned, StartTurn, Text,
 };
 use crate::turn::Generation;
 use crate::turn::recording::FORMAT;
@@ -20,7 +20,10 @@ struct Lines {
 
 impl Lines {
     fn counting_from(first: u32) -> Self {
-        let descriptor = Descriptor::parse(r#"{"name":"lines","version":"1","sharing":"session","programs":[{"name":"x"}]}"#).unwrap();
+        let descriptor = Descriptor::parse(
+            r#"{"name":"lines","version":"1","sharing":"session","programs":[{"name":"x"}]}"#,
+        )
+        .unwrap();
         Self { descriptor, generation: Generation { number: 1, digest: "0".repeat(64) }, first }
     }
 }
@@ -62,7 +65,11 @@ impl LinesGuest {
 
     fn say(&self, text: String) -> Vec<Action> {
         let turn = self.state.turn.unwrap_or_default();
-        vec![Action::Event(AgentEvent { session: 1, turn, kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }) })]
+        vec![Action::Event(AgentEvent {
+            session: 1,
+            turn,
+            kind: EventKind::Text(Text { part: 0, text, replace: false, parent: None }),
+        })]
     }
 
     fn end(&mut self, outcome: Outcome) -> Vec<Action> {
@@ -82,13 +89,24 @@ impl LinesGuest {
                 vec![Action::Spawn(spawn(proc))]
             }
             Input::Line(line) => {
-                assert_eq!(Some(line.proc), self.state.process, "it is told about its own process only");
+                assert_eq!(
+                    Some(line.proc),
+                    self.state.process,
+                    "it is told about its own process only"
+                );
                 match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                     ("text", text) => self.say(text.to_owned()),
-                    ("timer", _) => vec![Action::SetTimer(SetTimer { timer: self.key(), after_ms: 1 })],
+                    ("timer", _) => {
+                        vec![Action::SetTimer(SetTimer { timer: self.key(), after_ms: 1 })]
+                    }
                     ("http", _) => vec![Action::Http(request(self.key()))],
                     ("session", id) => {
-                        vec![Action::SessionReady(SessionReady { session: 1, native_id: id.to_owned(), model: None, title: None })]
+                        vec![Action::SessionReady(SessionReady {
+                            session: 1,
+                            native_id: id.to_owned(),
+                            model: None,
+                            title: None,
+                        })]
                     }
                     ("done", _) => self.end(Outcome::Completed),
                     ("boom", _) => return Err(GuestFailure::Trapped("boom".into())),
@@ -100,12 +118,20 @@ impl LinesGuest {
                 self.say("tick".into())
             }
             Input::HttpResponse(response) => {
-                assert!(self.state.asked.contains(&response.request), "it made no request {}", response.request);
+                assert!(
+                    self.state.asked.contains(&response.request),
+                    "it made no request {}",
+                    response.request
+                );
                 self.say(response.body)
             }
             Input::Exited(_) => {
                 self.state.process = None;
-                self.end(Outcome::Lost(Failure { kind: FailureKind::Crashed, message: "gone".into(), retry_after_ms: None }))
+                self.end(Outcome::Lost(Failure {
+                    kind: FailureKind::Crashed,
+                    message: "gone".into(),
+                    retry_after_ms: None,
+                }))
             }
             _ => Vec::new(),
         })
@@ -127,7 +153,8 @@ impl Guest for LinesGuest {
     }
 
     async fn load(&mut self, state: &str, _: &str) -> Result<(), GuestFailure> {
-        self.state = serde_json::from_str(state).map_err(|error| GuestFailure::Refused(error.to_string()))?;
+        self.state = serde_json::from_str(state)
+            .map_err(|error| GuestFailure::Refused(error.to_string()))?;
         Ok(())
     }
 }
@@ -135,15 +162,36 @@ impl Guest for LinesGuest {
 fn spawn(proc: u32) -> Spawn {
     let (arguments, environment, stdin) = (vec![], vec![], vec![]);
     let (session, turn) = (Some(1), None);
-    Spawn { proc, program: "x".into(), arguments, environment, stdin, keep_open: true, listens: true, basic_auth: None, session, turn }
+    Spawn {
+        proc,
+        program: "x".into(),
+        arguments,
+        environment,
+        stdin,
+        keep_open: true,
+        listens: true,
+        basic_auth: None,
+        session,
+        turn,
+    }
 }
 
 fn request(request: u32) -> HttpRequest {
-    HttpRequest { request, proc: 1, method: "GET".into(), path: "/".into(), body: None, timeout_ms: 1 }
+    HttpRequest {
+        request,
+        proc: 1,
+        method: "GET".into(),
+        path: "/".into(),
+        body: None,
+        timeout_ms: 1,
+    }
 }
 
 fn start(turn: u32) -> Input {
-    Input::Command(Command::StartTurn(StartTurn { turn, ..StartTurn::plain("Hi", Safety::Default) }))
+    Input::Command(Command::StartTurn(StartTurn {
+        turn,
+        ..StartTurn::plain("Hi", Safety::Default)
+    }))
 }
 
 fn line(proc: u32, text: &str) -> Input {
@@ -159,10 +207,15 @@ fn response(request: u32, body: &str) -> Input {
 }
 
 fn told(inputs: &[Input]) -> Vec<Entry> {
-    inputs.iter().enumerate().map(|(t, input)| Entry { t: t as f64, what: What::In(input.clone()) }).collect()
+    inputs
+        .iter()
+        .enumerate()
+        .map(|(t, input)| Entry { t: t as f64, what: What::In(input.clone()) })
+        .collect()
 }
 
-/// What a host would have written down of a guest that counts from 1. The steps are words; about what was not asked for nothing is told.
+/// What a host would have written down of a guest that counts from 1. The steps are words; about
+/// what was not asked for nothing is told.
 fn recorded(steps: &[String], with_actions: bool) -> Vec<Entry> {
     let mut guest = LinesGuest { state: State { next: 1, ..State::default() } };
     let (mut entries, mut turns) = (Vec::new(), 0);
@@ -227,7 +280,10 @@ fn turns_are_told_apart_with_their_texts_sessions_and_ends() {
         .filter(|(_, told)| told.done.is_some())
         .map(|(turn, told)| (*turn, told.text(), told.session.as_ref().unwrap().native_id.clone()))
         .collect();
-    assert_eq!(summary, [(1, "one".to_owned(), "a".to_owned()), (2, "two".to_owned(), "b".to_owned())]);
+    assert_eq!(
+        summary,
+        [(1, "one".to_owned(), "a".to_owned()), (2, "two".to_owned(), "b".to_owned())]
+    );
     assert_eq!(replayed.failure, None);
 }
 
@@ -245,7 +301,8 @@ fn a_guest_with_other_keys_gets_what_was_said_to_the_recorded_one() {
 #[test]
 fn a_recording_without_actions_keeps_the_keys_a_guest_knows() {
     // Two timers, only the second runs out: counting what is told would take it for the first.
-    let entries = told(&[start(1), line(1, "timer"), line(1, "timer"), Input::Timer(3), line(1, "done")]);
+    let entries =
+        told(&[start(1), line(1, "timer"), line(1, "timer"), Input::Timer(3), line(1, "done")]);
     let guest = replayed(1, &entries, Batches::Single);
     assert_eq!(guest.turns[&1].text(), "tick");
 }
@@ -284,25 +341,36 @@ fn after_a_move_a_fresh_guest_goes_on_with_the_state_and_its_keys() {
     let state = State { next: 8, turn: None, process: Some(7), asked: BTreeSet::from([7]) };
     let mut entries = told(&[start(1), line(7, "text old"), line(7, "done")]);
     let state = serde_json::to_string(&state).unwrap();
-    entries.push(Entry { t: 3.0, what: What::Moved { generation: 2, digest: String::new(), saved_by: "1".into(), state } });
+    entries.push(Entry {
+        t: 3.0,
+        what: What::Moved { generation: 2, digest: String::new(), saved_by: "1".into(), state },
+    });
     entries.extend(told(&[start(2), line(7, "text new"), line(7, "done")]));
     let moved = replayed(1, &entries, Batches::Whole);
-    assert_eq!((moved.turns[&1].text(), moved.turns[&2].text()), ("old".to_owned(), "new".to_owned()));
+    assert_eq!(
+        (moved.turns[&1].text(), moved.turns[&2].text()),
+        ("old".to_owned(), "new".to_owned())
+    );
     if let What::Moved { state, .. } = &mut entries[3].what {
         *state = "{".into();
     }
-    assert!(matches!(replayed(1, &entries, Batches::Single).failure, Some((3, GuestFailure::Refused(_)))));
+    assert!(matches!(
+        replayed(1, &entries, Batches::Single).failure,
+        Some((3, GuestFailure::Refused(_)))
+    ));
 }
 
 #[test]
 fn moving_between_turns_changes_nothing() {
-    let words = ["start", "timer", "text a", "done", "start", "tick", "text b", "done"].map(str::to_owned);
+    let words =
+        ["start", "timer", "text a", "done", "start", "tick", "text b", "done"].map(str::to_owned);
     let entries = recorded(&words, true);
     let second = entries.iter().position(|entry| matches!(&entry.what, What::In(Input::Command(Command::StartTurn(s))) if s.turn == 2));
     for first in [1, 50] {
         let backend = Lines::counting_from(first);
         let still = run(replay(&backend, &entries, Batches::Single)).unwrap();
-        let moved = run(replay_moving(&backend, &entries, second.unwrap())).unwrap().expect("it can move");
+        let moved =
+            run(replay_moving(&backend, &entries, second.unwrap())).unwrap().expect("it can move");
         assert!(still.actions().eq(moved.actions()));
     }
 }
@@ -314,7 +382,8 @@ fn a_tape_knows_its_lines_and_turns() {
     );
     let text = format!(
         "{header}\n\n{}\n{}\n",
-        r#"{"t":1,"turn":{"turn":"abc","event":1,"lane":"x","session":1,"key":4}}"#, r#"{"t":2,"in":{"timer":3}}"#
+        r#"{"t":1,"turn":{"turn":"abc","event":1,"lane":"x","session":1,"key":4}}"#,
+        r#"{"t":2,"in":{"timer":3}}"#
     );
     let tape = Tape::read(&text).unwrap();
     assert_eq!(tape.lines, [3, 4]);
@@ -347,7 +416,12 @@ proptest! {
 
 #[test]
 fn a_process_has_to_be_started_before_it_is_told_about() {
-    let entries = told(&[start(1), Input::Spawned(Spawned { proc: 1, agent_version: None }), line(1, "text x"), exited(1)]);
+    let entries = told(&[
+        start(1),
+        Input::Spawned(Spawned { proc: 1, agent_version: None }),
+        line(1, "text x"),
+        exited(1),
+    ]);
     let guest = replayed(9, &entries, Batches::Whole);
     assert_eq!(guest.steps.len(), 2, "one call to start, one with everything else");
     assert_eq!(guest.turns[&1].text(), "x");

@@ -81,18 +81,30 @@ impl Refused {
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed", None),
             Self::Closed => (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30)),
             Self::Crowd => (StatusCode::SERVICE_UNAVAILABLE, "busy", Some(1)),
-            Self::Encoded => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not taken", None),
-            Self::Type => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be JSON, a form or text", None),
+            Self::Encoded => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not taken", None)
+            }
+            Self::Type => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be JSON, a form or text", None)
+            }
             Self::Large => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None),
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly", None),
             Self::Broken => (StatusCode::BAD_REQUEST, "the body broke off", None),
             // One answer for whatever is wrong, names included.
             Self::Unknown | Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "unauthorized", None),
-            Self::Often(wait) => (StatusCode::TOO_MANY_REQUESTS, "too many calls", Some(wait.as_secs() + 1)),
+            Self::Often(wait) => {
+                (StatusCode::TOO_MANY_REQUESTS, "too many calls", Some(wait.as_secs() + 1))
+            }
             Self::Pending => (StatusCode::CONFLICT, "this delivery is being taken", Some(1)),
-            Self::Queue(Refusal::TooLong { .. }) => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None),
-            Self::Queue(Refusal::NotSaved) => (StatusCode::SERVICE_UNAVAILABLE, "not saved", Some(10)),
-            Self::Queue(Refusal::ShuttingDown) => (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30)),
+            Self::Queue(Refusal::TooLong { .. }) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None)
+            }
+            Self::Queue(Refusal::NotSaved) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "not saved", Some(10))
+            }
+            Self::Queue(Refusal::ShuttingDown) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30))
+            }
             Self::Queue(_) => (StatusCode::SERVICE_UNAVAILABLE, "the queue is full", Some(10)),
         }
     }
@@ -106,7 +118,11 @@ impl Refused {
 fn respond(status: StatusCode, mut body: String, retry: Option<u64>) -> Response {
     body.push('\n');
     // Each connection carries one request: only the first one's headers are bounded in time.
-    let fixed = [(header::CONTENT_TYPE, "application/json"), (header::CONNECTION, "close"), (header::CACHE_CONTROL, "no-store")];
+    let fixed = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CONNECTION, "close"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
     let mut response = (status, fixed, body).into_response();
     if let Some(seconds) = retry {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

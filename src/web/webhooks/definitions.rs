@@ -77,9 +77,15 @@ fn arm(webhooks: &Webhooks, secrets: &Secrets) -> (All, Vec<String>) {
         match keys(webhook, secrets) {
             Ok(keys) => {
                 let limiter = RateLimiter::direct(quota(webhook.rate));
-                all.insert(name.clone(), Arc::new(Armed { webhook: webhook.clone(), keys, limiter }));
+                all.insert(
+                    name.clone(),
+                    Arc::new(Armed { webhook: webhook.clone(), keys, limiter }),
+                );
             }
-            Err(fault) => warnings.push(format!("webhooks.md line {}: webhook `{name}` cannot be called: {fault}", webhook.line)),
+            Err(fault) => warnings.push(format!(
+                "webhooks.md line {}: webhook `{name}` cannot be called: {fault}",
+                webhook.line
+            )),
         }
     }
     (all, warnings)
@@ -87,8 +93,11 @@ fn arm(webhooks: &Webhooks, secrets: &Secrets) -> (All, Vec<String>) {
 
 fn keys(webhook: &Webhook, secrets: &Secrets) -> Result<Vec<Key>, String> {
     let key = |name: &String| {
-        let secret = secrets.get(name).ok_or_else(|| format!("`{name}` was not set when the gateway started; set it and start again"))?;
-        Key::new(webhook.scheme, secret.expose_secret()).map_err(|fault| format!("`{name}` {fault}"))
+        let secret = secrets.get(name).ok_or_else(|| {
+            format!("`{name}` was not set when the gateway started; set it and start again")
+        })?;
+        Key::new(webhook.scheme, secret.expose_secret())
+            .map_err(|fault| format!("`{name}` {fault}"))
     };
     webhook.secrets.iter().map(key).collect()
 }

@@ -1,9 +1,10 @@
 //! `POST /webhooks/{name}`: other systems ask for turns.
 //!
-//! Owns the listener, what a call may cost, who is believed, and what callers are told; [`Definitions`] says who may call,
-//! the dispatcher takes the events. Nothing of a call is looked at before its signature, and a caller that is not believed
-//! learns nothing, not even which names there are. A call is answered with 202 once its event and its id outlive the
-//! program. Pinned by the tests of `signature.rs` and by `tests/webhooks` and `tests/gateway/webhooks.rs`.
+//! Owns the listener, what a call may cost, who is believed, and what callers are told;
+//! [`Definitions`] says who may call, the dispatcher takes the events. Nothing of a call is looked
+//! at before its signature, and a caller that is not believed learns nothing, not even which names
+//! there are. A call is answered with 202 once its event and its id outlive the program. Pinned by
+//! the tests of `signature.rs` and by `tests/webhooks` and `tests/gateway/webhooks.rs`.
 
 mod answer;
 mod definitions;
@@ -81,10 +82,11 @@ impl Bound {
         let router = Router::new().fallback(receive::receive).with_state(Arc::clone(&shared));
         let service = router.into_make_service_with_connect_info::<Caller>();
         let (stop, stopped) = oneshot::channel::<()>();
-        let server = axum::serve(Door::new(self.listener, CONNECTIONS), service).with_graceful_shutdown(async move {
-            // Gone without a word is gone as well.
-            let _ = stopped.await;
-        });
+        let server = axum::serve(Door::new(self.listener, CONNECTIONS), service)
+            .with_graceful_shutdown(async move {
+                // Gone without a word is gone as well.
+                let _ = stopped.await;
+            });
         let server = vigil::task("webhooks", async move {
             if let Err(error) = server.await {
                 tracing::error!(%error, "webhooks are not taken any more; start again");

@@ -32,7 +32,8 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 const PIECE_TIME: Duration = Duration::from_secs(5);
 /// What proves a call only together with its body.
 const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
-/// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any `PROMPT_LIMIT_BYTES`.
+/// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any
+/// `PROMPT_LIMIT_BYTES`.
 const SHOWN: usize = 64 << 10;
 /// Bodies of more bytes are hashed where it holds up nobody.
 const LONG: usize = 16 << 10;
@@ -63,7 +64,11 @@ enum Content {
 }
 
 /// Answers a call.
-pub(super) async fn receive(State(shared): State<Arc<Shared>>, ConnectInfo(caller): ConnectInfo<Caller>, request: Request) -> Response {
+pub(super) async fn receive(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    request: Request,
+) -> Response {
     caller.head_is_read();
     let mut known = None;
     let response = match take(&shared, request, &caller, &mut known).await {
@@ -78,7 +83,12 @@ pub(super) async fn receive(State(shared): State<Arc<Shared>>, ConnectInfo(calle
 }
 
 /// `known` becomes the webhook's name if there is such a one.
-async fn take(shared: &Arc<Shared>, request: Request, caller: &Caller, known: &mut Option<String>) -> Result<Told, Refused> {
+async fn take(
+    shared: &Arc<Shared>,
+    request: Request,
+    caller: &Caller,
+    known: &mut Option<String>,
+) -> Result<Told, Refused> {
     let (head, body) = request.into_parts();
     let name = head.uri.path().strip_prefix("/webhooks/").ok_or(Refused::Elsewhere)?;
     if head.method != Method::POST {
@@ -91,10 +101,12 @@ async fn take(shared: &Arc<Shared>, request: Request, caller: &Caller, known: &m
     let content = content(&head.headers)?;
 
     let all = shared.desk.definitions.current().await;
-    let armed = Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
+    let armed =
+        Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
     *known = armed.as_ref().map(|armed| armed.webhook.name.clone());
     let event = only_text(&head.headers, "x-github-event");
-    // Where nothing is signed only a token can prove it, whatever the webhook's scheme: so this tells nothing of names.
+    // Where nothing is signed only a token can prove it, whatever the webhook's scheme: so this
+    // tells nothing of names.
     let early = !SIGNATURES.iter().any(|name| head.headers.contains_key(*name));
     let (armed, proof, body) = if early {
         let (proven, _) = prove(shared, armed.clone(), head.headers, Vec::new()).await;
@@ -118,9 +130,20 @@ async fn take(shared: &Arc<Shared>, request: Request, caller: &Caller, known: &m
     }
     let text = String::from_utf8_lossy(&body);
     let text = if content == Content::Form { readable_form(&text).into() } else { text };
-    let payload = Payload { webhook: &webhook.name, event: event.as_deref(), instruction: &webhook.instruction, text: &text, limit: SHOWN };
+    let payload = Payload {
+        webhook: &webhook.name,
+        event: event.as_deref(),
+        instruction: &webhook.instruction,
+        text: &text,
+        limit: SHOWN,
+    };
     let origin = Origin::Internal { channel: webhook.channel };
-    let mut new = NewEvent::new(EventKind::Webhook, Lane::Webhook(webhook.name.clone()), origin, quote_payload(&payload));
+    let mut new = NewEvent::new(
+        EventKind::Webhook,
+        Lane::Webhook(webhook.name.clone()),
+        origin,
+        quote_payload(&payload),
+    );
     new.key = proof.id.as_ref().map(|id| format!("webhook:{}:{id}", webhook.name));
     // A caller that goes away must not leave an event behind whose id is not known.
     let (shared, from, name) = (Arc::clone(shared), caller.address.ip(), webhook.name.clone());
@@ -141,7 +164,12 @@ async fn take(shared: &Arc<Shared>, request: Request, caller: &Caller, known: &m
 }
 
 /// Hands the event over and returns once it and its id are safe; none: it was accepted before.
-async fn accept(shared: &Shared, webhook: &str, id: Option<&str>, event: NewEvent) -> Result<Option<Sequence>, Refused> {
+async fn accept(
+    shared: &Shared,
+    webhook: &str,
+    id: Option<&str>,
+    event: NewEvent,
+) -> Result<Option<Sequence>, Refused> {
     let deliveries = &shared.desk.deliveries;
     let claim = match id.map(|id| deliveries.claim(webhook, id, now_ms())) {
         None => None,
@@ -172,7 +200,9 @@ async fn prove(
     let (shared, now_s) = (Arc::clone(shared), jiff::Timestamp::now().as_second());
     let long = body.len() > LONG;
     let work = move || {
-        let (scheme, keys) = armed.as_ref().map_or((Scheme::Github, &[][..]), |armed| (armed.webhook.scheme, &armed.keys[..]));
+        let (scheme, keys) = armed
+            .as_ref()
+            .map_or((Scheme::Github, &[][..]), |armed| (armed.webhook.scheme, &armed.keys[..]));
         (signature::verify(scheme, keys, &shared.spare, &headers, &body, now_s), body)
     };
     if !long {
@@ -184,14 +214,22 @@ async fn prove(
 
 /// Looks at what the body claims to be. Nothing is ever decompressed.
 fn content(headers: &HeaderMap) -> Result<Content, Refused> {
-    if headers.get_all(header::CONTENT_ENCODING).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         return Err(Refused::Encoded);
     }
     let text = only_text(headers, "content-type").ok_or(Refused::Type)?.to_ascii_lowercase();
     match text.split(';').next().unwrap_or_default().trim() {
         "application/json" => Ok(Content::Plain),
         "application/x-www-form-urlencoded" => Ok(Content::Form),
-        kind if kind.starts_with("text/") || (kind.starts_with("application/") && kind.ends_with("+json")) => Ok(Content::Plain),
+        kind if kind.starts_with("text/")
+            || (kind.starts_with("application/") && kind.ends_with("+json")) =>
+        {
+            Ok(Content::Plain)
+        }
         _ => Err(Refused::Type),
     }
 }
@@ -212,7 +250,11 @@ async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
     loop {
         let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-        let Some(frame) = tokio::time::timeout(PIECE_TIME, next).await.map_err(|_| Refused::Slow)? else { break };
+        let Some(frame) =
+            tokio::time::timeout(PIECE_TIME, next).await.map_err(|_| Refused::Slow)?
+        else {
+            break;
+        };
         let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else { continue };
         if bytes.len() + data.len() > BODY {
             return Err(Refused::Large);
@@ -224,7 +266,11 @@ async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
 
 /// GitHub's first call only says that the webhook exists.
 fn wanted(webhook: &Webhook, event: &str) -> bool {
-    if webhook.events.is_empty() { event != "ping" } else { webhook.events.iter().any(|wanted| wanted == event) }
+    if webhook.events.is_empty() {
+        event != "ping"
+    } else {
+        webhook.events.iter().any(|wanted| wanted == event)
+    }
 }
 
 /// The one value of a header, when it is text.

@@ -1,4 +1,5 @@
-//! The log of calls that were not taken: the first of a kind, and then now and then with how many there were.
+//! The log of calls that were not taken: the first of a kind, and then now and then with how many
+//! there were.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,11 +22,14 @@ struct Logged {
 }
 
 impl Refusals {
-    /// Logs a refusal, unless one like it was logged just before. Anybody may cause one, so nothing that a caller chose
-    /// stands in the line: no name that there is not, no header, no part of a body.
+    /// Logs a refusal, unless one like it was logged just before. Anybody may cause one, so nothing
+    /// that a caller chose stands in the line: no name that there is not, no header, no part of a
+    /// body.
     pub(super) fn log(&self, webhook: Option<&str>, caller: &Caller, refused: &Refused) {
         let now = Instant::now();
-        let Some(others) = self.due((refused.status(), webhook.map(str::to_owned)), now) else { return };
+        let Some(others) = self.due((refused.status(), webhook.map(str::to_owned)), now) else {
+            return;
+        };
         let (status, from) = (refused.status(), caller.address.ip());
         tracing::warn!(webhook, status, %from, others, "webhook refused: {refused}");
     }

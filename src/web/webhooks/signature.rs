@@ -1,8 +1,9 @@
 //! Whether a call comes from who it says it comes from.
 //!
-//! Pure: headers, body and time come in. Every call costs the same passes over its body, whatever its scheme and whatever
-//! is wrong with it, and secrets are compared in constant time, so that answers tell nothing by when they come. Pinned by
-//! the vectors that Standard Webhooks and GitHub publish, and by property tests.
+//! Pure: headers, body and time come in. Every call costs the same passes over its body, whatever
+//! its scheme and whatever is wrong with it, and secrets are compared in constant time, so that
+//! answers tell nothing by when they come. Pinned by the vectors that Standard Webhooks and GitHub
+//! publish, and by property tests.
 
 use std::array;
 use std::fmt::Write as _;
@@ -77,8 +78,12 @@ impl Key {
                 STANDARD.decode(text).map_err(|_| "is not `whsec_` and base64".to_owned())?
             }
             Scheme::Github => secret.as_bytes().to_vec(),
-            Scheme::Bearer if secret.bytes().all(|b| b.is_ascii_graphic()) => secret.as_bytes().to_vec(),
-            Scheme::Bearer => return Err("holds blanks or strange characters, which a token cannot".to_owned()),
+            Scheme::Bearer if secret.bytes().all(|b| b.is_ascii_graphic()) => {
+                secret.as_bytes().to_vec()
+            }
+            Scheme::Bearer => {
+                return Err("holds blanks or strange characters, which a token cannot".to_owned());
+            }
         };
         if bytes.len() < SHORTEST {
             return Err(format!("is shorter than {SHORTEST} bytes"));
@@ -108,18 +113,27 @@ struct Said {
     id: Option<String>,
 }
 
-/// Decides about a call at `now_s`, seconds since 1970. `spare` stands in for secrets that there are not.
+/// Decides about a call at `now_s`, seconds since 1970. `spare` stands in for secrets that there
+/// are not.
 ///
 /// # Errors
 /// [`Fault`].
-pub fn verify(scheme: Scheme, keys: &[Key], spare: &Key, headers: &HeaderMap, body: &[u8], now_s: i64) -> Result<Proof, Fault> {
+pub fn verify(
+    scheme: Scheme,
+    keys: &[Key],
+    spare: &Key,
+    headers: &HeaderMap,
+    body: &[u8],
+    now_s: i64,
+) -> Result<Proof, Fault> {
     let said = match scheme {
         Scheme::Standard => standard(headers, now_s),
         Scheme::Github => github(headers),
         Scheme::Bearer => bearer(headers),
     };
     let before = said.as_ref().map_or("", |said| said.before.as_str());
-    let tags: [Tag; SECRETS] = array::from_fn(|n| keys.get(n).unwrap_or(spare).tag(&[before.as_bytes(), body]));
+    let tags: [Tag; SECRETS] =
+        array::from_fn(|n| keys.get(n).unwrap_or(spare).tag(&[before.as_bytes(), body]));
     let tags = black_box(tags);
     let said = said?;
     let mut good = false;
@@ -127,7 +141,10 @@ pub fn verify(scheme: Scheme, keys: &[Key], spare: &Key, headers: &HeaderMap, bo
         for signature in &said.signatures {
             good |= match scheme {
                 // Of both a tag is compared that nobody can foresee.
-                Scheme::Bearer => spare.tag(&[signature]).verify_slice(&spare.tag(&[&key.0]).finalize().into_bytes()).is_ok(),
+                Scheme::Bearer => spare
+                    .tag(&[signature])
+                    .verify_slice(&spare.tag(&[&key.0]).finalize().into_bytes())
+                    .is_ok(),
                 Scheme::Standard | Scheme::Github => tag.clone().verify_slice(signature).is_ok(),
             };
         }
@@ -136,28 +153,43 @@ pub fn verify(scheme: Scheme, keys: &[Key], spare: &Key, headers: &HeaderMap, bo
         return Err(Fault::Wrong);
     }
     // GitHub does not sign the id of a delivery: whoever saw one could send it again under another.
-    let id = if scheme == Scheme::Github { Some(format!("sha256-{}", hex(&Sha256::digest(body)))) } else { said.id };
+    let id = if scheme == Scheme::Github {
+        Some(format!("sha256-{}", hex(&Sha256::digest(body))))
+    } else {
+        said.id
+    };
     Ok(Proof { id })
 }
 
-/// `webhook-id`, `webhook-timestamp`, `webhook-signature`; see the specification of Standard Webhooks, 1.0.0.
+/// `webhook-id`, `webhook-timestamp`, `webhook-signature`; see the specification of Standard
+/// Webhooks, 1.0.0.
 fn standard(headers: &HeaderMap, now_s: i64) -> Result<Said, Fault> {
     let id = id(headers, "webhook-id")?.ok_or(Fault::Missing("webhook-id"))?;
-    // Full stops set apart what is signed: with one in the id, another split of the same signed text would be good too.
+    // Full stops set apart what is signed: with one in the id, another split of the same signed
+    // text would be good too.
     if id.contains('.') {
         return Err(Fault::Malformed("webhook-id"));
     }
     let time = only(headers, "webhook-timestamp")?.ok_or(Fault::Missing("webhook-timestamp"))?;
-    let seconds = Some(time).filter(|time| time.len() <= 12 && time.bytes().all(|b| b.is_ascii_digit()));
-    let seconds: i64 = seconds.and_then(|time| time.parse().ok()).ok_or(Fault::Malformed("webhook-timestamp"))?;
+    let seconds =
+        Some(time).filter(|time| time.len() <= 12 && time.bytes().all(|b| b.is_ascii_digit()));
+    let seconds: i64 =
+        seconds.and_then(|time| time.parse().ok()).ok_or(Fault::Malformed("webhook-timestamp"))?;
     let off = now_s.abs_diff(seconds);
     if off > TOLERANCE {
         return Err(Fault::Stale(off));
     }
     let list = only(headers, "webhook-signature")?.ok_or(Fault::Missing("webhook-signature"))?;
     // Other versions are other schemes.
-    let signatures = list.split(' ').filter_map(|item| item.strip_prefix("v1,")).filter_map(|text| STANDARD.decode(text).ok());
-    Ok(Said { before: format!("{id}.{time}."), signatures: signatures.collect(), id: Some(id.to_owned()) })
+    let signatures = list
+        .split(' ')
+        .filter_map(|item| item.strip_prefix("v1,"))
+        .filter_map(|text| STANDARD.decode(text).ok());
+    Ok(Said {
+        before: format!("{id}.{time}."),
+        signatures: signatures.collect(),
+        id: Some(id.to_owned()),
+    })
 }
 
 /// `X-Hub-Signature-256`; see GitHub's "Validating webhook deliveries", 2026-08.
@@ -179,7 +211,11 @@ fn bearer(headers: &HeaderMap) -> Result<Said, Fault> {
         Some(id) => Some(id),
         None => id(headers, "webhook-id")?,
     };
-    Ok(Said { before: String::new(), signatures: vec![token.as_bytes().to_vec()], id: id.map(str::to_owned) })
+    Ok(Said {
+        before: String::new(),
+        signatures: vec![token.as_bytes().to_vec()],
+        id: id.map(str::to_owned),
+    })
 }
 
 fn id<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Fault> {

@@ -18,7 +18,13 @@ pub(super) struct Item {
 
 impl Item {
     pub(super) fn new(lane: &Lane, backend: &str) -> Self {
-        Self { lane: lane.clone(), backend: backend.to_owned(), current: false, session: None, settings: BTreeMap::new() }
+        Self {
+            lane: lane.clone(),
+            backend: backend.to_owned(),
+            current: false,
+            session: None,
+            settings: BTreeMap::new(),
+        }
     }
 
     /// Whether its line would be worth keeping.
@@ -54,7 +60,8 @@ impl Entry for Item {
 }
 
 fn read(tokens: &[Token]) -> Result<Item, String> {
-    let form = "expected: `lane` with `backend` (current): session `id`, and settings as name `value`";
+    let form =
+        "expected: `lane` with `backend` (current): session `id`, and settings as name `value`";
     let mut tokens = tokens.iter().peekable();
     let Some(Token::Code(lane)) = tokens.next() else { return Err(form.to_owned()) };
     let lane: Lane = lane.parse()?;
@@ -74,7 +81,9 @@ fn read(tokens: &[Token]) -> Result<Item, String> {
                     return Err(format!("{name:?} is not the name of a setting"));
                 }
             }
-            (Token::Word(name), _) => return Err(format!("{name:?} has no value in backticks behind it")),
+            (Token::Word(name), _) => {
+                return Err(format!("{name:?} has no value in backticks behind it"));
+            }
             (Token::Code(value), _) => return Err(format!("`{value}` has no name before it")),
         }
     }

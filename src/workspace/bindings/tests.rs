@@ -62,7 +62,13 @@ async fn sessions_settings_and_the_choice_of_backend_survive_a_restart() {
         assert_eq!(bindings.get(&LANE, "gemini").await, Binding::default());
         assert!(bindings.warnings().await.is_empty());
     }
-    assert!(f.text().contains("- `channel:7` with `codex` (current): session `def`, model `gpt %605%60, (x)`.\n"), "{}", f.text());
+    assert!(
+        f.text().contains(
+            "- `channel:7` with `codex` (current): session `def`, model `gpt %605%60, (x)`.\n"
+        ),
+        "{}",
+        f.text()
+    );
 }
 
 #[tokio::test]
@@ -85,13 +91,18 @@ async fn a_broken_line_is_named_and_left_alone_and_costs_no_other() {
 - `channel:1` with `claude`: session `again`\n- `channel:6` with `claude`: session `%zz`\n- a plain item\n- `channel:9` with `claude`: session `nine`\n";
     let f = fixture(Some(text));
     let warnings = f.bindings.warnings().await;
-    let named: Vec<bool> = [6, 7, 8, 9, 10, 11].iter().map(|n| warnings.iter().any(|w| w.contains(&format!("line {n} ")))).collect();
+    let named: Vec<bool> = [6, 7, 8, 9, 10, 11]
+        .iter()
+        .map(|n| warnings.iter().any(|w| w.contains(&format!("line {n} "))))
+        .collect();
     assert!(named.iter().all(|named| *named) && warnings.len() == 6, "{warnings:#?}");
     assert_eq!(f.session(&Lane::Channel(1), "claude").await.as_deref(), Some("one"));
     f.bindings.set_session(&Lane::Channel(9), "claude", id("changed")).await.unwrap();
     f.bindings.set_session(&Lane::Channel(10), "claude", id("ten")).await.unwrap();
     f.bindings.reset(&Lane::Channel(1)).await.unwrap();
-    let expected = text.replace("- `channel:1` with `claude`: session `one`\n", "").replace("`nine`\n", "`changed`.\n")
+    let expected = text
+        .replace("- `channel:1` with `claude`: session `one`\n", "")
+        .replace("`nine`\n", "`changed`.\n")
         + "- `channel:10` with `claude`: session `ten`.\n";
     assert_eq!(f.text(), expected);
 }
@@ -116,21 +127,36 @@ async fn a_reset_forgets_sessions_keeps_settings_and_holds_against_a_running_tur
 }
 
 #[tokio::test]
-async fn a_session_taken_up_again_holds_against_a_running_turn_and_the_operators_backend_comes_back() {
+async fn a_session_taken_up_again_holds_against_a_running_turn_and_the_operators_backend_comes_back()
+ {
     let f = fixture(None);
     f.bindings.set_backend(&LANE, "claude").await.unwrap();
     f.bindings.set_session(&LANE, "claude", id("now")).await.unwrap();
     f.bindings.set_session(&Lane::Channel(8), "claude", id("other")).await.unwrap();
     let epoch = f.bindings.get(&LANE, "claude").await.epoch;
-    f.bindings.resume(&LANE, "claude", SessionId::new("old").unwrap(), ("directory", Some("/srv".to_owned()))).await.unwrap();
+    f.bindings
+        .resume(
+            &LANE,
+            "claude",
+            SessionId::new("old").unwrap(),
+            ("directory", Some("/srv".to_owned())),
+        )
+        .await
+        .unwrap();
     assert!(!f.bindings.set_session_if(&LANE, "claude", id("from-the-turn"), epoch).await.unwrap());
     let binding = f.restarted().get(&LANE, "claude").await;
     assert_eq!((binding.session, binding.settings["directory"].as_str()), (id("old"), "/srv"));
-    f.bindings.resume(&LANE, "claude", SessionId::new("usual").unwrap(), ("directory", None)).await.unwrap();
+    f.bindings
+        .resume(&LANE, "claude", SessionId::new("usual").unwrap(), ("directory", None))
+        .await
+        .unwrap();
     assert!(f.bindings.get(&LANE, "claude").await.settings.is_empty());
     assert_eq!(f.bindings.of_others(&LANE, "claude").await, [SessionId::new("other").unwrap()]);
     f.bindings.unset_backend(&LANE).await.unwrap();
-    assert_eq!((f.restarted().active_backend(&LANE).await, f.session(&LANE, "claude").await.as_deref()), (None, Some("usual")));
+    assert_eq!(
+        (f.restarted().active_backend(&LANE).await, f.session(&LANE, "claude").await.as_deref()),
+        (None, Some("usual"))
+    );
 }
 
 #[tokio::test]
@@ -139,7 +165,9 @@ async fn concurrent_changes_are_all_kept() {
     let tasks: Vec<_> = (0..20)
         .map(|n| {
             let bindings = f.bindings.clone();
-            tokio::spawn(async move { bindings.set_session(&Lane::Channel(n), "claude", id(&format!("s{n}"))).await })
+            tokio::spawn(async move {
+                bindings.set_session(&Lane::Channel(n), "claude", id(&format!("s{n}"))).await
+            })
         })
         .collect();
     for task in tasks {
@@ -171,7 +199,10 @@ async fn a_linked_file_stays_a_link() {
     fs::write(&real, "").unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     Bindings::open(&link).unwrap().set_session(&LANE, "claude", id("abc")).await.unwrap();
-    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && fs::read_to_string(&real).unwrap().contains("abc"));
+    assert!(
+        fs::symlink_metadata(&link).unwrap().is_symlink()
+            && fs::read_to_string(&real).unwrap().contains("abc")
+    );
 }
 
 #[test]
@@ -179,7 +210,9 @@ fn a_session_id_cannot_be_a_flag_or_a_path() {
     for good in ["a", "_x", "0199a213-81c0-7800-8aa1-bbab2a035a53", "ses_1:2.3", &"x".repeat(128)] {
         assert!(SessionId::new(good).is_ok(), "{good}");
     }
-    for bad in ["", "-p", "--resume", ".hidden", ":x", "a b", "a/b", "a\n", "é", "a\0", &"x".repeat(129)] {
+    for bad in
+        ["", "-p", "--resume", ".hidden", ":x", "a b", "a/b", "a\n", "é", "a\0", &"x".repeat(129)]
+    {
         assert!(SessionId::new(bad).is_err(), "{bad:?}");
     }
 }
@@ -188,7 +221,8 @@ fn a_session_id_cannot_be_a_flag_or_a_path() {
 async fn a_setting_cannot_pretend_to_be_a_session() {
     let f = fixture(None);
     for bad in ["session", "current", "with", "Model", "a b", "", "x`"] {
-        let error = f.bindings.set_setting(&LANE, "claude", bad, Some("v".to_owned())).await.unwrap_err();
+        let error =
+            f.bindings.set_setting(&LANE, "claude", bad, Some("v".to_owned())).await.unwrap_err();
         assert!(matches!(error, BindingsError::InvalidSetting(_)), "{bad:?}: {error}");
     }
     assert!(!f.path.exists());

@@ -76,7 +76,10 @@ fn the_first_start_has_instructions_until_they_were_handed_over() {
     assert_eq!(boot(folder.path(), false).unwrap().instructions, None);
     assert!(read(&folder, "state/boot.md").ends_with("- handed over: 2026-11-22T06:00:00Z\n"));
     fs::remove_file(folder.path().join("state/boot.md")).unwrap();
-    assert!(boot(folder.path(), false).unwrap().instructions.is_some(), "the operator asked for it");
+    assert!(
+        boot(folder.path(), false).unwrap().instructions.is_some(),
+        "the operator asked for it"
+    );
 }
 
 #[test]
@@ -86,10 +89,22 @@ fn without_boot_md_soul_and_identity_are_whole_and_the_others_have_a_heading() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "looking makes nothing");
     let booted = boot(folder.path(), false).unwrap();
     assert_eq!(looked, booted);
-    assert!(booted.by_default && booted.loaded.is_empty() && booted.missing.is_empty() && booted.instructions.is_none());
-    assert_eq!(booted.created, ["soul.md", "identity.md", "agents.md", "user.md", "memory.md", "tools.md"]);
-    assert!(read(&folder, "soul.md").len() > 100 && read(&folder, "identity.md").contains("Aetheel"));
-    for (name, header) in [("agents.md", "# Agents\n"), ("user.md", "# User\n"), ("tools.md", "# Tools\n")] {
+    assert!(
+        booted.by_default
+            && booted.loaded.is_empty()
+            && booted.missing.is_empty()
+            && booted.instructions.is_none()
+    );
+    assert_eq!(
+        booted.created,
+        ["soul.md", "identity.md", "agents.md", "user.md", "memory.md", "tools.md"]
+    );
+    assert!(
+        read(&folder, "soul.md").len() > 100 && read(&folder, "identity.md").contains("Aetheel")
+    );
+    for (name, header) in
+        [("agents.md", "# Agents\n"), ("user.md", "# User\n"), ("tools.md", "# Tools\n")]
+    {
         assert_eq!(read(&folder, name), header);
     }
 }
@@ -101,8 +116,14 @@ fn names_that_lead_elsewhere_are_left_out_and_named() {
     let boot = Boot::parse(text);
     assert_eq!(boot.required, ["soul.md", "extra.md"]);
     assert_eq!(boot.contents.keys().collect::<Vec<_>>(), ["extra.md"]);
-    let lines: Vec<_> = boot.warnings.iter().map(|warning| warning.split(": ").next().unwrap()).collect();
-    assert_eq!(lines, [2, 3, 4, 5, 6, 7, 10, 14, 18].map(|line| format!("boot.md line {line}")), "{:?}", boot.warnings);
+    let lines: Vec<_> =
+        boot.warnings.iter().map(|warning| warning.split(": ").next().unwrap()).collect();
+    assert_eq!(
+        lines,
+        [2, 3, 4, 5, 6, 7, 10, 14, 18].map(|line| format!("boot.md line {line}")),
+        "{:?}",
+        boot.warnings
+    );
     assert_eq!(Boot::parse("# Boot\n").required, REQUIRED, "it does not say");
     assert_eq!(Boot::parse("# Required\n").required, [""; 0], "it says so");
 }
@@ -110,9 +131,15 @@ fn names_that_lead_elsewhere_are_left_out_and_named() {
 #[test]
 fn the_starter_files_say_nothing_strange() {
     let boot = Boot::parse(include_str!("../../../config/boot.md"));
-    assert_eq!((boot.warnings, boot.instructions, boot.required), (vec![], None, REQUIRED.map(str::to_owned).to_vec()));
+    assert_eq!(
+        (boot.warnings, boot.instructions, boot.required),
+        (vec![], None, REQUIRED.map(str::to_owned).to_vec())
+    );
     assert!(boot.optional.contains(&"heartbeat.md".to_owned()) && boot.contents.is_empty());
-    assert_eq!(super::super::Hooks::parse(include_str!("../../../config/agents.md")), super::super::Hooks::default());
+    assert_eq!(
+        super::super::Hooks::parse(include_str!("../../../config/agents.md")),
+        super::super::Hooks::default()
+    );
 }
 
 #[test]

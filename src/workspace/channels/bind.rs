@@ -2,22 +2,35 @@
 
 use super::{Lane, lane, sections};
 
-/// Returns the text with these entries in the section of a lane: an entry with a value is written over the one there is or
-/// added, one without is taken out. A lane without a section gets one, with the name people know it by.
+/// Returns the text with these entries in the section of a lane: an entry with a value is written
+/// over the one there is or added, one without is taken out. A lane without a section gets one,
+/// with the name people know it by.
 ///
 /// # Errors
 /// A value that a line of markdown cannot hold.
-pub(super) fn bound(text: &str, of: &Lane, name: Option<&str>, entries: &[(&str, Option<&str>)]) -> Result<String, String> {
+pub(super) fn bound(
+    text: &str,
+    of: &Lane,
+    name: Option<&str>,
+    entries: &[(&str, Option<&str>)],
+) -> Result<String, String> {
     for value in entries.iter().filter_map(|(_, value)| *value) {
         if value.contains(|c: char| c == '`' || c.is_control()) || value.trim().is_empty() {
             return Err(format!("{value:?} cannot stand in channels.md"));
         }
     }
-    let written = |(key, value): &(&str, Option<&str>)| value.map(|value| format!("- {key}: `{value}`"));
+    let written =
+        |(key, value): &(&str, Option<&str>)| value.map(|value| format!("- {key}: `{value}`"));
     let (found, _) = sections(text);
     // The last one counts.
-    let Some(section) = found.iter().rfind(|section| lane(&section.title).is_ok_and(|lane| lane == *of)) else {
-        let mut text = if text.trim().is_empty() { "# Channels\n".to_owned() } else { format!("{}\n", text.trim_end()) };
+    let Some(section) =
+        found.iter().rfind(|section| lane(&section.title).is_ok_and(|lane| lane == *of))
+    else {
+        let mut text = if text.trim().is_empty() {
+            "# Channels\n".to_owned()
+        } else {
+            format!("{}\n", text.trim_end())
+        };
         text.push_str(&format!("\n## {}\n", title(of, name)));
         for line in entries.iter().filter_map(written) {
             text.push_str(&line);
@@ -45,7 +58,8 @@ pub(super) fn bound(text: &str, of: &Lane, name: Option<&str>, entries: &[(&str,
 fn title(of: &Lane, name: Option<&str>) -> String {
     match (of, name) {
         (Lane::Channel(id), Some(name)) => {
-            let name: String = name.chars().filter(|c| !c.is_control() && !"`<>".contains(*c)).take(100).collect();
+            let name: String =
+                name.chars().filter(|c| !c.is_control() && !"`<>".contains(*c)).take(100).collect();
             format!("channel #{} {id}", name.trim())
         }
         (Lane::Channel(id), None) => format!("channel {id}"),
@@ -63,8 +77,17 @@ mod tests {
     #[test]
     fn a_new_channel_gets_a_section_and_what_was_there_stays_as_it_stood() {
         let before = "# Mine\n\nwords\n\n## project p\n- directory: `a`\n\n\n";
-        let after = bound(before, &SITE, Some("site `x`"), &[("directory", Some("b c")), ("backend", None)]).expect("fits");
-        assert_eq!(after, "# Mine\n\nwords\n\n## project p\n- directory: `a`\n\n## channel #site x 42\n- directory: `b c`\n");
+        let after = bound(
+            before,
+            &SITE,
+            Some("site `x`"),
+            &[("directory", Some("b c")), ("backend", None)],
+        )
+        .expect("fits");
+        assert_eq!(
+            after,
+            "# Mine\n\nwords\n\n## project p\n- directory: `a`\n\n## channel #site x 42\n- directory: `b c`\n"
+        );
         assert_eq!(Channels::parse(&after).of(&SITE).directory.as_deref(), Some("b c"));
         assert_eq!(
             bound("", &Lane::Console, None, &[("backend", Some("codex"))]).expect("fits"),
@@ -75,7 +98,13 @@ mod tests {
     #[test]
     fn entries_are_written_over_added_and_taken_out_where_they_stand() {
         let before = "## channel #site (42)\nwords\n- Directory: old\n- directory: older\n- safety: edit\n- backend: claude\n\nmore\n## 43\n- directory: x\n";
-        let after = bound(before, &SITE, None, &[("directory", Some("new")), ("backend", None), ("model", Some("m"))]).expect("fits");
+        let after = bound(
+            before,
+            &SITE,
+            None,
+            &[("directory", Some("new")), ("backend", None), ("model", Some("m"))],
+        )
+        .expect("fits");
         assert_eq!(
             after,
             "## channel #site (42)\nwords\n- directory: `new`\n- safety: edit\n- model: `m`\n\nmore\n## 43\n- directory: x\n"

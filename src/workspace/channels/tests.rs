@@ -5,7 +5,10 @@ fn the_backends_people_may_choose_are_a_list_and_none_is_nobody() {
     let text = "## project site\n- backends: `Codex`, gemini\n\n## channel 1\n- project: site\n\n## channel 2\n- backends: none\n- project: site\n";
     let channels = Channels::parse(text);
     assert_eq!(channels.warnings, Vec::<String>::new());
-    assert_eq!(channels.of(&Lane::Channel(1)).backends, Some(vec!["codex".to_owned(), "gemini".to_owned()]));
+    assert_eq!(
+        channels.of(&Lane::Channel(1)).backends,
+        Some(vec!["codex".to_owned(), "gemini".to_owned()])
+    );
     assert_eq!(channels.of(&Lane::Channel(2)).backends, Some(vec![]));
     assert_eq!(channels.of(&Lane::Channel(3)).backends, None);
 }
@@ -48,7 +51,9 @@ fn a_channel_has_its_projects_settings_where_it_is_silent() {
 
 #[test]
 fn a_channel_with_another_backend_does_not_take_the_projects_model() {
-    let channels = Channels::parse("## project p\n- backend: codex\n- model: gpt\n- effort: low\n## 7\n- project: p\n- backend: claude\n");
+    let channels = Channels::parse(
+        "## project p\n- backend: codex\n- model: gpt\n- effort: low\n## 7\n- project: p\n- backend: claude\n",
+    );
     let found = channels.of(&Lane::Channel(7));
     assert_eq!((found.backend.as_deref(), found.model, found.effort), (Some("claude"), None, None));
 }
@@ -64,7 +69,12 @@ fn lanes_are_named_as_people_name_them() {
         ("heartbeat:nightly", Lane::Heartbeat("nightly".into())),
     ] {
         let channels = Channels::parse(&format!("## `{title}`\n- backend: x\n"));
-        assert_eq!(channels.of(&lane).backend.as_deref(), Some("x"), "{title}: {:?}", channels.warnings);
+        assert_eq!(
+            channels.of(&lane).backend.as_deref(),
+            Some("x"),
+            "{title}: {:?}",
+            channels.warnings
+        );
     }
 }
 
@@ -90,7 +100,11 @@ fn what_cannot_be_meant_is_named_and_never_loosens_anything() {
     let channels = Channels::parse(text);
     for line in [1, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15] {
         let place = format!("channels.md line {line}: ");
-        assert!(channels.warnings.iter().any(|warning| warning.starts_with(&place)), "{place} is not in {:#?}", channels.warnings);
+        assert!(
+            channels.warnings.iter().any(|warning| warning.starts_with(&place)),
+            "{place} is not in {:#?}",
+            channels.warnings
+        );
     }
     assert_eq!(channels.of(&Lane::Channel(7)).safety, Some(Safety::Default));
     assert!(channels.of(&Lane::Channel(8)).fault.is_some(), "not in a directory nobody meant");

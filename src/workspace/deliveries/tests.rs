@@ -23,7 +23,11 @@ async fn a_delivery_is_known_for_a_day_and_over_restarts() {
     take(&first, "deploy", "msg-2", NOW + 1).await;
     assert!(!is_taken(&first, "other", "msg-2", NOW), "of another webhook");
     let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.starts_with("# Webhooks\n") && text.ends_with("\n- `deploy` `msg-2` at `2027-01-15T08:00:00.001Z`.\n"), "{text}");
+    assert!(
+        text.starts_with("# Webhooks\n")
+            && text.ends_with("\n- `deploy` `msg-2` at `2027-01-15T08:00:00.001Z`.\n"),
+        "{text}"
+    );
 
     let second = Deliveries::open(&path, NOW).unwrap();
     for id in ["msg.`1%", "msg-2"] {
@@ -31,10 +35,16 @@ async fn a_delivery_is_known_for_a_day_and_over_restarts() {
     }
     assert!(!is_taken(&second, "deploy", "msg.`1%", NOW + KNOWN_MS), "a day later");
     Deliveries::open(&path, NOW + KNOWN_MS).unwrap();
-    assert!(!std::fs::read_to_string(&path).unwrap().contains("%601"), "what is old leaves the file");
+    assert!(
+        !std::fs::read_to_string(&path).unwrap().contains("%601"),
+        "what is old leaves the file"
+    );
     let later = NOW + 2 * KNOWN_MS;
     take(&second, "deploy", "msg-2", later).await;
-    assert!(is_taken(&Deliveries::open(&path, later).unwrap(), "deploy", "msg-2", later), "taken again, known again");
+    assert!(
+        is_taken(&Deliveries::open(&path, later).unwrap(), "deploy", "msg-2", later),
+        "taken again, known again"
+    );
 }
 
 #[tokio::test]
@@ -79,7 +89,10 @@ async fn a_torn_line_costs_only_itself_and_a_line_taken_out_by_hand_is_forgotten
     assert!(is_taken(&second, "a", "1", NOW) && !is_taken(&second, "a", "2", NOW));
     take(&second, "a", "3", NOW).await;
     let third = Deliveries::open(&path, NOW).unwrap();
-    assert!(is_taken(&third, "a", "1", NOW) && is_taken(&third, "a", "3", NOW), "behind a torn line");
+    assert!(
+        is_taken(&third, "a", "1", NOW) && is_taken(&third, "a", "3", NOW),
+        "behind a torn line"
+    );
 
     let text = std::fs::read_to_string(&path).unwrap();
     let without: Vec<&str> = text.lines().filter(|line| !line.contains("`1`")).collect();
@@ -93,7 +106,9 @@ async fn a_torn_line_costs_only_itself_and_a_line_taken_out_by_hand_is_forgotten
 async fn too_many_are_forgotten_oldest_first_but_none_whose_signature_may_still_be_good() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("webhooks.md");
-    let line = |n: usize, at_ms: i64| format!("- {}\n", Delivery { webhook: "a".to_owned(), id: n.to_string(), at_ms }.write());
+    let line = |n: usize, at_ms: i64| {
+        format!("- {}\n", Delivery { webhook: "a".to_owned(), id: n.to_string(), at_ms }.write())
+    };
     let text: String = (0..MOST + 5).map(|n| line(n, NOW + n as i64)).collect();
     std::fs::write(&path, format!("# Mine\n{text}")).unwrap();
     let young = Deliveries::open(&path, NOW + SURELY_MS - 1).unwrap();
@@ -115,5 +130,8 @@ async fn what_cannot_be_written_is_known_all_the_same() {
     assert!(is_taken(&deliveries, "a", "1", NOW));
     std::fs::create_dir(folder.path().join("gone")).unwrap();
     take(&deliveries, "a", "2", NOW).await;
-    assert!(is_taken(&Deliveries::open(&path, NOW).unwrap(), "a", "1", NOW), "written with the next one");
+    assert!(
+        is_taken(&Deliveries::open(&path, NOW).unwrap(), "a", "1", NOW),
+        "written with the next one"
+    );
 }

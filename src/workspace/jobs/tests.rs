@@ -4,7 +4,10 @@ use super::*;
 fn told(text: &str) -> Vec<(String, String, String)> {
     let read = CronJobs::parse(text);
     assert_eq!(read.warnings, Vec::<String>::new());
-    read.jobs.into_iter().map(|job| (job.name, job.expression.to_string(), job.instruction)).collect()
+    read.jobs
+        .into_iter()
+        .map(|job| (job.name, job.expression.to_string(), job.instruction))
+        .collect()
 }
 
 fn job(name: &str, expression: &str, instruction: &str) -> (String, String, String) {
@@ -54,10 +57,18 @@ Count the stars.
 - `0 2 * * *`: not in the section either
 ";
     let wanted = [
-        job("Summarise the open pull requests of this", "0 9 * * 1-5", "Summarise the open pull requests of this repository."),
+        job(
+            "Summarise the open pull requests of this",
+            "0 9 * * 1-5",
+            "Summarise the open pull requests of this repository.",
+        ),
         job("Backup", "@daily", "Back it up.\nThen say how large it is."),
         job("Wake up", "30 6 * * *", "Wake up."),
-        job("Summarise the open pull requests of this 2", "0 17 * * 1-5", "Summarise the open pull requests of this repository."),
+        job(
+            "Summarise the open pull requests of this 2",
+            "0 17 * * 1-5",
+            "Summarise the open pull requests of this repository.",
+        ),
         job("Morning", "0 8 * * *", "Say good morning.\n\nIn two languages."),
         job("Evening", "0 20 * * *", "Say good night."),
         job("Noon", "0 12 * * *", "Say that it is noon."),
@@ -66,7 +77,10 @@ Count the stars.
     assert_eq!(told(text), wanted);
     let morning = CronJobs::parse(text).jobs.remove(4);
     assert_eq!((morning.channel, morning.missed, morning.line), (Some(42), Missed::Skip, 15));
-    assert_eq!(morning.zone.and_then(|zone| zone.iana_name().map(str::to_owned)).as_deref(), Some("Europe/Berlin"));
+    assert_eq!(
+        morning.zone.and_then(|zone| zone.iana_name().map(str::to_owned)).as_deref(),
+        Some("Europe/Berlin")
+    );
 }
 
 #[test]
@@ -81,7 +95,10 @@ fn entries_one_below_the_other_are_one_job() {
 - channel: 7
 - prompt: second
 ";
-    assert_eq!(told(text), [job("one", "* * * * *", "first"), job("two", "0 0 12 * * MON", "second")]);
+    assert_eq!(
+        told(text),
+        [job("one", "* * * * *", "first"), job("two", "0 0 12 * * MON", "second")]
+    );
 }
 
 #[test]
@@ -95,7 +112,10 @@ fn an_item_may_have_entries_of_its_own() {
    - channel: 7
    - instruction: Look.
 ";
-    assert_eq!(told(text), [job("Report", "0 9 * * *", "Report."), job("Look", "0 10 * * *", "Look.")]);
+    assert_eq!(
+        told(text),
+        [job("Report", "0 9 * * *", "Report."), job("Look", "0 10 * * *", "Look.")]
+    );
     assert_eq!(CronJobs::parse(text).jobs[1].channel, Some(7));
 }
 

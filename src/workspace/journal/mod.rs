@@ -1,8 +1,10 @@
-//! `state/queue.md`: every accepted event and how far it came, so that none is lost when the program dies.
+//! `state/queue.md`: every accepted event and how far it came, so that none is lost when the
+//! program dies.
 //!
-//! Owns the file and what it says; decides nothing about what becomes of events after a restart. An event that was
-//! reported as saved is on disk (fdatasync). Writing happens on one thread: what waits is written at once and synced once.
-//! Pinned by the tests below (the file cut at every byte), `tests/dispatch/kept.rs` and `tests/gateway/chaos.rs`.
+//! Owns the file and what it says; decides nothing about what becomes of events after a restart. An
+//! event that was reported as saved is on disk (fdatasync). Writing happens on one thread: what
+//! waits is written at once and synced once. Pinned by the tests below (the file cut at every
+//! byte), `tests/dispatch/kept.rs` and `tests/gateway/chaos.rs`.
 
 mod pages;
 mod record;
@@ -20,9 +22,9 @@ pub use self::pages::{Entry, OFFER_SPAN_MS};
 use self::pages::Pages;
 use self::record::{Finished, Mark, Record};
 use self::writer::{Job, Writer};
+use super::{FileError, blocking};
 use crate::disk::read_ordinary;
 use crate::disk::replace;
-use super::{FileError, blocking};
 use crate::event::{ASIDE, Event, Sequence};
 use crate::vigil;
 
@@ -59,7 +61,10 @@ impl Journal {
     /// # Errors
     /// [`FileError`] when it cannot be read or written.
     pub(super) async fn open(folder: PathBuf) -> Result<Self, FileError> {
-        blocking(move || Self::begin(&folder.join("queue.md"), jiff::Timestamp::now().as_millisecond())).await
+        blocking(move || {
+            Self::begin(&folder.join("queue.md"), jiff::Timestamp::now().as_millisecond())
+        })
+        .await
     }
 
     fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {
@@ -73,19 +78,29 @@ impl Journal {
             tracing::warn!("`{}` {warning}", path.display());
         }
         if pages.last() > LARGEST {
-            let fault = format!("an event has the number {}, which no gateway gave it; mend or remove that line", pages.last());
-            return Err(FileError::new("read", path, std::io::Error::new(std::io::ErrorKind::InvalidData, fault)));
+            let fault = format!(
+                "an event has the number {}, which no gateway gave it; mend or remove that line",
+                pages.last()
+            );
+            return Err(FileError::new(
+                "read",
+                path,
+                std::io::Error::new(std::io::ErrorKind::InvalidData, fault),
+            ));
         }
         for event in pages.prune(now_ms) {
             tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier life of the gateway is given up: nobody waits for it");
-            pages.apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
+            pages
+                .apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
         }
         let failed = |source| FileError::new("write", path, source);
         replace(path, pages.render().as_bytes()).map_err(failed)?;
         let pages = Arc::new(Mutex::new(pages));
         let (jobs, received) = channel();
         let failing = Arc::new(AtomicBool::new(false));
-        let writer = Writer::open(path.to_owned(), Arc::clone(&pages), received, Arc::clone(&failing)).map_err(failed)?;
+        let writer =
+            Writer::open(path.to_owned(), Arc::clone(&pages), received, Arc::clone(&failing))
+                .map_err(failed)?;
         vigil::thread("journal", move || writer.run()).map_err(failed)?;
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
@@ -131,7 +146,8 @@ impl Journal {
         self.write(Record::Accepted(Box::new(event.clone()), None), true)
     }
 
-    /// Keeps an event together with what it came to, so that it is only delivered, whatever dies when.
+    /// Keeps an event together with what it came to, so that it is only delivered, whatever dies
+    /// when.
     pub fn accepted_answered(&self, event: &Event, answer: String) -> Saving {
         self.write(Record::Accepted(Box::new(event.clone()), Some(answer)), true)
     }
@@ -176,8 +192,8 @@ impl Journal {
         self.mark(sequence, Mark::Offered { at_ms: now_ms, aside });
     }
 
-    /// Makes an offered event one that waits, as if nothing had happened to it, but for the messages of its reply. When
-    /// it cannot be written, [`Journal::put_back`] what it was.
+    /// Makes an offered event one that waits, as if nothing had happened to it, but for the
+    /// messages of its reply. When it cannot be written, [`Journal::put_back`] what it was.
     pub fn again(&self, sequence: Sequence) -> Saving {
         self.write(Record::Mark(sequence, Mark::Again), true)
     }
@@ -214,7 +230,8 @@ impl Journal {
     }
 
     fn send(&self, job: Job) {
-        // The writer lives as long as we do; where it panicked, whoever waits is told that nothing was written.
+        // The writer lives as long as we do; where it panicked, whoever waits is told that nothing
+        // was written.
         let _ = lock(&self.jobs).send(job);
     }
 }

@@ -44,7 +44,17 @@ pub struct Entry {
 
 impl Entry {
     fn new(event: Event) -> Self {
-        Self { event, started: 0, tool: false, posted: Vec::new(), answer: None, offered: None, aside: false, again: 0, heard: None }
+        Self {
+            event,
+            started: 0,
+            tool: false,
+            posted: Vec::new(),
+            answer: None,
+            offered: None,
+            aside: false,
+            again: 0,
+            heard: None,
+        }
     }
 }
 
@@ -66,7 +76,9 @@ impl Pages {
         let (mut pages, mut warnings) = (Self::default(), Vec::new());
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
             // An editor may leave the last end out; what a crash cut off has no check that fits.
-            let whole = line.strip_suffix('\n').or_else(|| Some(line).filter(|line| Record::is_checked(line)));
+            let whole = line
+                .strip_suffix('\n')
+                .or_else(|| Some(line).filter(|line| Record::is_checked(line)));
             let Some(whole) = whole else {
                 warnings
                     .push(format!("line {number} has neither an end nor a check that fits and is left out: the last write was cut off"));
@@ -125,7 +137,11 @@ impl Pages {
                 }
                 // Said again, it was changed while it waited.
                 let changed = |entry: &mut Entry| (**event).clone_into(&mut entry.event);
-                let entry = self.open.entry(sequence).and_modify(changed).or_insert_with(|| Entry::new((**event).clone()));
+                let entry = self
+                    .open
+                    .entry(sequence)
+                    .and_modify(changed)
+                    .or_insert_with(|| Entry::new((**event).clone()));
                 if answer.is_some() {
                     entry.answer.clone_from(answer);
                 }
@@ -134,7 +150,8 @@ impl Pages {
                 if self.is_over(sequence) {
                     return;
                 }
-                // Where it was checked off by hand, what is known of it stands in its own line only.
+                // Where it was checked off by hand, what is known of it stands in its own line
+                // only.
                 let finished = match self.open.remove(&sequence) {
                     Some(entry) => Finished::of(&entry.event, finished.at_ms),
                     None => finished.clone(),
@@ -156,7 +173,9 @@ impl Pages {
                     Mark::Posted(ids) => entry.posted.clone_from(ids),
                     Mark::Answered(answer) => entry.answer = Some(answer.clone()),
                     Mark::Waiting => entry.started = entry.started.saturating_sub(1),
-                    Mark::Offered { at_ms, aside } => (entry.offered, entry.aside) = (Some(*at_ms), *aside),
+                    Mark::Offered { at_ms, aside } => {
+                        (entry.offered, entry.aside) = (Some(*at_ms), *aside)
+                    }
                     Mark::Again => {
                         let (again, posted) = (entry.again + 1, std::mem::take(&mut entry.posted));
                         *entry = Entry { again, posted, ..Entry::new(entry.event.clone()) };
@@ -182,13 +201,19 @@ impl Pages {
         }
     }
 
-    /// Forgets what is over for long, and returns what has waited in vain: offers nobody took, and what belonged to an
-    /// earlier life of the gateway.
+    /// Forgets what is over for long, and returns what has waited in vain: offers nobody took, and
+    /// what belonged to an earlier life of the gateway.
     pub(super) fn prune(&mut self, now_ms: i64) -> Vec<Event> {
-        while self.finished.front().is_some_and(|(_, finished)| finished.at_ms < now_ms - FINISHED_SPAN_MS) {
+        while self
+            .finished
+            .front()
+            .is_some_and(|(_, finished)| finished.at_ms < now_ms - FINISHED_SPAN_MS)
+        {
             self.drop_oldest();
         }
-        let over = |entry: &&Entry| entry.offered.is_some_and(|at| at < now_ms - OFFER_SPAN_MS) || entry.event.of_one_life();
+        let over = |entry: &&Entry| {
+            entry.offered.is_some_and(|at| at < now_ms - OFFER_SPAN_MS) || entry.event.of_one_life()
+        };
         self.open.values().filter(over).map(|entry| entry.event.clone()).collect()
     }
 

@@ -1,8 +1,8 @@
 //! One line of `state/queue.md`.
 //!
-//! An accepted event is a task (`- [ ]`), a finished one a task that is checked off (`- [x]`), and what happened between
-//! stands in lines of its own. A line ends in a check of what stands before it; one without a check was written by hand
-//! and is believed.
+//! An accepted event is a task (`- [ ]`), a finished one a task that is checked off (`- [x]`), and
+//! what happened between stands in lines of its own. A line ends in a check of what stands before
+//! it; one without a check was written by hand and is believed.
 
 use std::fmt::Write as _;
 
@@ -79,8 +79,15 @@ impl Record {
         let mut line = match self {
             Self::Accepted(event, answer) => {
                 let json = serde_json::to_string(event).expect("an event is plain data");
-                let answered = answer.as_ref().map(|answer| format!(" answered {}", code(answer))).unwrap_or_default();
-                format!("- [ ] {number} in {}{answered}: {}", code(&event.lane.to_string()), code(&json))
+                let answered = answer
+                    .as_ref()
+                    .map(|answer| format!(" answered {}", code(answer)))
+                    .unwrap_or_default();
+                format!(
+                    "- [ ] {number} in {}{answered}: {}",
+                    code(&event.lane.to_string()),
+                    code(&json)
+                )
             }
             Self::Mark(_, mark) => match mark {
                 Mark::Started => format!("- {number} started"),
@@ -92,8 +99,12 @@ impl Record {
                 Mark::Answered(answer) => format!("- {number} answered {}", code(answer)),
                 Mark::Waiting => format!("- {number} waits"),
                 Mark::Heard(turn) => format!("- {number} heard by {}", code(&turn.to_string())),
-                Mark::Offered { at_ms, aside: false } => format!("- {number} offered {}", code(&at_ms.to_string())),
-                Mark::Offered { at_ms, aside: true } => format!("- {number} aside {}", code(&at_ms.to_string())),
+                Mark::Offered { at_ms, aside: false } => {
+                    format!("- {number} offered {}", code(&at_ms.to_string()))
+                }
+                Mark::Offered { at_ms, aside: true } => {
+                    format!("- {number} aside {}", code(&at_ms.to_string()))
+                }
                 Mark::Again => format!("- {number} again"),
                 Mark::Last => format!("- {number} last"),
                 Mark::Finished(Finished { at_ms, key, message }) => {
@@ -115,7 +126,10 @@ impl Record {
 
     /// Whether a line, without its end, has the check that fits it: then nothing of it is missing.
     pub(super) fn is_checked(line: &str) -> bool {
-        let parts = line.trim_end().rsplit_once(" `#").and_then(|(content, noted)| Some((content, noted.strip_suffix('`')?)));
+        let parts = line
+            .trim_end()
+            .rsplit_once(" `#")
+            .and_then(|(content, noted)| Some((content, noted.strip_suffix('`')?)));
         parts.is_some_and(|(content, noted)| noted == check(content))
     }
 
@@ -143,39 +157,68 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
     {
         let content = line.rsplit_once(" `#").map_or(line, |(content, _)| content);
         if noted != check(content) {
-            return Err("its check does not fit; take the check at its end away if this was mended by hand".to_owned());
+            return Err(
+                "its check does not fit; take the check at its end away if this was mended by hand"
+                    .to_owned(),
+            );
         }
         tokens = before;
     }
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
-    let time = |text: &str| text.parse::<i64>().map_err(|_| format!("`{text}` is not a time in milliseconds"));
-    let [Token::Code(sequence), rest @ ..] = tokens else { return Err("it does not begin with a number".to_owned()) };
+    let time = |text: &str| {
+        text.parse::<i64>().map_err(|_| format!("`{text}` is not a time in milliseconds"))
+    };
+    let [Token::Code(sequence), rest @ ..] = tokens else {
+        return Err("it does not begin with a number".to_owned());
+    };
     let sequence = number(sequence)?;
-    let words: Vec<&str> = rest.iter().filter_map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None }).collect();
-    let codes: Vec<&str> = rest.iter().filter_map(|token| if let Token::Code(code) = token { Some(code.as_str()) } else { None }).collect();
+    let words: Vec<&str> = rest
+        .iter()
+        .filter_map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None })
+        .collect();
+    let codes: Vec<&str> = rest
+        .iter()
+        .filter_map(|token| if let Token::Code(code) = token { Some(code.as_str()) } else { None })
+        .collect();
     let mark = match (task, words.first().copied(), codes.as_slice()) {
         (Some(false), _, [.., json]) => {
-            let event: Event = serde_json::from_str(json).map_err(|error| format!("its event cannot be read: {error}"))?;
+            let event: Event = serde_json::from_str(json)
+                .map_err(|error| format!("its event cannot be read: {error}"))?;
             if event.sequence != sequence {
                 return Err(format!("its event is number {}", event.sequence));
             }
-            let answer = if let (true, [_, answer, _]) = (words.contains(&"answered"), codes.as_slice()) { Some(*answer) } else { None };
+            let answer =
+                if let (true, [_, answer, _]) = (words.contains(&"answered"), codes.as_slice()) {
+                    Some(*answer)
+                } else {
+                    None
+                };
             return Ok(Record::Accepted(Box::new(event), answer.map(str::to_owned)));
         }
         (Some(true), ..) => {
             let after = |word: &str| {
                 let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
-                if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.as_str()) } else { None }
+                if let Some(Token::Code(code)) = rest.get(at + 1) {
+                    Some(code.as_str())
+                } else {
+                    None
+                }
             };
-            let message = after("message").map(|both| both.split_once('/').ok_or_else(|| format!("`{both}` is not `channel/message`")));
-            let message =
-                message.transpose()?.map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?))).transpose()?;
+            let message = after("message").map(|both| {
+                both.split_once('/').ok_or_else(|| format!("`{both}` is not `channel/message`"))
+            });
+            let message = message
+                .transpose()?
+                .map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?)))
+                .transpose()?;
             let at_ms = after("at").map_or(Ok(0), time)?;
             Mark::Finished(Finished { at_ms, key: after("key").map(str::to_owned), message })
         }
         (None, Some("started"), []) => Mark::Started,
         (None, Some("used"), []) => Mark::Tool,
-        (None, Some("posted"), [ids]) => Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?),
+        (None, Some("posted"), [ids]) => {
+            Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?)
+        }
         (None, Some("answered"), [answer]) => Mark::Answered((*answer).to_owned()),
         (None, Some("waits"), []) => Mark::Waiting,
         (None, Some("heard"), [turn]) => Mark::Heard(number(turn)?),

@@ -21,11 +21,19 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         any::<u64>().prop_map(Mark::Heard),
         (any::<i64>(), any::<bool>()).prop_map(|(at_ms, aside)| Mark::Offered { at_ms, aside }),
         Just(Mark::Again),
-        (0..i64::MAX).prop_map(|at_ms| Mark::Finished(Finished { at_ms, key: Some("k".to_owned()), message: Some((5, 6)) })),
+        (0..i64::MAX).prop_map(|at_ms| Mark::Finished(Finished {
+            at_ms,
+            key: Some("k".to_owned()),
+            message: Some((5, 6))
+        })),
     ];
     let record = prop_oneof![
-        (1..5_u64, ".{0,30}", proptest::option::of(".{0,20}"))
-            .prop_map(|(sequence, prompt, answer)| Record::Accepted(Box::new(event(sequence, &prompt)), answer)),
+        (1..5_u64, ".{0,30}", proptest::option::of(".{0,20}")).prop_map(
+            |(sequence, prompt, answer)| Record::Accepted(
+                Box::new(event(sequence, &prompt)),
+                answer
+            )
+        ),
         (1..5_u64, mark).prop_map(|(sequence, mark)| Record::Mark(sequence, mark)),
     ];
     proptest::collection::vec(record, 1..12)
@@ -73,7 +81,8 @@ proptest! {
         changed.replace_range(at..=at, &letter);
         let (pages, _) = Pages::read(&changed);
         let found = pages.entry(7).map(|entry| entry.event.clone());
-        // The check's own mark gone, it looks as if it were written by hand; the event is the same then.
+        // The check's own mark gone, it looks as if it were written by hand; the event is the same
+        // then.
         prop_assert!(found.is_none() || found == Some(event(7, "hello there")), "{}", changed);
     }
 }
@@ -83,13 +92,19 @@ fn a_line_mended_by_hand_needs_no_check_and_a_spoiled_one_is_named_and_kept() {
     let line = Record::Accepted(Box::new(event(7, "helo")), None).write();
     let spoiled = line.replace("helo", "hello");
     let (pages, warnings) = Pages::read(&spoiled);
-    assert!(pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"), "{warnings:?}");
+    assert!(
+        pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"),
+        "{warnings:?}"
+    );
     assert!(pages.render().contains(spoiled.trim_end()), "it is kept for whoever mends it");
     let mended = spoiled.rsplit_once(" `#").unwrap().0.to_owned() + "\n";
     let (pages, warnings) = Pages::read(&mended);
     assert_eq!((pages.entry(7).unwrap().event.prompt.as_str(), warnings.len()), ("hello", 0));
     let (pages, _) = Pages::read(&format!("{mended}- [x] `7`\n"));
-    assert!(pages.entry(7).is_none() && pages.knows(event(7, "").key.as_ref().unwrap()), "checked off by hand");
+    assert!(
+        pages.entry(7).is_none() && pages.knows(event(7, "").key.as_ref().unwrap()),
+        "checked off by hand"
+    );
 }
 
 #[tokio::test]
@@ -109,7 +124,8 @@ async fn numbers_and_keys_go_on_after_a_restart() {
     let second = Journal::begin(&path, now + 1000).unwrap();
     assert_eq!(second.last(), 3);
     assert!((1..=3).all(|sequence| second.knows(event(sequence, "").key.as_ref().unwrap())));
-    let open: Vec<(u64, u32)> = second.open_events().iter().map(|entry| (entry.event.sequence, entry.started)).collect();
+    let open: Vec<(u64, u32)> =
+        second.open_events().iter().map(|entry| (entry.event.sequence, entry.started)).collect();
     assert_eq!(open, [(1, 1), (2, 0)]);
     assert_eq!(second.messages().len(), 3);
     drop(second);
@@ -122,10 +138,19 @@ async fn numbers_and_keys_go_on_after_a_restart() {
 #[tokio::test]
 async fn a_number_behind_which_none_can_come_is_a_fault_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("queue.md"), Record::Accepted(Box::new(event(u64::MAX, "hello")), None).write()).unwrap();
+    std::fs::write(
+        folder.path().join("queue.md"),
+        Record::Accepted(Box::new(event(u64::MAX, "hello")), None).write(),
+    )
+    .unwrap();
     let refused = Journal::open(folder.path().to_owned()).await.expect_err("it is refused");
     let told = crate::plain::with_causes(&refused);
-    assert!(told.contains("queue.md") && told.contains("18446744073709551615") && told.contains("remove that line"), "{told}");
+    assert!(
+        told.contains("queue.md")
+            && told.contains("18446744073709551615")
+            && told.contains("remove that line"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -139,7 +164,10 @@ async fn an_offer_nobody_took_for_a_week_is_withdrawn() {
     assert!(journal.flush().await);
     drop(journal);
     assert_eq!(Journal::begin(&path, now + super::OFFER_SPAN_MS).unwrap().open_events().len(), 1);
-    assert_eq!(Journal::begin(&path, now + super::OFFER_SPAN_MS + 1).unwrap().open_events().len(), 0);
+    assert_eq!(
+        Journal::begin(&path, now + super::OFFER_SPAN_MS + 1).unwrap().open_events().len(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -153,9 +181,14 @@ async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
     let full = folder.path().join("full");
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
-    let writer = super::Writer::open(full, journal.pages.clone(), received, failing.clone()).unwrap();
+    let writer =
+        super::Writer::open(full, journal.pages.clone(), received, failing.clone()).unwrap();
     std::thread::spawn(move || writer.run());
-    let full = Journal { pages: journal.pages.clone(), jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)), failing };
+    let full = Journal {
+        pages: journal.pages.clone(),
+        jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)),
+        failing,
+    };
     assert!(!full.accepted(&event(2, "hello")).done().await && full.is_failing());
     full.forget(2);
     assert!(!full.knows(event(2, "").key.as_ref().unwrap()), "it may be sent again");
@@ -173,7 +206,10 @@ fn a_last_line_without_an_end_is_whole_when_its_check_fits_and_torn_when_it_does
     );
     let without_check = line.rsplit_once(" `#").unwrap().0;
     let (pages, warnings) = Pages::read(without_check);
-    assert!(pages.entry(7).is_none() && warnings.len() == 1, "nobody can tell it from a line that a crash cut off: {warnings:?}");
+    assert!(
+        pages.entry(7).is_none() && warnings.len() == 1,
+        "nobody can tell it from a line that a crash cut off: {warnings:?}"
+    );
 }
 
 /// A file of which so many writes fail in the middle, and so many cuts fail.
@@ -187,7 +223,8 @@ struct Spoiled {
 impl Spoiled {
     fn fails(left: &std::sync::atomic::AtomicUsize) -> std::io::Result<()> {
         use std::sync::atomic::Ordering::SeqCst;
-        left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).map_or(Ok(()), |_| Err(std::io::ErrorKind::StorageFull.into()))
+        left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+            .map_or(Ok(()), |_| Err(std::io::ErrorKind::StorageFull.into()))
     }
 }
 
@@ -212,16 +249,28 @@ impl super::writer::Tail for Spoiled {
 
 /// A journal on such a file.
 fn spoiled() -> (Journal, Spoiled) {
-    let (file, pages, failing) = (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
+    let (file, pages, failing) =
+        (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
     let (jobs, received) = std::sync::mpsc::channel();
-    let (pages, failing): (std::sync::Arc<std::sync::Mutex<Pages>>, std::sync::Arc<std::sync::atomic::AtomicBool>) = (pages, failing);
-    let writer = super::Writer::on(Box::new(file.clone()), 0, "queue.md".into(), pages.clone(), received, failing.clone());
+    let (pages, failing): (
+        std::sync::Arc<std::sync::Mutex<Pages>>,
+        std::sync::Arc<std::sync::atomic::AtomicBool>,
+    ) = (pages, failing);
+    let writer = super::Writer::on(
+        Box::new(file.clone()),
+        0,
+        "queue.md".into(),
+        pages.clone(),
+        received,
+        failing.clone(),
+    );
     std::thread::spawn(move || writer.run());
     (Journal { pages, jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)), failing }, file)
 }
 
 #[tokio::test]
-async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_also_when_cutting_failed_at_first() {
+async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_also_when_cutting_failed_at_first()
+ {
     use std::sync::atomic::Ordering::SeqCst;
     let (journal, file) = spoiled();
     assert!(journal.accepted(&event(1, "hello")).done().await);
@@ -235,12 +284,17 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), again).await.expect("it tries by itself");
+    tokio::time::timeout(std::time::Duration::from_secs(30), again)
+        .await
+        .expect("it tries by itself");
     assert!(journal.accepted(&event(3, "hello")).done().await);
     let text = String::from_utf8(file.text.lock().unwrap().clone()).unwrap();
     let (pages, warnings) = Pages::read(&text);
     assert_eq!(warnings, Vec::<String>::new(), "{text}");
-    assert!(pages.entry(1).is_some() && pages.entry(2).is_none() && pages.entry(3).is_some(), "{text}");
+    assert!(
+        pages.entry(1).is_some() && pages.entry(2).is_none() && pages.entry(3).is_some(),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! The thread that writes the journal: takes what waits, writes it at once, syncs once, and tells everybody.
+//! The thread that writes the journal: takes what waits, writes it at once, syncs once, and tells
+//! everybody.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -26,7 +27,8 @@ const LARGE: u64 = 8 << 20;
 pub(super) struct Job {
     /// A whole line; empty to be told when everything before is written.
     pub(super) line: String,
-    /// It is given up when it cannot be written: nobody relies on it then. Otherwise it is tried again.
+    /// It is given up when it cannot be written: nobody relies on it then. Otherwise it is tried
+    /// again.
     pub(super) or_never: bool,
     /// Told whether it is on disk.
     pub(super) told: Option<watch::Sender<Option<bool>>>,
@@ -73,7 +75,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn open(path: PathBuf, pages: Arc<Mutex<Pages>>, jobs: Receiver<Job>, failing: Arc<AtomicBool>) -> io::Result<Self> {
+    pub(super) fn open(
+        path: PathBuf,
+        pages: Arc<Mutex<Pages>>,
+        jobs: Receiver<Job>,
+        failing: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
         let file = append(&path)?;
         let length = file.metadata()?.len();
         Ok(Self::on(Box::new(file), length, path, pages, jobs, failing))
@@ -88,7 +95,17 @@ impl Writer {
         jobs: Receiver<Job>,
         failing: Arc<AtomicBool>,
     ) -> Self {
-        Self { path, pages, jobs, file, length, torn: false, owed: String::new(), failing, large: (2 * length).max(LARGE) }
+        Self {
+            path,
+            pages,
+            jobs,
+            file,
+            length,
+            torn: false,
+            owed: String::new(),
+            failing,
+            large: (2 * length).max(LARGE),
+        }
     }
 
     /// Runs until the journal is gone.
@@ -103,8 +120,11 @@ impl Writer {
                 Ok(job) => vec![job],
                 Err(RecvTimeoutError::Timeout) => {
                     // Something has to be written to find out whether that is possible again.
-                    let line =
-                        if self.owed.is_empty() { Record::Mark(lock(&self.pages).last(), Mark::Last).write() } else { String::new() };
+                    let line = if self.owed.is_empty() {
+                        Record::Mark(lock(&self.pages).last(), Mark::Last).write()
+                    } else {
+                        String::new()
+                    };
                     vec![Job { line, or_never: true, told: None }]
                 }
                 Err(RecvTimeoutError::Disconnected) => {

@@ -33,24 +33,44 @@ fn a_profile_makes_a_backend_of_its_own() {
     assert_eq!(profiles.warnings, [] as [&str; 0]);
     let goose = &profiles.all["goose"];
     let descriptor = goose.apply(&component()).unwrap();
-    assert_eq!((descriptor.name.as_str(), descriptor.label(), descriptor.version.as_str()), ("goose", "Goose", "0.3.0"));
+    assert_eq!(
+        (descriptor.name.as_str(), descriptor.label(), descriptor.version.as_str()),
+        ("goose", "Goose", "0.3.0")
+    );
     let program = &descriptor.programs[0];
-    assert_eq!((program.name.as_str(), program.words.as_slice()), ("goose", ["acp".to_owned(), "two words".to_owned()].as_slice()));
+    assert_eq!(
+        (program.name.as_str(), program.words.as_slice()),
+        ("goose", ["acp".to_owned(), "two words".to_owned()].as_slice())
+    );
     assert_eq!(program.version_arguments, ["--version"]);
     assert_eq!(program.flags.len(), 2);
-    assert_eq!((program.flags[1].name.as_str(), program.flags[1].values.as_slice()), ("--acp", ["true".to_owned()].as_slice()));
+    assert_eq!(
+        (program.flags[1].name.as_str(), program.flags[1].values.as_slice()),
+        ("--acp", ["true".to_owned()].as_slice())
+    );
     assert_eq!(goose.program_path(None), Some(PathBuf::from("/opt/goose/bin/goose")));
-    let credentials = [Credential::File("~/.config/goose/config.yaml".into()), Credential::Variable("GOOSE_PROVIDER".into())];
+    let credentials = [
+        Credential::File("~/.config/goose/config.yaml".into()),
+        Credential::Variable("GOOSE_PROVIDER".into()),
+    ];
     assert_eq!(descriptor.credentials, credentials);
     let state = [
         State { path: "~/.config/goose/".into(), access: Access::Read, ..State::default() },
-        State { path: "~/.local/share/goose/".into(), moved_by: Some("GOOSE_MODEL".into()), below: "goose".into(), ..State::default() },
+        State {
+            path: "~/.local/share/goose/".into(),
+            moved_by: Some("GOOSE_MODEL".into()),
+            below: "goose".into(),
+            ..State::default()
+        },
         State { path: "~/.goose".into(), ..State::default() },
     ];
     assert_eq!((descriptor.state.as_slice(), descriptor.own_sandbox), (&state[..], true));
     assert_eq!(descriptor.environment.pass, ["BASE", "GOOSE_MODEL", "OPENAI_API_KEY"]);
     assert_eq!(descriptor.environment.set, ["BASE_SET", "GOOSE_DISABLE_KEYRING"]);
-    assert!(descriptor.has(Feature::SystemPrompt) && !descriptor.has(Feature::Plan), "there are modes, but none for plan");
+    assert!(
+        descriptor.has(Feature::SystemPrompt) && !descriptor.has(Feature::Plan),
+        "there are modes, but none for plan"
+    );
     assert_eq!(descriptor.models[1], Choice { id: "c".into(), label: "Sea".into() });
     assert_eq!(
         (descriptor.expands.as_slice(), descriptor.write_tools.as_slice()),
@@ -60,7 +80,8 @@ fn a_profile_makes_a_backend_of_its_own() {
 
 #[test]
 fn the_guest_learns_what_to_start() {
-    let options: serde_json::Value = serde_json::from_str(&Profiles::parse(GOOSE).all["goose"].options()).unwrap();
+    let options: serde_json::Value =
+        serde_json::from_str(&Profiles::parse(GOOSE).all["goose"].options()).unwrap();
     let wanted = json!({
         "program": "goose",
         "arguments": ["acp", "--quiet", "--acp=true", "two words"],
@@ -118,7 +139,11 @@ fn what_cannot_be_meant_is_named_with_its_line_and_the_rest_stays() {
         "line 16",
         "line 17: there is an earlier profile",
     ] {
-        assert!(profiles.warnings.iter().any(|warning| warning.contains(part)), "{part} is not in {:#?}", profiles.warnings);
+        assert!(
+            profiles.warnings.iter().any(|warning| warning.contains(part)),
+            "{part} is not in {:#?}",
+            profiles.warnings
+        );
     }
     assert_eq!(profiles.warnings.len(), 10, "{:#?}", profiles.warnings);
 }
@@ -126,5 +151,8 @@ fn what_cannot_be_meant_is_named_with_its_line_and_the_rest_stays() {
 #[test]
 fn a_home_is_filled_in_where_there_is_one() {
     let profiles = Profiles::parse("## x\n- command: ~/bin/x\n");
-    assert_eq!(profiles.all["x"].program_path(Some("/home/ada")), Some(PathBuf::from("/home/ada/bin/x")));
+    assert_eq!(
+        profiles.all["x"].program_path(Some("/home/ada")),
+        Some(PathBuf::from("/home/ada/bin/x"))
+    );
 }

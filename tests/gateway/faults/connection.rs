@@ -12,11 +12,23 @@ type Trouble = (&'static str, fn(&LocalDiscord), bool);
 
 const TROUBLES: [Trouble; 7] = [
     ("a request to reconnect (op 7)", |local| local.faults().ask_to_reconnect(), false),
-    ("an invalid session that can be resumed (op 9)", |local| local.faults().invalidate(true), false),
+    (
+        "an invalid session that can be resumed (op 9)",
+        |local| local.faults().invalidate(true),
+        false,
+    ),
     ("an invalid session that cannot (op 9)", |local| local.faults().invalidate(false), true),
-    ("a connection that vanishes without a word", |local| local.faults().drop_gateway(false), false),
+    (
+        "a connection that vanishes without a word",
+        |local| local.faults().drop_gateway(false),
+        false,
+    ),
     ("a connection that is reset", |local| local.faults().drop_gateway(true), false),
-    ("a connection that does nothing more (no acknowledgement of heartbeats)", |local| local.faults().freeze_gateway(), false),
+    (
+        "a connection that does nothing more (no acknowledgement of heartbeats)",
+        |local| local.faults().freeze_gateway(),
+        false,
+    ),
     (
         "a session that cannot be resumed after a cut",
         |local| {
@@ -57,7 +69,11 @@ async fn every_trouble_passes(local: &LocalDiscord) {
             let (now, again) = local.logins();
             if gone { now > logins } else { now + again > logins + resumed }
         };
-        local.wait_for(&format!("the connection after {name}"), |local| connected(local).then_some(())).await;
+        local
+            .wait_for(&format!("the connection after {name}"), |local| {
+                connected(local).then_some(())
+            })
+            .await;
         for channel in CHANNELS {
             talk.ask(local, channel);
         }
@@ -95,7 +111,8 @@ async fn messages_written_while_no_connection_is_taken_are_answered_when_it_is()
 }
 
 #[tokio::test]
-async fn an_outage_that_outlasts_the_session_is_caught_up_with_although_discords_heart_beats_slowly() {
+async fn an_outage_that_outlasts_the_session_is_caught_up_with_although_discords_heart_beats_slowly()
+ {
     let local = discord(true).await;
     // As Discord's does: serenity alone would notice after more than a minute.
     local.faults().heartbeat(Duration::from_millis(41_250));
@@ -129,7 +146,12 @@ async fn what_was_missed_is_asked_for_until_discord_hands_it_out_and_keeps_its_o
     talk.ask(&local, CHANNEL);
     talk.ask(&local, OTHER);
     talk.settled(&local, "nothing").await;
-    local.faults().next("GET", &format!("/channels/{CHANNEL}/messages"), crate::support::discord::Fault::Status(503), 8);
+    local.faults().next(
+        "GET",
+        &format!("/channels/{CHANNEL}/messages"),
+        crate::support::discord::Fault::Status(503),
+        8,
+    );
     local.faults().forget_sessions();
     local.faults().drop_gateway(false);
     talk.ask(&local, CHANNEL);
@@ -147,7 +169,8 @@ async fn a_message_told_twice_and_the_preview_of_a_link_bring_no_second_answer()
     let installation = installed(&local);
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
-    let mut asked = vec![talk.ask_for(&local, CHANNEL, "slow 2", "Second 1. Second 2. There.".to_owned())];
+    let mut asked =
+        vec![talk.ask_for(&local, CHANNEL, "slow 2", "Second 1. Second 2. There.".to_owned())];
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     // One runs, one waits behind it.
     asked.push(talk.ask(&local, CHANNEL));

@@ -12,15 +12,30 @@ const WAIT: f64 = 1.0;
 type Trouble = (&'static str, (&'static str, &'static str), fn() -> Fault, usize);
 
 const TROUBLES: [Trouble; 10] = [
-    ("a rate limit of a channel", ("POST", "/messages"), || Fault::Limit { retry_after: WAIT, global: false }, 2),
-    ("a rate limit of everything", ("POST", "/messages"), || Fault::Limit { retry_after: WAIT, global: true }, 1),
+    (
+        "a rate limit of a channel",
+        ("POST", "/messages"),
+        || Fault::Limit { retry_after: WAIT, global: false },
+        2,
+    ),
+    (
+        "a rate limit of everything",
+        ("POST", "/messages"),
+        || Fault::Limit { retry_after: WAIT, global: true },
+        1,
+    ),
     ("a server that fails", ("POST", "/messages"), || Fault::Status(500), 2),
     ("a server that is out of order for a while", ("POST", "/messages"), || Fault::Status(503), 5),
     ("a connection cut before anything was done", ("POST", "/messages"), || Fault::CutBefore, 2),
     ("a connection cut after it was done", ("POST", "/messages"), || Fault::CutAfter, 2),
     ("a slow server", ("POST", "/messages"), || Fault::Slow(Duration::from_secs(2)), 2),
     ("typing that is refused", ("POST", "/typing"), || Fault::Status(500), 2),
-    ("typing that is limited", ("POST", "/typing"), || Fault::Limit { retry_after: WAIT, global: false }, 1),
+    (
+        "typing that is limited",
+        ("POST", "/typing"),
+        || Fault::Limit { retry_after: WAIT, global: false },
+        1,
+    ),
     ("typing that may not be", ("POST", "/typing"), || Fault::Refuse(403, 50_013), 1),
 ];
 
@@ -41,7 +56,10 @@ async fn whatever_becomes_of_requests_every_message_is_answered_once_and_in_orde
     let requests = local.requests();
     let posts = |channel: u64| {
         let path = format!("/channels/{channel}/messages");
-        requests.iter().filter(move |request| request.method == "POST" && request.path == path).collect::<Vec<_>>()
+        requests
+            .iter()
+            .filter(move |request| request.method == "POST" && request.path == path)
+            .collect::<Vec<_>>()
     };
     for posts in [posts(CHANNEL), posts(OTHER)] {
         for pair in posts.windows(2).filter(|pair| pair[0].status == 429) {
@@ -54,7 +72,9 @@ async fn whatever_becomes_of_requests_every_message_is_answered_once_and_in_orde
 #[tokio::test]
 async fn who_may_ask_is_found_out_however_long_discord_cannot_say_and_order_is_kept() {
     let local = discord(false).await;
-    let installation = installed(&local).with("ALLOWED_CHANNELS", &CHANNEL.to_string()).with("ALLOWED_ROLES", &ROLE.to_string());
+    let installation = installed(&local)
+        .with("ALLOWED_CHANNELS", &CHANNEL.to_string())
+        .with("ALLOWED_ROLES", &ROLE.to_string());
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
     // A thread is let in by its channel, which has to be asked for.
@@ -84,6 +104,10 @@ async fn a_revoked_token_is_noticed_by_the_first_request_that_is_refused() {
     local.mention(CHANNEL, ANN, "hello");
     let ended = bot.ended().await;
     assert_eq!(ended.code, 77, "{}", ended.stderr);
-    assert!(ended.stderr.contains("DISCORD_BOT_TOKEN") && ended.stderr.contains("shutdown: done"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("DISCORD_BOT_TOKEN") && ended.stderr.contains("shutdown: done"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(local.texts(CHANNEL), Vec::<String>::new());
 }

@@ -1,4 +1,5 @@
-//! All kinds of faults, mixed by chance, in many channels at once. The same seed makes the same mixture.
+//! All kinds of faults, mixed by chance, in many channels at once. The same seed makes the same
+//! mixture.
 
 use std::time::Duration;
 
@@ -83,8 +84,13 @@ fn lose_session(faults: &Faults<'_>, dice: &mut Dice) {
 
 fn spoil_request(faults: &Faults<'_>, dice: &mut Dice) {
     let times = 1 + dice.roll(2) as usize;
-    let (method, path) =
-        dice.of(&[("POST", "/messages"), ("POST", "/messages"), ("PATCH", "/messages"), ("POST", "/typing"), ("GET", "/")]);
+    let (method, path) = dice.of(&[
+        ("POST", "/messages"),
+        ("POST", "/messages"),
+        ("PATCH", "/messages"),
+        ("POST", "/typing"),
+        ("GET", "/"),
+    ]);
     let fault = match dice.roll(7) {
         0 => Fault::Status(500),
         1 => Fault::Status(503),

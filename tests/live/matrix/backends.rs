@@ -21,7 +21,8 @@ pub struct Backend {
     pub reads: &'static str,
     /// The agent's name of the tool that runs commands.
     pub runs: &'static str,
-    /// Only what it may do at each level is looked at: the agent has a backend of its own that stands for the rest.
+    /// Only what it may do at each level is looked at: the agent has a backend of its own that
+    /// stands for the rest.
     pub rights_only: bool,
 }
 
@@ -39,8 +40,14 @@ pub const BACKENDS: &[Backend] = &[
     column("droid one-shot", "droid", "droid", true, Some("custom:first"), "Read", "Execute"),
     profile("acp:claude-agent-acp", "claude-acp", "claude-agent-acp", "Read", "Bash"),
     profile("acp:codex-acp", "codex-acp", "codex-acp", "exec_command", "exec_command"),
-    Backend { rights_only: true, ..profile("acp:gemini", "gemini-acp", "gemini", "read_file", "run_shell_command") },
-    Backend { rights_only: true, ..profile("acp:opencode", "opencode-acp", "opencode", "read", "bash") },
+    Backend {
+        rights_only: true,
+        ..profile("acp:gemini", "gemini-acp", "gemini", "read_file", "run_shell_command")
+    },
+    Backend {
+        rights_only: true,
+        ..profile("acp:opencode", "opencode-acp", "opencode", "read", "bash")
+    },
     Backend { rights_only: true, ..profile("acp:droid", "droid-acp", "droid", "Read", "Execute") },
 ];
 
@@ -53,11 +60,37 @@ const fn column(
     reads: &'static str,
     runs: &'static str,
 ) -> Backend {
-    Backend { name, component, backend: component, agent, one_shot, model, reads, runs, rights_only: false }
+    Backend {
+        name,
+        component,
+        backend: component,
+        agent,
+        one_shot,
+        model,
+        reads,
+        runs,
+        rights_only: false,
+    }
 }
 
-const fn profile(name: &'static str, backend: &'static str, agent: &'static str, reads: &'static str, runs: &'static str) -> Backend {
-    Backend { name, component: "acp", backend, agent, one_shot: false, model: None, reads, runs, rights_only: false }
+const fn profile(
+    name: &'static str,
+    backend: &'static str,
+    agent: &'static str,
+    reads: &'static str,
+    runs: &'static str,
+) -> Backend {
+    Backend {
+        name,
+        component: "acp",
+        backend,
+        agent,
+        one_shot: false,
+        model: None,
+        reads,
+        runs,
+        rights_only: false,
+    }
 }
 
 impl Backend {
@@ -71,12 +104,14 @@ impl Backend {
         self.component == "codex"
     }
 
-    /// Whether the model reads why something was denied; the others' answers have no room for words.
+    /// Whether the model reads why something was denied; the others' answers have no room for
+    /// words.
     pub fn hears_why(&self) -> bool {
         matches!(self.component, "claude" | "opencode")
     }
 
-    /// Droid 0.225.2 tells the sum over the session in one-shot runs, which its backend does not pass off as a turn's.
+    /// Droid 0.225.2 tells the sum over the session in one-shot runs, which its backend does not
+    /// pass off as a turn's.
     pub fn tells_no_tokens_when_resumed(&self) -> bool {
         self.component == "droid" && self.one_shot
     }
@@ -86,7 +121,8 @@ impl Backend {
         self.agent != "codex-acp"
     }
 
-    /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made within the same.
+    /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made
+    /// within the same.
     pub fn resumes_in_another_minute_only(&self) -> bool {
         self.agent == "gemini" && !self.one_shot
     }
@@ -94,5 +130,8 @@ impl Backend {
 
 /// A feature by the name it has in descriptors.
 pub fn name_of(feature: Feature) -> String {
-    serde_json::to_value(feature).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(feature)
+        .ok()
+        .and_then(|name| name.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }

@@ -5,14 +5,14 @@ use aetheel::agent::descriptor::Feature;
 use super::backends::{Backend, name_of};
 
 const DROID_PERSISTS: &str = "Droid 0.225.2 tries a failing service again for minutes and has no setting for it; the turn's time ends it";
-const DROID_BEGINS_ANEW: &str =
-    "Droid 0.225.2 begins anew under an id that its service does not know, and reports success; a notice says so";
-const CODEX_ACP_ANSWERS: &str = "codex-acp 2.6.0 tells the model's failure as its own answer and calls the turn a success";
+const DROID_BEGINS_ANEW: &str = "Droid 0.225.2 begins anew under an id that its service does not know, and reports success; a notice says so";
+const CODEX_ACP_ANSWERS: &str =
+    "codex-acp 2.6.0 tells the model's failure as its own answer and calls the turn a success";
 
 const CLAUDE_ACP_JOINS: &str = "claude-agent-acp 0.49.0 tells, at times, the half answer and the whole one of its second try as one text";
 
-/// Cells that are run all the same: the agent is to blame when they fail. Column (all of one component: its name and a `*`),
-/// row, how often, and what is to be said.
+/// Cells that are run all the same: the agent is to blame when they fail. Column (all of one
+/// component: its name and a `*`), row, how often, and what is to be said.
 const FAULTS: &[(&str, &str, Often, &str)] = &[
     ("droid*", "error-500", Often::Always, DROID_PERSISTS),
     ("droid-one-shot", "error-429", Often::Always, DROID_PERSISTS),
@@ -31,27 +31,37 @@ pub enum Often {
     AtTimes,
 }
 
-const GEMINI_KEEPS_NOTHING: &str =
-    "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the next message is told so, and the one after begins anew";
+const GEMINI_KEEPS_NOTHING: &str = "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the next message is told so, and the one after begins anew";
 
 /// Says what the agent does wrong in a cell, and how often.
 pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)> {
     let slug = super::results::slug(backend.name);
-    let fits = |column: &str| column.strip_suffix('*').map_or(column == slug, |component| component == backend.component);
-    FAULTS.iter().find(|(column, row, ..)| fits(column) && *row == scenario).map(|(.., often, why)| (*often, *why))
+    let fits = |column: &str| {
+        column.strip_suffix('*').map_or(column == slug, |component| component == backend.component)
+    };
+    FAULTS
+        .iter()
+        .find(|(column, row, ..)| fits(column) && *row == scenario)
+        .map(|(.., often, why)| (*often, *why))
 }
 
 /// Why a backend does not declare a feature, so that a row that needs it does not apply.
 pub fn lacking(backend: &Backend, feature: Feature) -> String {
     let why = match (backend.one_shot, feature) {
-        (true, Feature::Permissions | Feature::Questions | Feature::Steer) => "one-shot runs take nothing in after the prompt",
+        (true, Feature::Permissions | Feature::Questions | Feature::Steer) => {
+            "one-shot runs take nothing in after the prompt"
+        }
         (true, Feature::Streaming) => "one-shot runs print whole messages",
         (true, Feature::Thinking) => "one-shot runs do not tell thoughts",
-        (_, Feature::AllowedTools) => "the protocol has no such setting; the gateway asks, and refuses what is not on the list",
+        (_, Feature::AllowedTools) => {
+            "the protocol has no such setting; the gateway asks, and refuses what is not on the list"
+        }
         (false, Feature::Questions) if backend.component == "acp" => {
             "ACP has questions to the user as elicitation only, which the gateway does not offer to agents"
         }
-        (false, Feature::Questions) => "the agent offers its model no tool for questions over this protocol",
+        (false, Feature::Questions) => {
+            "the agent offers its model no tool for questions over this protocol"
+        }
         (false, Feature::Steer) => "a second prompt would end the running one",
         _ => return format!("the backend does not declare `{}`", name_of(feature)),
     };

@@ -1,6 +1,8 @@
-//! The gateway around one backend and its real agent: everything behind the chat adapter, in folders of its own.
+//! The gateway around one backend and its real agent: everything behind the chat adapter, in
+//! folders of its own.
 //!
-//! Scenarios know it from outside: prompts and decisions go in, answers, questions and recordings come out.
+//! Scenarios know it from outside: prompts and decisions go in, answers, questions and recordings
+//! come out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -37,11 +39,18 @@ pub struct Wishes {
 
 impl Default for Wishes {
     fn default() -> Self {
-        Self { safety: Safety::Danger, mode: Mode::Build, model: None, allowed_tools: vec![], max_turns: 25 }
+        Self {
+            safety: Safety::Danger,
+            mode: Mode::Build,
+            model: None,
+            allowed_tools: vec![],
+            max_turns: 25,
+        }
     }
 }
 
-/// What scenarios share: the column they are run for, what they found out, and what must be ended after them.
+/// What scenarios share: the column they are run for, what they found out, and what must be ended
+/// after them.
 #[derive(Clone)]
 pub struct Cell {
     pub backend: Backend,
@@ -111,13 +120,24 @@ impl Cell {
         std::fs::copy(&component, folder.path().join("backends/it.wasm"))
             .unwrap_or_else(|error| panic!("{}: {error}", component.display()));
         // The launch profiles an operator begins with.
-        std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"), folder.path().join("config/acp.md")).unwrap();
+        std::fs::copy(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"),
+            folder.path().join("config/acp.md"),
+        )
+        .unwrap();
         folder
     }
 
-    async fn start(&self, folder: &Path, home: &Home, stage: &Arc<Stage>, wishes: Wishes) -> Dispatcher {
+    async fn start(
+        &self,
+        folder: &Path,
+        home: &Home,
+        stage: &Arc<Stage>,
+        wishes: Wishes,
+    ) -> Dispatcher {
         let variables = self.variables(folder, home, wishes);
-        let config = Config::read(|name| variables.get(name).cloned()).unwrap_or_else(|faults| panic!("{faults:?}"));
+        let config = Config::read(|name| variables.get(name).cloned())
+            .unwrap_or_else(|faults| panic!("{faults:?}"));
         let settings = Settings {
             config,
             variables,
@@ -129,18 +149,30 @@ impl Cell {
             secret_files: Vec::new(),
             unplaced: Vec::new(),
         };
-        let ground = Ground::prepare(settings, Purpose::Talk).await.unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
+        let ground = Ground::prepare(settings, Purpose::Talk)
+            .await
+            .unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
         let (dispatcher, rest) = ground.dispatcher(stage.clone());
-        let opened = Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };
+        let opened =
+            Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };
         self.opened.lock().unwrap().push(opened);
         dispatcher
     }
 
     /// The gateway's environment, as an operator would set it.
-    pub(super) fn variables(&self, folder: &Path, home: &Home, wishes: Wishes) -> HashMap<String, String> {
+    pub(super) fn variables(
+        &self,
+        folder: &Path,
+        home: &Home,
+        wishes: Wishes,
+    ) -> HashMap<String, String> {
         let at = |name: &str| folder.join(name).display().to_string();
         let names: Vec<&str> = home.environment.iter().map(|(name, _)| name.as_str()).collect();
-        let tools = if wishes.allowed_tools.is_empty() { "*".to_owned() } else { wishes.allowed_tools.join(",") };
+        let tools = if wishes.allowed_tools.is_empty() {
+            "*".to_owned()
+        } else {
+            wishes.allowed_tools.join(",")
+        };
         let mode = match (wishes.mode, wishes.safety) {
             (Mode::Plan, _) => "plan",
             (Mode::Build, Safety::Default) => "default",
@@ -171,7 +203,8 @@ impl Cell {
         variables
     }
 
-    /// Ends every gateway the scenario opened and looks at what they left. Call before their folders are gone.
+    /// Ends every gateway the scenario opened and looks at what they left. Call before their
+    /// folders are gone.
     pub async fn close(&self) -> Aftermath {
         let opened = std::mem::take(&mut *self.opened.lock().unwrap());
         let mut aftermath = Aftermath::default();
@@ -236,7 +269,10 @@ impl Gateway {
 
     /// Chooses between building and planning in a conversation, as `/mode` does.
     pub async fn choose_mode(&self, lane: u64, mode: &str) {
-        self.dispatcher.choose(&Lane::Channel(lane), Setting::Mode, Some(mode)).await.unwrap_or_else(|refusal| panic!("{refusal}"));
+        self.dispatcher
+            .choose(&Lane::Channel(lane), Setting::Mode, Some(mode))
+            .await
+            .unwrap_or_else(|refusal| panic!("{refusal}"));
     }
 
     /// Waits for the next question of a conversation's agent.
@@ -252,7 +288,9 @@ impl Gateway {
     /// Answers a question.
     pub fn decide(&self, question: &OpenQuestion, decision: Decision) {
         let person = Person::User { id: 1, name: "Ada".to_owned(), roles: vec![], owner: true };
-        self.dispatcher.answer(&question.id, &person, decision).unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
+        self.dispatcher
+            .answer(&question.id, &person, decision)
+            .unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
     }
 
     /// Says something to the turn that runs in a conversation.
@@ -264,7 +302,8 @@ impl Gateway {
     pub async fn restart(&mut self, wishes: Wishes) {
         self.end().await;
         self.until_resumable().await;
-        self.dispatcher = self.cell.start(self.folder.path(), &self.home, &self.stage, wishes).await;
+        self.dispatcher =
+            self.cell.start(self.folder.path(), &self.home, &self.stage, wishes).await;
     }
 
     /// Waits until another process of the agent can take a session up that was made just now.
@@ -320,7 +359,9 @@ impl Aftermath {
                 }
                 match recording::read(&text) {
                     Ok((_, entries)) => self.fold(&entries),
-                    Err(error) => self.faults.push(format!("a recording does not read back: {error}")),
+                    Err(error) => {
+                        self.faults.push(format!("a recording does not read back: {error}"))
+                    }
                 }
             }
         }
@@ -329,8 +370,15 @@ impl Aftermath {
     fn fold(&mut self, entries: &[recording::Entry]) {
         use aetheel::agent::{Action, AgentEvent, EventKind};
         for entry in entries {
-            if let recording::What::Out(Action::Event(AgentEvent { kind: EventKind::Unrecognised(unknown), .. })) = &entry.what {
-                *self.unrecognised.entry(format!("{}: {}", unknown.what, unknown.sample)).or_default() += 1;
+            if let recording::What::Out(Action::Event(AgentEvent {
+                kind: EventKind::Unrecognised(unknown),
+                ..
+            })) = &entry.what
+            {
+                *self
+                    .unrecognised
+                    .entry(format!("{}: {}", unknown.what, unknown.sample))
+                    .or_default() += 1;
             }
         }
     }
@@ -338,7 +386,10 @@ impl Aftermath {
 
 /// How agents are confined: by default, if `AGENT_SANDBOX` says nothing else.
 pub fn sandbox() -> String {
-    std::env::var("AGENT_SANDBOX").ok().filter(|wish| !wish.is_empty()).unwrap_or_else(|| "auto".to_owned())
+    std::env::var("AGENT_SANDBOX")
+        .ok()
+        .filter(|wish| !wish.is_empty())
+        .unwrap_or_else(|| "auto".to_owned())
 }
 
 /// Where a built component is.

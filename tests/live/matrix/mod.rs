@@ -1,8 +1,9 @@
 //! Every backend against its real agent: the matrix of `docs/compatibility.md`.
 //!
-//! `make test-live` runs the cells whose inputs changed since they were last run, and writes the page; `BACKEND=` and
-//! `CASE=` name those to run in any case. One agent at a time, confined as the gateway does it by itself, and by an ordinary
-//! user, as `scripts/live-cases` starts it. Results are kept below `target/live/`.
+//! `make test-live` runs the cells whose inputs changed since they were last run, and writes the
+//! page; `BACKEND=` and `CASE=` name those to run in any case. One agent at a time, confined as the
+//! gateway does it by itself, and by an ordinary user, as `scripts/live-cases` starts it. Results
+//! are kept below `target/live/`.
 
 mod backends;
 mod exceptions;
@@ -78,7 +79,9 @@ impl Selection {
 fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
     let rights = matches!(scenario.about, About::Level(_) | About::Boundary);
     let looked_at = rights || !backend.rights_only;
-    looked_at && (!as_root || (backend.minds_root() && (rights || scenario.needs.contains(&Feature::Permissions))))
+    looked_at
+        && (!as_root
+            || (backend.minds_root() && (rights || scenario.needs.contains(&Feature::Permissions))))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,10 +89,16 @@ fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
 async fn every_cell_passes_or_says_why_not() {
     let selection = Selection::named();
     let mut run = 0;
-    // First the rows that start the program itself: once a gateway has run in this process, it ends what it did not start.
+    // First the rows that start the program itself: once a gateway has run in this process, it ends
+    // what it did not start.
     let of_the_program = |scenario: &Scenario| matches!(scenario.about, About::Boundary);
-    for (backend, programs) in [true, false].into_iter().flat_map(|programs| BACKENDS.iter().map(move |backend| (backend, programs))) {
-        let takes = |scenario: &&Scenario| of_the_program(scenario) == programs && selection.takes(backend, scenario);
+    for (backend, programs) in [true, false]
+        .into_iter()
+        .flat_map(|programs| BACKENDS.iter().map(move |backend| (backend, programs)))
+    {
+        let takes = |scenario: &&Scenario| {
+            of_the_program(scenario) == programs && selection.takes(backend, scenario)
+        };
         let column: Vec<&Scenario> = SCENARIOS.iter().filter(takes).collect();
         if column.is_empty() {
             continue;
@@ -104,9 +113,14 @@ async fn every_cell_passes_or_says_why_not() {
         };
         for scenario in column {
             let fingerprint = results::fingerprint(&inspection.digest, backend, &agent);
-            let kept = results::read(backend, &agent, is_root(), scenario.name).filter(|kept| kept.fingerprint == fingerprint);
-            let kept = kept
-                .filter(|kept| !selection.insists() && kept.verdict.stands(exceptions::fault(backend, scenario.name).map(|(_, why)| why)));
+            let kept = results::read(backend, &agent, is_root(), scenario.name)
+                .filter(|kept| kept.fingerprint == fingerprint);
+            let kept = kept.filter(|kept| {
+                !selection.insists()
+                    && kept
+                        .verdict
+                        .stands(exceptions::fault(backend, scenario.name).map(|(_, why)| why))
+            });
             if let Some(kept) = kept {
                 println!("{} × {}: {} (kept)", backend.name, scenario.name, kept.verdict);
                 continue;
@@ -124,7 +138,12 @@ async fn every_cell_passes_or_says_why_not() {
             );
         }
     }
-    assert!(run > 0 || is_root(), "BACKEND={} and CASE={} name no cell", selection.backend, selection.case);
+    assert!(
+        run > 0 || is_root(),
+        "BACKEND={} and CASE={} name no cell",
+        selection.backend,
+        selection.case
+    );
     let report = report::Report::of_what_is_kept();
     println!("\n{}", report.table());
     report.save();
@@ -134,8 +153,13 @@ async fn every_cell_passes_or_says_why_not() {
 
 /// Whether there is anything to run in a column.
 async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
-    let agent = Agent::all().into_iter().find(|agent| agent.name == backend.agent).filter(|agent| agent.program.is_file());
-    let agent = agent.ok_or_else(|| format!("`{}` is not installed (hint: `scripts/install-agents`)", backend.agent))?;
+    let agent = Agent::all()
+        .into_iter()
+        .find(|agent| agent.name == backend.agent)
+        .filter(|agent| agent.program.is_file());
+    let agent = agent.ok_or_else(|| {
+        format!("`{}` is not installed (hint: `scripts/install-agents`)", backend.agent)
+    })?;
     let path = component(backend.component);
     if !path.is_file() {
         return Err(format!("there is no backend at {} (hint: `make guests`)", path.display()));
@@ -144,8 +168,12 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
     let mut inspection = engine.inspect(&path).await.map_err(|error| error.to_string())?;
     if backend.backend != backend.component {
         let profiles = Profiles::parse(include_str!("../../../config/acp.md"));
-        let profile = profiles.all.get(backend.backend).ok_or_else(|| format!("`config/acp.md` has no profile `{}`", backend.backend))?;
-        inspection.descriptor = profile.apply(&inspection.descriptor).map_err(|error| error.to_string())?;
+        let profile = profiles
+            .all
+            .get(backend.backend)
+            .ok_or_else(|| format!("`config/acp.md` has no profile `{}`", backend.backend))?;
+        inspection.descriptor =
+            profile.apply(&inspection.descriptor).map_err(|error| error.to_string())?;
     }
     if inspection.descriptor.sharing == Sharing::Turn && !backend.one_shot {
         return Err(format!("the backend `{}` has no long-lived form", backend.component));
@@ -154,19 +182,28 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
 }
 
 /// Runs a scenario, unless it does not apply, and says what came of it.
-async fn judge(scenario: &Scenario, cell: Cell) -> (Verdict, std::collections::BTreeMap<String, u32>) {
+async fn judge(
+    scenario: &Scenario,
+    cell: Cell,
+) -> (Verdict, std::collections::BTreeMap<String, u32>) {
     if let Some(feature) = scenario.needs.iter().find(|feature| !cell.has(**feature)) {
         let why = exceptions::lacking(&cell.backend, *feature);
         return (Verdict::NotApplicable { why }, Default::default());
     }
     let told = run(scenario, &cell).await;
     let aftermath = cell.close().await;
-    let told = told.and_then(|()| if aftermath.faults.is_empty() { Ok(()) } else { Err(aftermath.faults.join("; ")) });
+    let told = told.and_then(|()| {
+        if aftermath.faults.is_empty() { Ok(()) } else { Err(aftermath.faults.join("; ")) }
+    });
     let verdict = match (told, exceptions::fault(&cell.backend, scenario.name)) {
         (Ok(()), None) => Verdict::Passed,
         (Err(evidence), Some((_, why))) => Verdict::AgentFault { why: why.to_owned(), evidence },
-        (Ok(()), Some((Often::AtTimes, why))) => Verdict::AgentFault { why: why.to_owned(), evidence: "not this time".to_owned() },
-        (Ok(()), Some((Often::Always, _))) => Verdict::Failed { what: "it passes now: take it out of the agent's faults".to_owned() },
+        (Ok(()), Some((Often::AtTimes, why))) => {
+            Verdict::AgentFault { why: why.to_owned(), evidence: "not this time".to_owned() }
+        }
+        (Ok(()), Some((Often::Always, _))) => {
+            Verdict::Failed { what: "it passes now: take it out of the agent's faults".to_owned() }
+        }
         (Err(what), None) => Verdict::Failed { what },
     };
     (verdict, aftermath.unrecognised)
@@ -180,7 +217,10 @@ async fn run(scenario: &Scenario, cell: &Cell) -> Result<(), String> {
         Ok(Ok(())) => Ok(()),
         Ok(Err(failed)) => match failed.try_into_panic() {
             Ok(panic) => {
-                let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+                let said = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or(panic.downcast_ref::<&str>().copied());
                 Err(said.unwrap_or("it panicked").to_owned())
             }
             Err(failed) => Err(failed.to_string()),

@@ -1,4 +1,5 @@
-//! The gateway as a program, as an operator starts it: with secrets in all the places where it may find them.
+//! The gateway as a program, as an operator starts it: with secrets in all the places where it may
+//! find them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +11,8 @@ use tokio::process::Command;
 use super::gateway::{Cell, Wishes};
 use crate::support::model_server::{ModelRequest, ModelServer, Reply};
 
-/// What each place holds that an agent must not see. All have it, so that it is found wherever it goes.
+/// What each place holds that an agent must not see. All have it, so that it is found wherever it
+/// goes.
 pub const SECRET: &str = "canary-of-";
 
 /// The folders of a gateway that is not started yet.
@@ -61,8 +63,8 @@ impl Site {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Starts the gateway with all rights for its agent, says one prompt whose model first uses these tools, and waits for
-    /// the end.
+    /// Starts the gateway with all rights for its agent, says one prompt whose model first uses
+    /// these tools, and waits for the end.
     pub async fn run(&self, work: Reply) -> Ran {
         let model = ModelServer::replying([work, Reply::text("Done.")]).await;
         let home = self.cell.agent.settle(&model.url(), &self.path("home"));
@@ -85,8 +87,15 @@ impl Site {
         let mut stdin = child.stdin.take().expect("piped");
         stdin.write_all(b"Work.\n").await.unwrap();
         drop(stdin);
-        let ended = tokio::time::timeout(super::stage::PATIENCE, child.wait_with_output()).await.expect("the gateway did not end").unwrap();
-        let printed = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        let ended = tokio::time::timeout(super::stage::PATIENCE, child.wait_with_output())
+            .await
+            .expect("the gateway did not end")
+            .unwrap();
+        let printed = format!(
+            "{}{}",
+            String::from_utf8_lossy(&ended.stdout),
+            String::from_utf8_lossy(&ended.stderr)
+        );
         assert!(ended.status.success() && printed.contains("Done."), "{}: {printed}", ended.status);
         Ran { requests: model.requests() }
     }

@@ -24,20 +24,29 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads every result of the agents' present versions and the present components: what another build reached counts for
-    /// nothing.
+    /// Reads every result of the agents' present versions and the present components: what another
+    /// build reached counts for nothing.
     pub fn of_what_is_kept() -> Self {
         let agents = Agent::all();
-        let digest = |name| Some((name, format!("{:x}", Sha256::digest(std::fs::read(component(name)).ok()?))));
-        let digests: BTreeMap<&str, String> = BACKENDS.iter().filter_map(|backend| digest(backend.component)).collect();
+        let digest = |name| {
+            Some((name, format!("{:x}", Sha256::digest(std::fs::read(component(name)).ok()?))))
+        };
+        let digests: BTreeMap<&str, String> =
+            BACKENDS.iter().filter_map(|backend| digest(backend.component)).collect();
         let kept = |as_root: bool| {
             let mut cells = BTreeMap::new();
             for (row, scenario) in SCENARIOS.iter().enumerate() {
-                for (column, backend) in BACKENDS.iter().enumerate().filter(|(_, backend)| applies(backend, scenario, as_root)) {
+                for (column, backend) in BACKENDS
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, backend)| applies(backend, scenario, as_root))
+                {
                     let agent = agents.iter().find(|agent| agent.name == backend.agent);
                     let kept = agent.and_then(|agent| {
-                        let now = results::fingerprint(digests.get(backend.component)?, backend, agent);
-                        results::read(backend, agent, as_root, scenario.name).filter(|kept| kept.fingerprint == now)
+                        let now =
+                            results::fingerprint(digests.get(backend.component)?, backend, agent);
+                        results::read(backend, agent, as_root, scenario.name)
+                            .filter(|kept| kept.fingerprint == now)
                     });
                     if let Some(kept) = kept {
                         cells.insert((row, column), kept);
@@ -52,7 +61,8 @@ impl Report {
 
     /// The whole as a markdown table with its footnotes.
     pub fn table(&self) -> String {
-        let columns: Vec<usize> = (0..BACKENDS.len()).filter(|column| !BACKENDS[*column].rights_only).collect();
+        let columns: Vec<usize> =
+            (0..BACKENDS.len()).filter(|column| !BACKENDS[*column].rights_only).collect();
         table(&self.cells, &columns, |scenario| !matches!(scenario.about, About::Level(_)))
     }
 
@@ -61,8 +71,12 @@ impl Report {
         if self.as_root.is_empty() {
             return "Not run.\n".to_owned();
         }
-        let columns: Vec<usize> = (0..BACKENDS.len()).filter(|column| BACKENDS[*column].minds_root()).collect();
-        let run = |scenario: &Scenario| !matches!(scenario.about, About::Level(_)) && applies(&BACKENDS[columns[0]], scenario, true);
+        let columns: Vec<usize> =
+            (0..BACKENDS.len()).filter(|column| BACKENDS[*column].minds_root()).collect();
+        let run = |scenario: &Scenario| {
+            !matches!(scenario.about, About::Level(_))
+                && applies(&BACKENDS[columns[0]], scenario, true)
+        };
         format!("{}\n\n{}", table(&self.as_root, &columns, run), levels(&self.as_root))
     }
 
@@ -80,7 +94,14 @@ impl Report {
             }
             for (what, (count, scenarios)) in seen {
                 let what: String = what.replace('\n', " ").chars().take(300).collect();
-                writeln!(told, "- {}, {count} times, in {}: `{}`", backend.name, scenarios.join(", "), what.replace('`', "'")).unwrap();
+                writeln!(
+                    told,
+                    "- {}, {count} times, in {}: `{}`",
+                    backend.name,
+                    scenarios.join(", "),
+                    what.replace('`', "'")
+                )
+                .unwrap();
             }
         }
         if told.is_empty() { "Nothing.\n".to_owned() } else { told }
@@ -89,7 +110,8 @@ impl Report {
     /// The cells that failed, each with what happened.
     pub fn failed(&self, takes: impl Fn(&Backend, &Scenario) -> bool) -> Vec<String> {
         let cells = if is_root() { &self.as_root } else { &self.cells };
-        let failed = cells.iter().filter(|((row, column), _)| takes(&BACKENDS[*column], &SCENARIOS[*row]));
+        let failed =
+            cells.iter().filter(|((row, column), _)| takes(&BACKENDS[*column], &SCENARIOS[*row]));
         failed
             .filter_map(|((row, column), kept)| match &kept.verdict {
                 Verdict::Failed { what } => {
@@ -101,24 +123,36 @@ impl Report {
             .collect()
     }
 
-    /// Writes the page, for `scripts/live-cases` to put beside the others: the user of the cases may write nothing there.
+    /// Writes the page, for `scripts/live-cases` to put beside the others: the user of the cases
+    /// may write nothing there.
     pub fn save(&self) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let pinned = std::env::var("CLI_VERSIONS").map_or(true, |versions| versions != "latest");
-        let path = root.join(format!("target/live/compatibility{}{}.md", if pinned { "" } else { "-latest" }, results::within()));
-        std::fs::write(&path, self.page()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let path = root.join(format!(
+            "target/live/compatibility{}{}.md",
+            if pinned { "" } else { "-latest" },
+            results::within()
+        ));
+        std::fs::write(&path, self.page())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         println!("\nwritten: {}", path.display());
     }
 
     fn page(&self) -> String {
         let mut versions = String::new();
         for agent in &self.agents {
-            let columns: Vec<&str> = BACKENDS.iter().filter(|backend| backend.agent == agent.name).map(|backend| backend.name).collect();
-            writeln!(versions, "| {} | {} | {} |", agent.name, agent.version, columns.join(", ")).unwrap();
+            let columns: Vec<&str> = BACKENDS
+                .iter()
+                .filter(|backend| backend.agent == agent.name)
+                .map(|backend| backend.name)
+                .collect();
+            writeln!(versions, "| {} | {} | {} |", agent.name, agent.version, columns.join(", "))
+                .unwrap();
         }
         let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap_or_default();
         let own = matches!(sandbox, Sandbox::Landlock { bubblewrap: Some(_), .. });
-        let confined = format!("{}{}", sandbox.words(), if own { ", and bubblewrap for Codex" } else { "" });
+        let confined =
+            format!("{}{}", sandbox.words(), if own { ", and bubblewrap for Codex" } else { "" });
         format!(
             "{HEAD}\n## Versions\n\n| agent | version | columns |\n|---|---|---|\n{versions}\nConfined by {confined}.\n\n## Matrix\n\n{}\n\n## What agents may do\n\n{LEVELS}\n{}\n\
             ## As root\n\n{ROOT}\n{}\n## Not recognised\n\n\
@@ -132,7 +166,11 @@ impl Report {
 }
 
 /// A table of some columns and rows, with its footnotes.
-fn table(cells: &BTreeMap<(usize, usize), Kept>, columns: &[usize], takes: impl Fn(&Scenario) -> bool) -> String {
+fn table(
+    cells: &BTreeMap<(usize, usize), Kept>,
+    columns: &[usize],
+    takes: impl Fn(&Scenario) -> bool,
+) -> String {
     let mut notes: Vec<String> = Vec::new();
     let mut table = String::from("| |");
     for column in columns {
@@ -165,20 +203,34 @@ fn levels(cells: &BTreeMap<(usize, usize), Kept>) -> String {
     let mut told = String::new();
     for (row, scenario) in SCENARIOS.iter().enumerate() {
         let About::Level(level) = scenario.about else { continue };
-        let run: Vec<(&Backend, &Kept)> =
-            BACKENDS.iter().enumerate().filter_map(|(column, backend)| Some((backend, cells.get(&(row, column))?))).collect();
+        let run: Vec<(&Backend, &Kept)> = BACKENDS
+            .iter()
+            .enumerate()
+            .filter_map(|(column, backend)| Some((backend, cells.get(&(row, column))?)))
+            .collect();
         if run.is_empty() {
             continue;
         }
-        writeln!(told, "### {level}\n\n| | {} |\n|---|{}", TRIES.join(" | "), "---|".repeat(TRIES.len())).unwrap();
+        writeln!(
+            told,
+            "### {level}\n\n| | {} |\n|---|{}",
+            TRIES.join(" | "),
+            "---|".repeat(TRIES.len())
+        )
+        .unwrap();
         let mut notes = Vec::new();
         for (backend, kept) in run {
             let mark = match &kept.verdict {
                 Verdict::Failed { .. } => " ✗".to_owned(),
-                Verdict::AgentFault { why, .. } | Verdict::NotApplicable { why } => format!(" {}", note(&mut notes, why)),
+                Verdict::AgentFault { why, .. } | Verdict::NotApplicable { why } => {
+                    format!(" {}", note(&mut notes, why))
+                }
                 Verdict::Passed => String::new(),
             };
-            let came: Vec<&str> = TRIES.iter().map(|name| kept.findings.get(*name).map_or("–", String::as_str)).collect();
+            let came: Vec<&str> = TRIES
+                .iter()
+                .map(|name| kept.findings.get(*name).map_or("–", String::as_str))
+                .collect();
             writeln!(told, "| {}{mark} | {} |", backend.name, came.join(" | ")).unwrap();
         }
         for (number, note) in notes.iter().enumerate() {

@@ -35,7 +35,8 @@ pub struct Kept {
 }
 
 impl Verdict {
-    /// Whether it need not be reached again, on the same inputs and with what is known of the agent now.
+    /// Whether it need not be reached again, on the same inputs and with what is known of the agent
+    /// now.
     pub fn stands(&self, fault: Option<&str>) -> bool {
         match (self, fault) {
             (Self::Passed, None) => true,
@@ -52,21 +53,31 @@ impl fmt::Display for Verdict {
             Self::Passed => f.write_str("passed"),
             Self::NotApplicable { why } => write!(f, "not applicable: {why}"),
             Self::AgentFault { why, .. } => write!(f, "fault of the agent: {why}"),
-            Self::Failed { what } => write!(f, "FAILED: {}", what.chars().take(1500).collect::<String>()),
+            Self::Failed { what } => {
+                write!(f, "FAILED: {}", what.chars().take(1500).collect::<String>())
+            }
         }
     }
 }
 
-/// What a result depends on: the component, its profile and the agent. A change of the host is for whoever makes it to think of.
+/// What a result depends on: the component, its profile and the agent. A change of the host is for
+/// whoever makes it to think of.
 pub fn fingerprint(component: &str, backend: &Backend, agent: &Agent) -> String {
-    let profile = if backend.backend == backend.component { String::new() } else { format!(" {}", profile(backend.backend)) };
+    let profile = if backend.backend == backend.component {
+        String::new()
+    } else {
+        format!(" {}", profile(backend.backend))
+    };
     format!("{component} {} {}{profile}", agent.name, agent.version)
 }
 
 /// A short word for the text of a launch profile.
 fn profile(name: &str) -> String {
     let text = include_str!("../../../config/acp.md");
-    let section = text.split("\n## ").find(|section| section.lines().next() == Some(name)).unwrap_or_default();
+    let section = text
+        .split("\n## ")
+        .find(|section| section.lines().next() == Some(name))
+        .unwrap_or_default();
     format!("{:x}", Sha256::digest(section)).chars().take(12).collect()
 }
 
@@ -76,7 +87,8 @@ pub fn slug(name: &str) -> String {
 }
 
 pub fn read(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> Option<Kept> {
-    serde_json::from_str(&std::fs::read_to_string(path(backend, agent, as_root, scenario)).ok()?).ok()
+    serde_json::from_str(&std::fs::read_to_string(path(backend, agent, as_root, scenario)).ok()?)
+        .ok()
 }
 
 pub fn write(backend: &Backend, agent: &Agent, scenario: &str, kept: &Kept) {
@@ -93,6 +105,16 @@ pub fn within() -> String {
 
 /// Results of another user, or within another sandbox, are others.
 fn path(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> PathBuf {
-    let folder = format!("{}-{}{}{}", agent.name, agent.version, within(), if as_root { "-as-root" } else { "" });
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/live").join(folder).join(slug(backend.name)).join(format!("{scenario}.json"))
+    let folder = format!(
+        "{}-{}{}{}",
+        agent.name,
+        agent.version,
+        within(),
+        if as_root { "-as-root" } else { "" }
+    );
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/live")
+        .join(folder)
+        .join(slug(backend.name))
+        .join(format!("{scenario}.json"))
 }

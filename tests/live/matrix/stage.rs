@@ -59,7 +59,11 @@ impl Stage {
     pub async fn shows(&self, lane: &Lane, text: &str) {
         self.wait(&format!("{text:?} to be shown in {lane}"), |turns| {
             let turn = turns.iter().rfind(|turn| turn.lane == *lane)?;
-            assert!(turn.answer.is_none(), "the turn was over before {text:?} was shown: {:?}", turn.answer);
+            assert!(
+                turn.answer.is_none(),
+                "the turn was over before {text:?} was shown: {:?}",
+                turn.answer
+            );
             turn.transcript.text().contains(text).then_some(())
         })
         .await;
@@ -101,7 +105,9 @@ impl Stage {
 
     fn so_far(&self) -> String {
         let turns = self.turns.lock().unwrap();
-        let told = turns.iter().map(|turn| format!("{}: {:?}, {:?}", turn.lane, turn.answer, turn.transcript));
+        let told = turns
+            .iter()
+            .map(|turn| format!("{}: {:?}, {:?}", turn.lane, turn.answer, turn.transcript));
         told.collect::<Vec<_>>().join("; ")
     }
 }
@@ -117,7 +123,12 @@ impl Outlet for Stage {
             read: false,
         };
         self.turns.lock().unwrap().push(turn);
-        Box::new(Part { turns: self.turns.clone(), changed: self.changed.clone(), sequence: event.sequence, lane: event.lane.clone() })
+        Box::new(Part {
+            turns: self.turns.clone(),
+            changed: self.changed.clone(),
+            sequence: event.sequence,
+            lane: event.lane.clone(),
+        })
     }
 }
 
@@ -133,7 +144,12 @@ impl Part {
     fn change(&self, change: impl FnOnce(&mut Turn)) {
         let mut turns = self.turns.lock().unwrap();
         // Sequences begin anew with every gateway.
-        change(turns.iter_mut().rfind(|turn| turn.sequence == self.sequence && turn.lane == self.lane).expect("it was opened"));
+        change(
+            turns
+                .iter_mut()
+                .rfind(|turn| turn.sequence == self.sequence && turn.lane == self.lane)
+                .expect("it was opened"),
+        );
         drop(turns);
         self.changed.send_replace(());
     }
@@ -183,7 +199,8 @@ impl Told {
     /// Tokens in and out.
     #[track_caller]
     pub fn tokens(&self) -> (u32, u32) {
-        let Usage { input, output, cached, .. } = self.answer.usage.clone().unwrap_or_else(|| panic!("no usage: {self:?}"));
+        let Usage { input, output, cached, .. } =
+            self.answer.usage.clone().unwrap_or_else(|| panic!("no usage: {self:?}"));
         (input + cached, output)
     }
 }

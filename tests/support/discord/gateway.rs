@@ -98,7 +98,11 @@ async fn connection(world: Arc<World>, stream: TcpStream, acceptor: Option<TlsAc
     world.tell();
 }
 
-fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::UnboundedSender<Control>) -> Vec<Control> {
+fn payload_taken(
+    state: &mut super::State,
+    payload: &Value,
+    control: &mpsc::UnboundedSender<Control>,
+) -> Vec<Control> {
     // serenity sends it with the word in front, and Discord takes it so.
     let token = payload["d"]["token"].as_str().map(|token| token.trim_start_matches("Bot "));
     match payload["op"].as_u64() {
@@ -115,7 +119,12 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
             state.gateway.identified += 1;
             state.gateway.logins_left = state.gateway.logins_left.saturating_sub(1);
             // Sessions of programs that are gone would keep every event for ever.
-            let gone = state.gateway.sessions.iter().filter(|session| session.connection.is_none()).count();
+            let gone = state
+                .gateway
+                .sessions
+                .iter()
+                .filter(|session| session.connection.is_none())
+                .count();
             let mut left = gone.saturating_sub(4);
             state.gateway.sessions.retain(|session| {
                 let drop = session.connection.is_none() && left > 0;
@@ -130,18 +139,37 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
             }});
             let guild = json!({"op": 0, "s": 2, "t": "GUILD_CREATE", "d": guild_json()});
             let events = vec![ready, guild];
-            state.gateway.sessions.push(Session { id, sequence: 2, events: events.clone(), connection: Some(control.clone()) });
+            state.gateway.sessions.push(Session {
+                id,
+                sequence: 2,
+                events: events.clone(),
+                connection: Some(control.clone()),
+            });
             events.into_iter().map(Control::Send).collect()
         }
         Some(6) => {
-            let (id, seen) = (payload["d"]["session_id"].as_str().unwrap_or_default(), payload["d"]["seq"].as_u64().unwrap_or(0));
-            let Some(session) = state.gateway.sessions.iter_mut().find(|session| session.id == id && token == Some(TOKEN)) else {
+            let (id, seen) = (
+                payload["d"]["session_id"].as_str().unwrap_or_default(),
+                payload["d"]["seq"].as_u64().unwrap_or(0),
+            );
+            let Some(session) = state
+                .gateway
+                .sessions
+                .iter_mut()
+                .find(|session| session.id == id && token == Some(TOKEN))
+            else {
                 return vec![Control::Send(json!({"op": 9, "s": null, "t": null, "d": false}))];
             };
             session.connection = Some(control.clone());
-            let mut missed: Vec<Value> = session.events.iter().filter(|event| event["s"].as_u64() > Some(seen)).cloned().collect();
+            let mut missed: Vec<Value> = session
+                .events
+                .iter()
+                .filter(|event| event["s"].as_u64() > Some(seen))
+                .cloned()
+                .collect();
             session.sequence += 1;
-            missed.push(json!({"op": 0, "s": session.sequence, "t": "RESUMED", "d": {"_trace": []}}));
+            missed
+                .push(json!({"op": 0, "s": session.sequence, "t": "RESUMED", "d": {"_trace": []}}));
             state.gateway.resumed += 1;
             missed.into_iter().map(Control::Send).collect()
         }
@@ -149,6 +177,9 @@ fn payload_taken(state: &mut super::State, payload: &Value, control: &mpsc::Unbo
     }
 }
 
-async fn send(socket: &mut WebSocketStream<Stream>, value: &Value) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+async fn send(
+    socket: &mut WebSocketStream<Stream>,
+    value: &Value,
+) -> Result<(), tokio_tungstenite::tungstenite::Error> {
     socket.send(Frame::Text(value.to_string())).await
 }

@@ -1,9 +1,11 @@
-//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults, plain or over TLS.
+//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults, plain or
+//! over TLS.
 //!
-//! Every request is checked against Discord's own description and a few rules it does not hold (nobody is pinged, every
-//! message has a nonce, none is too long); what does not fit fails the test when the [`LocalDiscord`] is dropped. All
-//! of it is reachable by address, so the real program can be pointed at it: `DISCORD_API_BASE` is [`LocalDiscord::url`],
-//! `DISCORD_BOT_TOKEN` is [`TOKEN`].
+//! Every request is checked against Discord's own description and a few rules it does not hold
+//! (nobody is pinged, every message has a nonce, none is too long); what does not fit fails the
+//! test when the [`LocalDiscord`] is dropped. All of it is reachable by address, so the real
+//! program can be pointed at it: `DISCORD_API_BASE` is [`LocalDiscord::url`], `DISCORD_BOT_TOKEN`
+//! is [`TOKEN`].
 #![allow(dead_code)] // several test modules use parts of it
 
 mod faults;
@@ -27,8 +29,8 @@ use tokio::task::JoinHandle;
 
 pub use faults::Fault;
 pub use state::{
-    ANN, BOB, BOT, BOT_ROLE, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN,
-    room,
+    ANN, BOB, BOT, BOT_ROLE, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message, OTHER, OTHER_BOT,
+    OWNER, ROLE, Request, THREAD, TOKEN, room,
 };
 use state::{Control, State};
 use tls::{Authority, Front};
@@ -51,7 +53,8 @@ impl World {
     }
 }
 
-/// A Discord of one guild with two channels and a thread, a person ([`ANN`]), the application's owner and another bot.
+/// A Discord of one guild with two channels and a thread, a person ([`ANN`]), the application's
+/// owner and another bot.
 pub struct LocalDiscord {
     world: Arc<World>,
     url: String,
@@ -77,11 +80,16 @@ impl LocalDiscord {
         let url = format!("http{secure}://{}", http.local_addr().expect("an address"));
         let gateway = format!("ws{secure}://{}", socket.local_addr().expect("an address"));
         let acceptor = authority.as_ref().map(Authority::acceptor);
-        let world = Arc::new(World { state: Mutex::new(State::new(gateway)), changed: watch::channel(0).0 });
+        let world = Arc::new(World {
+            state: Mutex::new(State::new(gateway)),
+            changed: watch::channel(0).0,
+        });
         let router = axum::Router::new().fallback(rest::handle).with_state(Arc::clone(&world));
         let tasks = vec![
             tokio::spawn(gateway::serve(Arc::clone(&world), socket, acceptor.clone())),
-            tokio::spawn(async move { axum::serve(Front::new(http, acceptor), router).await.expect("serves") }),
+            tokio::spawn(async move {
+                axum::serve(Front::new(http, acceptor), router).await.expect("serves")
+            }),
         ];
         Self { world, url, authority, tasks }
     }
@@ -136,7 +144,14 @@ impl LocalDiscord {
         self.write(channel, ANN, text, None, true)
     }
 
-    fn write(&self, channel: u64, user: u64, text: &str, reply_to: Option<u64>, webhook: bool) -> u64 {
+    fn write(
+        &self,
+        channel: u64,
+        user: u64,
+        text: &str,
+        reply_to: Option<u64>,
+        webhook: bool,
+    ) -> u64 {
         let id = self.world.with(|state| {
             let id = state.post(channel, user, text, reply_to).id;
             state.messages.get_mut(&id).expect("just posted").webhook = webhook;
@@ -163,7 +178,8 @@ impl LocalDiscord {
         self.world.with(|state| {
             let message = state.messages[&message].clone();
             let mut event = state.message_json(&message, true);
-            event["embeds"] = json!([{"type": "link", "url": "https://example.com/", "title": "An example"}]);
+            event["embeds"] =
+                json!([{"type": "link", "url": "https://example.com/", "title": "An example"}]);
             event["edited_timestamp"] = Value::Null;
             state.dispatch("MESSAGE_UPDATE", &event);
         });
@@ -180,11 +196,21 @@ impl LocalDiscord {
         id
     }
 
-    /// Somebody types the option of a slash command; returns what is suggested: values with what is shown of them.
-    pub async fn suggestions(&self, channel: u64, user: u64, name: &str, typed: &str) -> Vec<(String, String)> {
+    /// Somebody types the option of a slash command; returns what is suggested: values with what is
+    /// shown of them.
+    pub async fn suggestions(
+        &self,
+        channel: u64,
+        user: u64,
+        name: &str,
+        typed: &str,
+    ) -> Vec<(String, String)> {
         let registered = self.commands();
-        let command = registered.as_array().expect("commands").iter().find(|command| command["name"] == name);
-        let option = command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()))["options"][0].clone();
+        let command =
+            registered.as_array().expect("commands").iter().find(|command| command["name"] == name);
+        let option =
+            command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()))["options"][0]
+                .clone();
         assert_eq!(option["autocomplete"], true, "nothing is suggested for /{name}");
         let id: u64 = self.world.with(|state| {
             let event = rest::typing_json(state, channel, user, name, &option, typed);
@@ -194,7 +220,12 @@ impl LocalDiscord {
         self.world.tell();
         let suggested = self.wait_for("suggestions", |local| local.interaction(id).suggested).await;
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
-        suggested.as_array().expect("a list").iter().map(|choice| (text(&choice["value"]), text(&choice["name"]))).collect()
+        suggested
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|choice| (text(&choice["value"]), text(&choice["name"])))
+            .collect()
     }
 
     /// The answer to a slash command, once it says something.
@@ -239,13 +270,20 @@ impl LocalDiscord {
             text.clone_into(&mut found.content);
             let found = found.clone();
             let mut event = state.message_json(&found, true);
-            event["edited_timestamp"] = if by_author { json!("2026-08-06T12:00:02.000000+00:00") } else { Value::Null };
+            event["edited_timestamp"] =
+                if by_author { json!("2026-08-06T12:00:02.000000+00:00") } else { Value::Null };
             state.dispatch("MESSAGE_UPDATE", &event);
         });
     }
 
     /// Keeps a file; returns its address. It is handed out with this status and announced length.
-    pub fn keep_file(&self, name: &str, status: u16, announced: Option<u64>, bytes: &[u8]) -> String {
+    pub fn keep_file(
+        &self,
+        name: &str,
+        status: u16,
+        announced: Option<u64>,
+        bytes: &[u8],
+    ) -> String {
         let path = self.world.with(|state| {
             let path = format!("/attachments/{}/{name}", state.id());
             state.kept.insert(path.clone(), (status, announced, bytes.to_vec()));
@@ -255,7 +293,13 @@ impl LocalDiscord {
     }
 
     /// Somebody writes to the bot and sends files: name, type, announced size, address.
-    pub fn send_files(&self, channel: u64, user: u64, text: &str, files: &[(&str, &str, u64, &str)]) -> u64 {
+    pub fn send_files(
+        &self,
+        channel: u64,
+        user: u64,
+        text: &str,
+        files: &[(&str, &str, u64, &str)],
+    ) -> u64 {
         let id = self.world.with(|state| {
             let id = state.post(channel, user, &format!("<@{BOT}> {text}"), None).id;
             let attachments = files
@@ -276,18 +320,33 @@ impl LocalDiscord {
 
     /// The bot's reactions to a message.
     pub fn reactions(&self, message: u64) -> Vec<String> {
-        self.world.with(|state| state.reactions.iter().filter(|(on, _)| *on == message).map(|(_, emoji)| emoji.clone()).collect())
+        self.world.with(|state| {
+            state
+                .reactions
+                .iter()
+                .filter(|(on, _)| *on == message)
+                .map(|(_, emoji)| emoji.clone())
+                .collect()
+        })
     }
 
     /// Threads that were opened: id, channel, name.
     pub fn threads(&self) -> Vec<(u64, u64, String)> {
-        self.world.with(|state| state.threads.iter().map(|(id, (channel, name, _))| (*id, *channel, name.clone())).collect())
+        self.world.with(|state| {
+            state
+                .threads
+                .iter()
+                .map(|(id, (channel, name, _))| (*id, *channel, name.clone()))
+                .collect()
+        })
     }
 
     /// The bot's messages in a channel, oldest first, without deleted ones.
     pub fn messages(&self, channel: u64) -> Vec<Message> {
         self.world.with(|state| {
-            let of_bot = |message: &&Message| message.channel == channel && message.author == BOT && !message.deleted;
+            let of_bot = |message: &&Message| {
+                message.channel == channel && message.author == BOT && !message.deleted
+            };
             state.messages.values().filter(of_bot).cloned().collect()
         })
     }
@@ -296,7 +355,9 @@ impl LocalDiscord {
     pub fn replies(&self) -> HashMap<u64, Vec<Message>> {
         self.world.with(|state| {
             let mut replies: HashMap<u64, Vec<Message>> = HashMap::new();
-            for message in state.messages.values().filter(|message| message.author == BOT && !message.deleted) {
+            for message in
+                state.messages.values().filter(|message| message.author == BOT && !message.deleted)
+            {
                 if let Some(to) = message.reply_to {
                     replies.entry(to).or_default().push(message.clone());
                 }
@@ -323,7 +384,9 @@ impl LocalDiscord {
 
     /// How many typing calls a channel had.
     pub fn typing(&self, channel: u64) -> Vec<std::time::Instant> {
-        self.world.with(|state| state.typing.iter().filter(|(at, _)| *at == channel).map(|(_, when)| *when).collect())
+        self.world.with(|state| {
+            state.typing.iter().filter(|(at, _)| *at == channel).map(|(_, when)| *when).collect()
+        })
     }
 
     /// Every request so far.
@@ -338,7 +401,9 @@ impl LocalDiscord {
 
     /// A slash command's fate.
     pub fn interaction(&self, id: u64) -> Interaction {
-        self.world.with(|state| state.interactions.iter().find(|known| known.id == id).cloned().expect("an interaction"))
+        self.world.with(|state| {
+            state.interactions.iter().find(|known| known.id == id).cloned().expect("an interaction")
+        })
     }
 
     /// The registered commands.
@@ -377,7 +442,12 @@ impl LocalDiscord {
     }
 
     /// Waits for something that takes its time.
-    pub async fn wait_within<T>(&self, limit: Duration, what: &str, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+    pub async fn wait_within<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut found: impl FnMut(&Self) -> Option<T>,
+    ) -> T {
         let mut changed = self.world.changed.subscribe();
         let wait = async {
             loop {
@@ -396,17 +466,26 @@ impl LocalDiscord {
 
     /// Waits for a message of the bot's that says the right thing.
     pub async fn wait_for_message(&self, channel: u64, says: impl Fn(&str) -> bool) -> Message {
-        self.wait_for("a message", |discord| discord.messages(channel).into_iter().find(|message| says(&message.content))).await
+        self.wait_for("a message", |discord| {
+            discord.messages(channel).into_iter().find(|message| says(&message.content))
+        })
+        .await
     }
 
     fn story(&self) -> String {
         self.world.with(|state| {
             let mut story = String::new();
             for message in state.messages.values() {
-                story.push_str(&format!("  message {} in {} by {}: {:?}\n", message.id, message.channel, message.author, message.content));
+                story.push_str(&format!(
+                    "  message {} in {} by {}: {:?}\n",
+                    message.id, message.channel, message.author, message.content
+                ));
             }
             for request in &state.requests {
-                story.push_str(&format!("  {} {} {}\n", request.status, request.method, request.path));
+                story.push_str(&format!(
+                    "  {} {} {}\n",
+                    request.status, request.method, request.path
+                ));
             }
             story
         })
@@ -417,13 +496,25 @@ impl Drop for LocalDiscord {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         let (violations, limited) = self.world.with(|state| {
-            let limited: Vec<String> =
-                state.requests.iter().filter(|request| request.limited).map(|r| format!("{} {}", r.method, r.path)).collect();
+            let limited: Vec<String> = state
+                .requests
+                .iter()
+                .filter(|request| request.limited)
+                .map(|r| format!("{} {}", r.method, r.path))
+                .collect();
             (state.violations.clone(), limited)
         });
         if !std::thread::panicking() {
-            assert!(violations.is_empty(), "requests that Discord would not take:\n{}", violations.join("\n"));
-            assert!(limited.is_empty(), "requests beyond a rate limit that was told:\n{}", limited.join("\n"));
+            assert!(
+                violations.is_empty(),
+                "requests that Discord would not take:\n{}",
+                violations.join("\n")
+            );
+            assert!(
+                limited.is_empty(),
+                "requests beyond a rate limit that was told:\n{}",
+                limited.join("\n")
+            );
         }
     }
 }
@@ -436,7 +527,9 @@ pub struct Faults<'a> {
 impl Faults<'_> {
     /// The next `times` requests with this method and this in their path suffer `fault`.
     pub fn next(&self, method: &'static str, path: &str, fault: Fault, times: usize) {
-        self.world.with(|state| state.faults.push(faults::Rule { method, path: path.to_owned(), fault, left: times }));
+        self.world.with(|state| {
+            state.faults.push(faults::Rule { method, path: path.to_owned(), fault, left: times })
+        });
     }
 
     /// How many requests are still to suffer.
@@ -449,7 +542,8 @@ impl Faults<'_> {
         self.world.with(|state| state.faults.clear());
     }
 
-    /// So many requests of a route in so much time: `POST messages`, `PATCH message`, `POST typing`.
+    /// So many requests of a route in so much time: `POST messages`, `PATCH message`, `POST
+    /// typing`.
     pub fn limit(&self, route: &'static str, most: u32, span: Duration) {
         self.world.with(|state| {
             state.limits.insert(route, (most, span));
@@ -555,7 +649,8 @@ impl Faults<'_> {
         self.control(|| if reset { Control::Reset } else { Control::Drop });
     }
 
-    /// All gateway connections fall silent and stay open: nothing is said, read or acknowledged any more.
+    /// All gateway connections fall silent and stay open: nothing is said, read or acknowledged any
+    /// more.
     pub fn freeze_gateway(&self) {
         self.control(|| Control::Freeze);
     }
@@ -584,7 +679,9 @@ impl Faults<'_> {
     }
 
     fn control(&self, control: impl Fn() -> Control) {
-        self.world.with(|state| state.gateway.connections.iter().for_each(|connection| drop(connection.send(control()))));
+        self.world.with(|state| {
+            state.gateway.connections.iter().for_each(|connection| drop(connection.send(control())))
+        });
         self.world.tell();
     }
 }

@@ -8,17 +8,25 @@ pub type File = (String, Vec<u8>);
 
 /// Takes a body apart; none: it is not what its type says.
 pub(super) fn parse(content_type: &str, body: &Bytes) -> Option<(Value, Vec<File>)> {
-    let boundary = format!("--{}", content_type.strip_prefix("multipart/form-data; boundary=")?.trim_matches('"'));
+    let boundary = format!(
+        "--{}",
+        content_type.strip_prefix("multipart/form-data; boundary=")?.trim_matches('"')
+    );
     let (mut payload, mut files) = (None, Vec::new());
     let mut rest = body.get(boundary.len()..)?;
     while let Some(part) = rest.strip_prefix(b"\r\n") {
         let end = find(part, format!("\r\n{boundary}").as_bytes())?;
         let head_end = find(part, b"\r\n\r\n")?;
-        let (head, bytes) = (std::str::from_utf8(&part[..head_end]).ok()?, part.get(head_end + 4..end)?);
-        let field = |name: &str| head.split(&format!("{name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+        let (head, bytes) =
+            (std::str::from_utf8(&part[..head_end]).ok()?, part.get(head_end + 4..end)?);
+        let field = |name: &str| {
+            head.split(&format!("{name}=\"")).nth(1).and_then(|rest| rest.split('"').next())
+        };
         match (field(" name")?, field("filename")) {
             ("payload_json", None) => payload = serde_json::from_slice(bytes).ok(),
-            (name, Some(file)) if name == format!("files[{}]", files.len()) => files.push((file.to_owned(), bytes.to_vec())),
+            (name, Some(file)) if name == format!("files[{}]", files.len()) => {
+                files.push((file.to_owned(), bytes.to_vec()))
+            }
             _ => return None,
         }
         rest = &part[end + 2 + boundary.len()..];

@@ -14,13 +14,20 @@ pub type Labelled = (String, String);
 impl LocalDiscord {
     /// Somebody presses the button with this label; returns the interaction's id.
     pub fn press(&self, message: u64, user: u64, label: &str) -> u64 {
-        let custom_id = self.button(message, label).unwrap_or_else(|| panic!("no button {label:?} below {message}\n{}", self.story()));
+        let custom_id = self
+            .button(message, label)
+            .unwrap_or_else(|| panic!("no button {label:?} below {message}\n{}", self.story()));
         self.press_id(message, user, &custom_id)
     }
 
     /// Somebody presses a button that may be on the screen no longer.
     pub fn press_id(&self, message: u64, user: u64, custom_id: &str) -> u64 {
-        self.interact(message, user, 3, &json!({"component_type": 2, "custom_id": custom_id, "id": 2}))
+        self.interact(
+            message,
+            user,
+            3,
+            &json!({"component_type": 2, "custom_id": custom_id, "id": 2}),
+        )
     }
 
     /// Somebody chooses these options of a menu.
@@ -39,20 +46,40 @@ impl LocalDiscord {
         let menu = parts(&components).find(|part| part["type"] == 3 && part["custom_id"] == id)?;
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
         let options = menu["options"].as_array().expect("options").iter();
-        let set = options.clone().find(|option| option["default"] == true).map(|option| text(&option["value"]));
-        Some((options.map(|option| (text(&option["label"]), text(&option["value"]))).collect(), set))
+        let set = options
+            .clone()
+            .find(|option| option["default"] == true)
+            .map(|option| text(&option["value"]));
+        Some((
+            options.map(|option| (text(&option["label"]), text(&option["value"]))).collect(),
+            set,
+        ))
     }
 
-    fn choose_of(&self, message: u64, user: u64, id: impl Fn(&str) -> bool, options: &[&str]) -> u64 {
+    fn choose_of(
+        &self,
+        message: u64,
+        user: u64,
+        id: impl Fn(&str) -> bool,
+        options: &[&str],
+    ) -> u64 {
         let components = self.world.with(|state| state.messages[&message].components.clone());
-        let wanted = |part: &&Value| part["type"] == 3 && part["custom_id"].as_str().is_some_and(&id);
-        let menu = parts(&components).find(wanted).unwrap_or_else(|| panic!("no menu below {message}: {components}"));
+        let wanted =
+            |part: &&Value| part["type"] == 3 && part["custom_id"].as_str().is_some_and(&id);
+        let menu = parts(&components)
+            .find(wanted)
+            .unwrap_or_else(|| panic!("no menu below {message}: {components}"));
         let value = |label: &&str| {
             let options = menu["options"].as_array().expect("options");
-            options.iter().find(|option| option["label"] == **label).unwrap_or_else(|| panic!("no option {label:?}"))["value"].clone()
+            options
+                .iter()
+                .find(|option| option["label"] == **label)
+                .unwrap_or_else(|| panic!("no option {label:?}"))["value"]
+                .clone()
         };
         let values: Vec<Value> = options.iter().map(value).collect();
-        let data = json!({"component_type": 3, "custom_id": menu["custom_id"], "values": values, "id": 2});
+        let data =
+            json!({"component_type": 3, "custom_id": menu["custom_id"], "values": values, "id": 2});
         self.interact(message, user, 3, &data)
     }
 
@@ -62,19 +89,28 @@ impl LocalDiscord {
         let message = self.interaction(press).message.expect("of a message");
         let input = &window["components"][0]["components"][0];
         let filled = json!({"type": 1, "id": 1, "components": [{"type": 4, "id": 2, "custom_id": input["custom_id"], "value": text}]});
-        self.interact(message, user, 5, &json!({"custom_id": window["custom_id"], "components": [filled]}))
+        self.interact(
+            message,
+            user,
+            5,
+            &json!({"custom_id": window["custom_id"], "components": [filled]}),
+        )
     }
 
     /// The id of the button with this label.
     pub fn button(&self, message: u64, label: &str) -> Option<String> {
         let components = self.world.with(|state| state.messages[&message].components.clone());
-        parts(&components).find(|part| part["label"] == label).and_then(|part| part["custom_id"].as_str()).map(str::to_owned)
+        parts(&components)
+            .find(|part| part["label"] == label)
+            .and_then(|part| part["custom_id"].as_str())
+            .map(str::to_owned)
     }
 
     /// Whether a message has the buttons of a question.
     pub fn asks(&self, message: u64) -> bool {
         let components = self.world.with(|state| state.messages[&message].components.clone());
-        parts(&components).any(|part| part["custom_id"].as_str().is_some_and(|id| id.starts_with("ask:")))
+        parts(&components)
+            .any(|part| part["custom_id"].as_str().is_some_and(|id| id.starts_with("ask:")))
     }
 
     /// The labels of a message's buttons.
@@ -86,7 +122,8 @@ impl LocalDiscord {
     fn interact(&self, message: u64, user: u64, kind: u8, data: &Value) -> u64 {
         let id = self.world.with(|state| {
             let of = state.messages[&message].clone();
-            let mut event = rest::interaction_json(state, of.channel, user, kind, data, Some(message));
+            let mut event =
+                rest::interaction_json(state, of.channel, user, kind, data, Some(message));
             event["message"] = state.message_json(&of, false);
             state.dispatch("INTERACTION_CREATE", &event);
             event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
@@ -97,7 +134,11 @@ impl LocalDiscord {
 }
 
 fn parts(components: &Value) -> impl Iterator<Item = &Value> {
-    components.as_array().into_iter().flatten().flat_map(|row| row["components"].as_array().into_iter().flatten())
+    components
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|row| row["components"].as_array().into_iter().flatten())
 }
 
 /// What Discord's description does not say of components.
@@ -106,7 +147,8 @@ pub(super) fn faults(components: &Value) -> Vec<String> {
     if components.as_array().is_some_and(|rows| rows.len() > 5) {
         found.push("more than five rows of components".to_owned());
     }
-    let mut ids: Vec<&str> = parts(components).filter_map(|part| part["custom_id"].as_str()).collect();
+    let mut ids: Vec<&str> =
+        parts(components).filter_map(|part| part["custom_id"].as_str()).collect();
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -120,7 +162,9 @@ pub(super) fn faults(components: &Value) -> Vec<String> {
         }
         for part in row.iter().filter(|part| part["type"] == 2) {
             let link = part["style"] == 5;
-            if part["label"].as_str().is_none_or(str::is_empty) || part["url"].is_string() != link || part["custom_id"].is_string() == link
+            if part["label"].as_str().is_none_or(str::is_empty)
+                || part["url"].is_string() != link
+                || part["custom_id"].is_string() == link
             {
                 found.push(format!("not a button of Discord's: {part}"));
             }
@@ -145,10 +189,15 @@ pub(super) fn acknowledge(state: &mut State, at: usize, body: &Value) -> Outcome
     state.interactions[at].acknowledged = Some((Instant::now(), kind));
     match kind {
         7 => {
-            let (text, components) = (body["data"]["content"].as_str().unwrap_or_default().to_owned(), body["data"]["components"].clone());
+            let (text, components) = (
+                body["data"]["content"].as_str().unwrap_or_default().to_owned(),
+                body["data"]["components"].clone(),
+            );
             rest::edit(state, Some(message), &text, &components);
         }
-        9 if state.interactions[at].kind == 3 => state.interactions[at].window = Some(body["data"].clone()),
+        9 if state.interactions[at].kind == 3 => {
+            state.interactions[at].window = Some(body["data"].clone())
+        }
         9 => state.violations.push("a window cannot follow a window".to_owned()),
         _ => {}
     }

@@ -1,4 +1,5 @@
-//! The HTTP half: every request is checked, counted against a rate limit, perhaps spoiled, and then done.
+//! The HTTP half: every request is checked, counted against a rate limit, perhaps spoiled, and then
+//! done.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::faults::{self, Fault};
 use super::state::{
-    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OTHER, OWNER, Request, State, TOKEN, Window, guild_json, member_json, user_json,
+    APPLICATION, BOT, CHANNEL, GUILD, Interaction, OTHER, OWNER, Request, State, TOKEN, Window,
+    guild_json, member_json, user_json,
 };
 use super::{World, multipart, presses, schema};
 
@@ -19,13 +21,20 @@ const ACK: Duration = Duration::from_secs(3);
 
 pub(super) type Outcome = (u16, Value);
 
-pub(super) async fn handle(Shared(world): Shared<Arc<World>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
+pub(super) async fn handle(
+    Shared(world): Shared<Arc<World>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
     let path = uri.path().trim_start_matches("/api/v10").replace("%40", "@");
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     if path.starts_with("/attachments/") {
         return kept(&world, &path, &headers);
     }
-    let content_type = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type =
+        headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (parsed, files) = match multipart::parse(content_type, &body) {
         Some((payload, files)) => (Some(payload), files),
         None if body.is_empty() => (None, Vec::new()),
@@ -122,16 +131,28 @@ fn respond(answer: Option<Outcome>, extra: Vec<(&'static str, String)>) -> Respo
     }
     let Some((status, value)) = answer else {
         // A body that breaks off makes the server cut the connection.
-        let broken = futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
-        return response.header("content-length", 1_000).body(Body::from_stream(broken)).expect("a response");
+        let broken =
+            futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
+        return response
+            .header("content-length", 1_000)
+            .body(Body::from_stream(broken))
+            .expect("a response");
     };
     let body = if status == 204 { Body::empty() } else { Body::from(value.to_string()) };
     response.status(StatusCode::from_u16(status).expect("a status")).body(body).expect("a response")
 }
 
 /// The description of Discord, and the rules it does not hold.
-fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMap, raw: &Bytes, body: Option<&Value>) -> Vec<String> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn violations(
+    method: &Method,
+    path: &str,
+    segments: &[&str],
+    headers: &HeaderMap,
+    raw: &Bytes,
+    body: Option<&Value>,
+) -> Vec<String> {
+    let header =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut found = Vec::new();
     if !path.starts_with("/api/v10/") {
         found.push(format!("{path} is not below /api/v10"));
@@ -144,7 +165,8 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
     if !header("authorization").starts_with("Bot ") {
         found.push(format!("{method} {path} has no bot authorization"));
     }
-    let typed = header("content-type") == "application/json" || header("content-type").starts_with("multipart/form-data; ");
+    let typed = header("content-type") == "application/json"
+        || header("content-type").starts_with("multipart/form-data; ");
     if !raw.is_empty() && (body.is_none() || !typed) {
         found.push(format!("{method} {path} has a body that is not JSON or not said to be"));
     }
@@ -161,28 +183,39 @@ fn violations(method: &Method, path: &str, segments: &[&str], headers: &HeaderMa
     if let (["interactions", ..], Some(6 | 8 | 9)) = (segments, body["type"].as_u64()) {
         return found;
     }
-    let named = |user: &str| message["content"].as_str().is_some_and(|text| text.contains(&format!("<@{user}>")));
-    let question = |mentions: &Value| {
-        mentions["users"][0].as_str().is_some_and(|user| named(user) && *mentions == json!({"parse": [], "users": [user]}))
+    let named = |user: &str| {
+        message["content"].as_str().is_some_and(|text| text.contains(&format!("<@{user}>")))
     };
-    if message["allowed_mentions"] != json!({"parse": []}) && !question(&message["allowed_mentions"]) {
+    let question = |mentions: &Value| {
+        mentions["users"][0]
+            .as_str()
+            .is_some_and(|user| named(user) && *mentions == json!({"parse": [], "users": [user]}))
+    };
+    if message["allowed_mentions"] != json!({"parse": []})
+        && !question(&message["allowed_mentions"])
+    {
         found.push(format!("{method} {path} could ping: {}", message["allowed_mentions"]));
     }
     if message["content"].as_str().is_some_and(|text| text.chars().count() > 2_000) {
         found.push(format!("{method} {path} is longer than 2000 characters"));
     }
     if let ["channels", _, "messages"] = segments {
-        if !(message["nonce"].as_str().is_some_and(|nonce| !nonce.is_empty()) && message["enforce_nonce"] == true) {
+        if !(message["nonce"].as_str().is_some_and(|nonce| !nonce.is_empty())
+            && message["enforce_nonce"] == true)
+        {
             found.push(format!("{method} {path} has no enforced nonce"));
         }
-        if !message["message_reference"].is_null() && message["message_reference"]["fail_if_not_exists"] != false {
+        if !message["message_reference"].is_null()
+            && message["message_reference"]["fail_if_not_exists"] != false
+        {
             found.push(format!("{method} {path} fails when the message it replies to is gone"));
         }
     }
     found
 }
 
-/// Whether a request is one too many of the last second, whatever it is about; what answers a command does not count.
+/// Whether a request is one too many of the last second, whatever it is about; what answers a
+/// command does not count.
 fn crowded(state: &mut State, segments: &[&str]) -> bool {
     if matches!(segments, ["interactions" | "webhooks", ..]) {
         return false;
@@ -213,10 +246,13 @@ fn forbidden(state: &State, segments: &[&str]) -> bool {
 fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>) -> Option<f64> {
     let (template, major) = match call.segments {
         ["channels", channel, "messages"] if call.method == "POST" => ("POST messages", *channel),
-        ["channels", channel, "messages", _] if call.method == "PATCH" => ("PATCH message", *channel),
+        ["channels", channel, "messages", _] if call.method == "PATCH" => {
+            ("PATCH message", *channel)
+        }
         ["channels", channel, "typing"] => ("POST typing", *channel),
         ["interactions", ..] => return None,
-        // A webhook is told apart by its id and token together (Discord's documentation, topics/rate-limits).
+        // A webhook is told apart by its id and token together (Discord's documentation,
+        // topics/rate-limits).
         ["webhooks", _, token, ..] => ("webhooks", *token),
         [first, second, ..] => (*first, *second),
         _ => return None,
@@ -235,7 +271,13 @@ fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>
     let reset = (window.ends - now).as_secs_f64();
     extra.push(("x-ratelimit-limit", most.to_string()));
     extra.push(("x-ratelimit-reset-after", format!("{reset:.3}")));
-    extra.push(("x-ratelimit-bucket", format!("{:x}", template.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte)))));
+    extra.push((
+        "x-ratelimit-bucket",
+        format!(
+            "{:x}",
+            template.bytes().fold(7_u64, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte))
+        ),
+    ));
     let refused = window.left == 0;
     window.left = window.left.saturating_sub(1);
     extra.push(("x-ratelimit-remaining", window.left.to_string()));
@@ -272,22 +314,28 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.commands = commands.clone();
             (200, commands)
         }
-        ("GET", ["channels", channel]) => match id(channel).and_then(|id| Some((id, state.channel_json(id)?))) {
-            Some((id, mut channel)) => {
-                if let Some(overwrites) = state.overwrites.get(&id) {
-                    channel["permission_overwrites"] = overwrites.clone();
+        ("GET", ["channels", channel]) => {
+            match id(channel).and_then(|id| Some((id, state.channel_json(id)?))) {
+                Some((id, mut channel)) => {
+                    if let Some(overwrites) = state.overwrites.get(&id) {
+                        channel["permission_overwrites"] = overwrites.clone();
+                    }
+                    (200, channel)
                 }
-                (200, channel)
+                None => unknown_channel(),
             }
-            None => unknown_channel(),
-        },
+        }
         ("GET", ["guilds", guild]) if id(guild) == Some(GUILD) => {
             let mut guild = guild_json();
             guild["roles"][0]["permissions"] = json!(state.everyone.to_string());
             (200, guild)
         }
-        ("GET", ["guilds", guild, "roles"]) if id(guild) == Some(GUILD) => (200, guild_json()["roles"].clone()),
-        ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => (200, member_json(id(user).unwrap_or(0))),
+        ("GET", ["guilds", guild, "roles"]) if id(guild) == Some(GUILD) => {
+            (200, guild_json()["roles"].clone())
+        }
+        ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => {
+            (200, member_json(id(user).unwrap_or(0)))
+        }
         ("POST", ["channels", channel, "typing"]) => {
             state.typing.push((id(channel).unwrap_or(0), Instant::now()));
             (204, Value::Null)
@@ -302,10 +350,17 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             state.reactions.retain(|reaction| *reaction != taken_back);
             (204, Value::Null)
         }
-        ("POST", ["channels", channel, "messages", message, "threads"]) => open_thread(state, id(channel), id(message), call),
+        ("POST", ["channels", channel, "messages", message, "threads"]) => {
+            open_thread(state, id(channel), id(message), call)
+        }
         ("GET", ["channels", channel, "messages"]) => {
-            let asked = |name: &str| call.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
-            let (after, limit) = (asked("after").unwrap_or(0), asked("limit").unwrap_or(50) as usize);
+            let asked = |name: &str| {
+                call.query.split('&').find_map(|pair| {
+                    pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok()
+                })
+            };
+            let (after, limit) =
+                (asked("after").unwrap_or(0), asked("limit").unwrap_or(50) as usize);
             let channel = id(channel).unwrap_or(0);
             let page: Vec<_> = state
                 .messages
@@ -317,44 +372,58 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             (200, page.iter().rev().map(|message| state.message_json(message, false)).collect())
         }
         ("POST", ["channels", channel, "messages"]) => post(state, id(channel).unwrap_or(0), call),
-        ("GET", ["channels", _, "messages", message]) => match id(message).and_then(|id| state.messages.get(&id)) {
-            Some(message) if !message.deleted => {
-                let mut found = state.message_json(message, false);
-                let shown = state.reactions.iter().filter(|(on, _)| *on == message.id);
-                let reaction = |(_, emoji): &(u64, String)| {
-                    json!({"emoji": {"id": null, "name": emoji}, "me": true, "me_burst": false, "count": 1,
+        ("GET", ["channels", _, "messages", message]) => {
+            match id(message).and_then(|id| state.messages.get(&id)) {
+                Some(message) if !message.deleted => {
+                    let mut found = state.message_json(message, false);
+                    let shown = state.reactions.iter().filter(|(on, _)| *on == message.id);
+                    let reaction = |(_, emoji): &(u64, String)| {
+                        json!({"emoji": {"id": null, "name": emoji}, "me": true, "me_burst": false, "count": 1,
                         "count_details": {"burst": 0, "normal": 1}, "burst_colors": []})
-                };
-                found["reactions"] = shown.map(reaction).collect();
-                (200, found)
+                    };
+                    found["reactions"] = shown.map(reaction).collect();
+                    (200, found)
+                }
+                _ => unknown_message(),
             }
-            _ => unknown_message(),
-        },
-        ("PATCH", ["channels", _, "messages", message]) => edit(state, id(message), text, &call.body["components"]),
-        ("DELETE", ["channels", _, "messages", message]) => match id(message).and_then(|id| state.messages.get_mut(&id)) {
-            Some(message) if !message.deleted => {
-                message.deleted = true;
-                (204, Value::Null)
+        }
+        ("PATCH", ["channels", _, "messages", message]) => {
+            edit(state, id(message), text, &call.body["components"])
+        }
+        ("DELETE", ["channels", _, "messages", message]) => {
+            match id(message).and_then(|id| state.messages.get_mut(&id)) {
+                Some(message) if !message.deleted => {
+                    message.deleted = true;
+                    (204, Value::Null)
+                }
+                _ => unknown_message(),
             }
-            _ => unknown_message(),
-        },
-        ("POST", ["interactions", interaction, token, "callback"]) => acknowledge(state, id(interaction), token, &call.body),
-        ("PATCH", ["webhooks", _, token, "messages", "@original"]) => match interaction(state, token).map(|found| found.original) {
-            Some(Some(original)) => edit(state, Some(original), text, &call.body["components"]),
-            Some(None) => unknown_message(),
-            None => expired(),
-        },
-        ("POST", ["webhooks", _, token]) => match interaction(state, token).map(|found| found.channel) {
-            Some(channel) => {
-                let mut message = state.post(channel, BOT, text, None);
-                message.ephemeral = call.body["flags"].as_u64().unwrap_or(0) & 64 != 0;
-                state.messages.insert(message.id, message.clone());
-                (200, state.message_json(&message, false))
+        }
+        ("POST", ["interactions", interaction, token, "callback"]) => {
+            acknowledge(state, id(interaction), token, &call.body)
+        }
+        ("PATCH", ["webhooks", _, token, "messages", "@original"]) => {
+            match interaction(state, token).map(|found| found.original) {
+                Some(Some(original)) => edit(state, Some(original), text, &call.body["components"]),
+                Some(None) => unknown_message(),
+                None => expired(),
             }
-            None => expired(),
-        },
+        }
+        ("POST", ["webhooks", _, token]) => {
+            match interaction(state, token).map(|found| found.channel) {
+                Some(channel) => {
+                    let mut message = state.post(channel, BOT, text, None);
+                    message.ephemeral = call.body["flags"].as_u64().unwrap_or(0) & 64 != 0;
+                    state.messages.insert(message.id, message.clone());
+                    (200, state.message_json(&message, false))
+                }
+                None => expired(),
+            }
+        }
         (method, segments) => {
-            state.violations.push(format!("the local Discord does not do {method} /{}", segments.join("/")));
+            state
+                .violations
+                .push(format!("the local Discord does not do {method} /{}", segments.join("/")));
             (404, json!({"code": 0, "message": "404: Not Found"}))
         }
     }
@@ -374,7 +443,8 @@ fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
         return (200, state.message_json(&message, false));
     }
     let reply_to = call.body["message_reference"]["message_id"].as_str().and_then(id);
-    let reply_to = reply_to.filter(|id| state.messages.get(id).is_some_and(|message| !message.deleted));
+    let reply_to =
+        reply_to.filter(|id| state.messages.get(id).is_some_and(|message| !message.deleted));
     let mut message = state.post(channel, BOT, text, reply_to);
     message.files.clone_from(&call.files);
     state.messages.insert(message.id, message.clone());
@@ -389,8 +459,15 @@ fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
     (200, state.message_json(&message, false))
 }
 
-pub(super) fn edit(state: &mut State, message: Option<u64>, text: &str, components: &Value) -> Outcome {
-    let Some(message) = message.and_then(|id| state.messages.get_mut(&id)).filter(|message| !message.deleted) else {
+pub(super) fn edit(
+    state: &mut State,
+    message: Option<u64>,
+    text: &str,
+    components: &Value,
+) -> Outcome {
+    let Some(message) =
+        message.and_then(|id| state.messages.get_mut(&id)).filter(|message| !message.deleted)
+    else {
         return unknown_message();
     };
     if text.trim().is_empty() {
@@ -408,21 +485,31 @@ pub(super) fn edit(state: &mut State, message: Option<u64>, text: &str, componen
 }
 
 fn acknowledge(state: &mut State, interaction: Option<u64>, token: &str, body: &Value) -> Outcome {
-    let Some(at) = state.interactions.iter().position(|known| Some(known.id) == interaction && known.token == token) else {
+    let Some(at) = state
+        .interactions
+        .iter()
+        .position(|known| Some(known.id) == interaction && known.token == token)
+    else {
         return (404, json!({"code": 10062, "message": "Unknown interaction"}));
     };
     if state.interactions[at].used.elapsed() > ACK {
         return (404, json!({"code": 10062, "message": "Unknown interaction"}));
     }
     if state.interactions[at].acknowledged.is_some() {
-        return (400, json!({"code": 40060, "message": "Interaction has already been acknowledged."}));
+        return (
+            400,
+            json!({"code": 40060, "message": "Interaction has already been acknowledged."}),
+        );
     }
     let kind = body["type"].as_u64().unwrap_or(0);
     if matches!(kind, 6 | 7 | 9) {
         return presses::acknowledge(state, at, body);
     }
     if (kind == 8) != (state.interactions[at].kind == 4) {
-        state.violations.push(format!("callback type {kind} does not fit interaction type {}", state.interactions[at].kind));
+        state.violations.push(format!(
+            "callback type {kind} does not fit interaction type {}",
+            state.interactions[at].kind
+        ));
         return (400, json!({"code": 50035, "message": "Invalid Form Body"}));
     }
     if kind == 8 {
@@ -444,20 +531,39 @@ fn acknowledge(state: &mut State, interaction: Option<u64>, token: &str, body: &
 }
 
 fn interaction(state: &State, token: &str) -> Option<Interaction> {
-    state.interactions.iter().find(|known| known.token == token && known.used.elapsed() < Duration::from_secs(15 * 60)).cloned()
+    state
+        .interactions
+        .iter()
+        .find(|known| known.token == token && known.used.elapsed() < Duration::from_secs(15 * 60))
+        .cloned()
 }
 
 /// Opens a thread on a message; it has the message's id.
-fn open_thread(state: &mut State, channel: Option<u64>, message: Option<u64>, call: &Call) -> Outcome {
+fn open_thread(
+    state: &mut State,
+    channel: Option<u64>,
+    message: Option<u64>,
+    call: &Call,
+) -> Outcome {
     let (Some(channel), Some(message)) = (channel, message) else { return unknown_channel() };
     if ![CHANNEL, OTHER].contains(&channel) {
-        return (400, json!({"code": 50024, "message": "Cannot execute action on this channel type"}));
+        return (
+            400,
+            json!({"code": 50024, "message": "Cannot execute action on this channel type"}),
+        );
     }
-    if state.messages.get(&message).is_none_or(|message| message.deleted || message.channel != channel) {
+    if state
+        .messages
+        .get(&message)
+        .is_none_or(|message| message.deleted || message.channel != channel)
+    {
         return unknown_message();
     }
     if state.threads.contains_key(&message) {
-        return (400, json!({"code": 160004, "message": "A thread has already been created for this message"}));
+        return (
+            400,
+            json!({"code": 160004, "message": "A thread has already been created for this message"}),
+        );
     }
     let name = call.body["name"].as_str().unwrap_or_default().to_owned();
     state.threads.insert(message, (channel, name, BOT));
@@ -467,10 +573,14 @@ fn open_thread(state: &mut State, channel: Option<u64>, message: Option<u64>, ca
 /// A file that somebody sent.
 fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
     if headers.contains_key("authorization") {
-        world.with(|state| state.violations.push(format!("GET {path} of a file carries the bot's token")));
+        world.with(|state| {
+            state.violations.push(format!("GET {path} of a file carries the bot's token"))
+        });
     }
     let found = world.with(|state| state.kept.get(path).cloned());
-    let Some((status, announced, bytes)) = found else { return respond(Some((404, Value::Null)), Vec::new()) };
+    let Some((status, announced, bytes)) = found else {
+        return respond(Some((404, Value::Null)), Vec::new());
+    };
     let mut response = Response::builder().status(status);
     if (300..400).contains(&status) {
         response = response.header("location", "http://127.0.0.1:9/elsewhere");
@@ -482,7 +592,10 @@ fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
             Body::from(bytes)
         }
         None => Body::from_stream(futures_util::stream::iter(
-            bytes.chunks(4_096).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece))).collect::<Vec<_>>(),
+            bytes
+                .chunks(4_096)
+                .map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)))
+                .collect::<Vec<_>>(),
         )),
     };
     response.body(body).expect("a response")
@@ -515,24 +628,48 @@ fn expired() -> Outcome {
 }
 
 /// What `/ask` and the others look like when somebody uses them.
-pub(super) fn slash_json(state: &mut State, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> Value {
+pub(super) fn slash_json(
+    state: &mut State,
+    channel: u64,
+    user: u64,
+    name: &str,
+    prompt: Option<&str>,
+) -> Value {
     // The command's own first option, as it is registered.
-    let registered = state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
-    let option = registered.and_then(|command| command["options"][0]["name"].as_str()).unwrap_or("prompt").to_owned();
+    let registered =
+        state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
+    let option = registered
+        .and_then(|command| command["options"][0]["name"].as_str())
+        .unwrap_or("prompt")
+        .to_owned();
     let options = prompt.map(|prompt| json!({"name": option, "type": 3, "value": prompt}));
     let data = json!({"id": "900", "name": name, "type": 1, "options": options.into_iter().collect::<Vec<_>>()});
     interaction_json(state, channel, user, 2, &data, None)
 }
 
 /// What it looks like while somebody types the option of a command.
-pub(super) fn typing_json(state: &mut State, channel: u64, user: u64, name: &str, option: &Value, typed: &str) -> Value {
+pub(super) fn typing_json(
+    state: &mut State,
+    channel: u64,
+    user: u64,
+    name: &str,
+    option: &Value,
+    typed: &str,
+) -> Value {
     let option = json!({"name": option["name"], "type": 3, "value": typed, "focused": true});
     let data = json!({"id": "900", "name": name, "type": 1, "options": [option]});
     interaction_json(state, channel, user, 4, &data, None)
 }
 
 /// An interaction; its token is known from now on.
-pub(super) fn interaction_json(state: &mut State, channel: u64, user: u64, kind: u8, data: &Value, message: Option<u64>) -> Value {
+pub(super) fn interaction_json(
+    state: &mut State,
+    channel: u64,
+    user: u64,
+    kind: u8,
+    data: &Value,
+    message: Option<u64>,
+) -> Value {
     let id = state.id();
     let token = format!("interaction-token-{id}");
     state.interactions.push(Interaction {
@@ -553,7 +690,9 @@ pub(super) fn interaction_json(state: &mut State, channel: u64, user: u64, kind:
         "app_permissions": "2147483647", "authorizing_integration_owners": {}, "context": 0, "attachment_size_limit": 10_485_760,
         "data": data,
     });
-    if state.channel_json(channel).is_some_and(|found| found["guild_id"].is_string()) || channel == CHANNEL {
+    if state.channel_json(channel).is_some_and(|found| found["guild_id"].is_string())
+        || channel == CHANNEL
+    {
         value["guild_id"] = json!(GUILD.to_string());
         value["guild_locale"] = json!("en-US");
         value["member"] = member_json(user);

@@ -1,7 +1,8 @@
 //! Discord's own description of its interface, and whether a request fits it.
 //!
-//! The document is `tests/fixtures/discord-openapi.json`. It is read as Discord means it: `oneOf` as `anyOf`
-//! (its `x-discord-union`), and permissions are texts, as its prose says. Fields it does not name are faults too: our requests should hold nothing useless.
+//! The document is `tests/fixtures/discord-openapi.json`. It is read as Discord means it: `oneOf`
+//! as `anyOf` (its `x-discord-union`), and permissions are texts, as its prose says. Fields it does
+//! not name are faults too: our requests should hold nothing useless.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -10,7 +11,9 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    let mut document: Value = serde_json::from_str(include_str!("../../fixtures/discord-openapi.json")).expect("the fixture is JSON");
+    let mut document: Value =
+        serde_json::from_str(include_str!("../../fixtures/discord-openapi.json"))
+            .expect("the fixture is JSON");
     unite(&mut document);
     document
 });
@@ -22,7 +25,9 @@ fn unite(value: &mut Value) {
             if let Some(alternatives) = map.remove("oneOf") {
                 map.insert("anyOf".to_owned(), alternatives);
             }
-            if let Some(Value::Array(types)) = map.get_mut("default_member_permissions").and_then(|schema| schema.get_mut("type")) {
+            if let Some(Value::Array(types)) =
+                map.get_mut("default_member_permissions").and_then(|schema| schema.get_mut("type"))
+            {
                 types.push(json!("string"));
             }
             map.values_mut().for_each(unite);
@@ -34,7 +39,9 @@ fn unite(value: &mut Value) {
 
 /// Says what is wrong with a request; nothing is good. `segments` is the path behind `/api/v10`.
 pub fn faults(method: &str, segments: &[&str], body: Option<&Value>) -> Vec<String> {
-    let Some(template) = template(segments) else { return vec![format!("no path of Discord's: /{}", segments.join("/"))] };
+    let Some(template) = template(segments) else {
+        return vec![format!("no path of Discord's: /{}", segments.join("/"))];
+    };
     let operation = &DOCUMENT["paths"][&template][method.to_lowercase()];
     if operation.is_null() {
         return vec![format!("Discord knows no {method} of {template}")];
@@ -42,18 +49,28 @@ pub fn faults(method: &str, segments: &[&str], body: Option<&Value>) -> Vec<Stri
     let content = &operation["requestBody"]["content"]["application/json"]["schema"];
     let Some(body) = body else {
         let required = operation["requestBody"]["required"].as_bool().unwrap_or(false);
-        return if required { vec![format!("{method} {template} needs a body")] } else { Vec::new() };
+        return if required {
+            vec![format!("{method} {template} needs a body")]
+        } else {
+            Vec::new()
+        };
     };
     if content.is_null() {
         return vec![format!("{method} {template} takes no body")];
     }
     let validator = validator(&format!("{method} {template}"), content);
-    let mut found: Vec<String> =
-        validator.iter_errors(body).map(|error| format!("{method} {template}{}: {error}", error.instance_path())).collect();
+    let mut found: Vec<String> = validator
+        .iter_errors(body)
+        .map(|error| format!("{method} {template}{}: {error}", error.instance_path()))
+        .collect();
     let mut known = BTreeSet::new();
     fields(content, &mut known);
     if let (Some(body), false) = (body.as_object(), known.is_empty()) {
-        found.extend(body.keys().filter(|key| !known.contains(*key)).map(|key| format!("{method} {template}: unknown field `{key}`")));
+        found.extend(
+            body.keys()
+                .filter(|key| !known.contains(*key))
+                .map(|key| format!("{method} {template}: unknown field `{key}`")),
+        );
     }
     found
 }
@@ -65,7 +82,11 @@ fn template(segments: &[&str]) -> Option<String> {
         .keys()
         .filter(|path| {
             let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-            parts.len() == segments.len() && parts.iter().zip(segments).all(|(part, segment)| part.starts_with('{') || part == segment)
+            parts.len() == segments.len()
+                && parts
+                    .iter()
+                    .zip(segments)
+                    .all(|(part, segment)| part.starts_with('{') || part == segment)
         })
         .min_by_key(|path| path.matches('{').count())
         .cloned()
@@ -80,7 +101,10 @@ fn validator(name: &str, content: &Value) -> Arc<Validator> {
 }
 
 fn fields(schema: &Value, known: &mut BTreeSet<String>) {
-    if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/components/schemas/")) {
+    if let Some(name) = schema["$ref"]
+        .as_str()
+        .and_then(|reference| reference.strip_prefix("#/components/schemas/"))
+    {
         return fields(&DOCUMENT["components"]["schemas"][name], known);
     }
     known.extend(schema["properties"].as_object().into_iter().flat_map(|map| map.keys().cloned()));

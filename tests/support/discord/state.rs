@@ -144,7 +144,8 @@ pub(super) struct State {
     pub(super) reactions: Vec<(u64, String)>,
     /// Threads that were opened: channel, name, who opened it.
     pub(super) threads: BTreeMap<u64, (u64, String, u64)>,
-    /// Files to be fetched, by path; answered with a status, the length that is announced, and bytes.
+    /// Files to be fetched, by path; answered with a status, the length that is announced, and
+    /// bytes.
     pub(super) kept: HashMap<String, (u16, Option<u64>, Vec<u8>)>,
     /// The application may read messages that do not name it.
     pub(super) reads: bool,
@@ -200,13 +201,17 @@ impl State {
             violations: Vec::new(),
             faults: Vec::new(),
             windows: HashMap::new(),
-            limits: HashMap::from([("POST messages", (5, Duration::from_secs(5))), ("PATCH message", (5, Duration::from_secs(5)))]),
+            limits: HashMap::from([
+                ("POST messages", (5, Duration::from_secs(5))),
+                ("PATCH message", (5, Duration::from_secs(5))),
+            ]),
             token_refused: false,
             away: false,
             closed: HashSet::new(),
             gone: HashSet::new(),
             second: VecDeque::new(),
-            // Discord takes 50; which requests share a second here depends on how busy the machine is.
+            // Discord takes 50; which requests share a second here depends on how busy the machine
+            // is.
             most_per_second: usize::MAX,
             crowded: 0,
             strange: false,
@@ -234,12 +239,19 @@ impl State {
 
     /// A new id, as Discord makes them: time and a counter.
     pub(super) fn id(&mut self) -> u64 {
-        let ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
+        let ms =
+            SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
         self.last_id = (self.last_id + 1).max((ms - 1_420_070_400_000) << 22);
         self.last_id
     }
 
-    pub(super) fn post(&mut self, channel: u64, author: u64, content: &str, reply_to: Option<u64>) -> Message {
+    pub(super) fn post(
+        &mut self,
+        channel: u64,
+        author: u64,
+        content: &str,
+        reply_to: Option<u64>,
+    ) -> Message {
         let message = Message {
             id: self.id(),
             channel,
@@ -260,7 +272,13 @@ impl State {
         message
     }
 
-    pub(super) fn post_earlier(&mut self, channel: u64, author: u64, content: &str, ago: Duration) -> u64 {
+    pub(super) fn post_earlier(
+        &mut self,
+        channel: u64,
+        author: u64,
+        content: &str,
+        ago: Duration,
+    ) -> u64 {
         let mut message = self.post(channel, author, content, None);
         self.messages.remove(&message.id);
         message.id -= (ago.as_millis() as u64) << 22;
@@ -285,11 +303,17 @@ impl State {
     pub(super) fn message_json(&self, message: &Message, gateway: bool) -> Value {
         let mentions: Vec<Value> = [BOT, OWNER, ANN, OTHER_BOT]
             .into_iter()
-            .filter(|id| message.content.contains(&format!("<@{id}>")) || message.content.contains(&format!("<@!{id}>")))
+            .filter(|id| {
+                message.content.contains(&format!("<@{id}>"))
+                    || message.content.contains(&format!("<@!{id}>"))
+            })
             .map(user_json)
             .collect();
-        let roles: Vec<String> =
-            [ROLE, BOT_ROLE].iter().filter(|id| message.content.contains(&format!("<@&{id}>"))).map(ToString::to_string).collect();
+        let roles: Vec<String> = [ROLE, BOT_ROLE]
+            .iter()
+            .filter(|id| message.content.contains(&format!("<@&{id}>")))
+            .map(ToString::to_string)
+            .collect();
         // Without the privileged intent the bot reads only what is meant for it.
         let readable = self.reads
             || message.author == BOT
@@ -393,10 +417,14 @@ pub(super) fn channel_json(id: u64) -> Option<Value> {
             json!({"id": id.to_string(), "type": 0, "guild_id": guild, "name": name, "position": 0,
                 "permission_overwrites": [], "parent_id": "77", "nsfw": false, "flags": 0})
         }
-        THREAD => json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),
+        THREAD => {
+            json!({"id": id.to_string(), "type": 11, "guild_id": guild, "name": "a thread", "parent_id": CHANNEL.to_string(),
             "owner_id": ANN.to_string(), "message_count": 1, "member_count": 1, "flags": 0, "rate_limit_per_user": 0,
-            "thread_metadata": {"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00", "locked": false}}),
-        DIRECT => json!({"id": id.to_string(), "type": 1, "recipients": [user_json(ANN)], "flags": 0}),
+            "thread_metadata": {"archived": false, "auto_archive_duration": 1440, "archive_timestamp": "2026-01-01T00:00:00.000000+00:00", "locked": false}})
+        }
+        DIRECT => {
+            json!({"id": id.to_string(), "type": 1, "recipients": [user_json(ANN)], "flags": 0})
+        }
         _ => return None,
     })
 }

@@ -1,4 +1,5 @@
-//! TLS for the local Discord: an authority that one test believes in, and streams that are encrypted or not.
+//! TLS for the local Discord: an authority that one test believes in, and streams that are
+//! encrypted or not.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,12 +31,14 @@ impl Authority {
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.distinguished_name.push(DnType::CommonName, "authority of one test");
         let file = NamedTempFile::new().expect("a file");
-        std::fs::write(file.path(), authority.self_signed(&key).expect("a certificate").pem()).expect("written");
+        std::fs::write(file.path(), authority.self_signed(&key).expect("a certificate").pem())
+            .expect("written");
 
         let own = KeyPair::generate().expect("a key");
         let mut server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("an address");
         server.distinguished_name.push(DnType::CommonName, "local discord");
-        let certificate = server.signed_by(&own, &Issuer::from_params(&authority, &key)).expect("a certificate");
+        let certificate =
+            server.signed_by(&own, &Issuer::from_params(&authority, &key)).expect("a certificate");
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("versions")
@@ -80,7 +83,11 @@ impl Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
@@ -89,7 +96,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
@@ -111,7 +122,8 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Hands connections to the HTTP server once their hands are shaken; one that dawdles holds no other up.
+/// Hands connections to the HTTP server once their hands are shaken; one that dawdles holds no
+/// other up.
 pub(super) struct Front {
     address: SocketAddr,
     ready: mpsc::UnboundedReceiver<(Stream, SocketAddr)>,

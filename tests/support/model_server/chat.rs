@@ -17,7 +17,10 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
     let mut asked = Asked {
         model: body["model"].as_str().unwrap_or_default().to_owned(),
         streaming: body["stream"].as_bool().unwrap_or_default(),
-        tools: list(&body["tools"]).iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect(),
+        tools: list(&body["tools"])
+            .iter()
+            .filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned))
+            .collect(),
         ..Asked::default()
     };
     for message in list(&body["messages"]) {
@@ -92,7 +95,10 @@ impl Voice for Chat {
         let mut calls = Vec::new();
         for part in parts {
             match part {
-                Part::Text(text) => message["content"] = json!(message["content"].as_str().unwrap_or_default().to_owned() + text),
+                Part::Text(text) => {
+                    message["content"] =
+                        json!(message["content"].as_str().unwrap_or_default().to_owned() + text)
+                }
                 Part::Thinking(thought) => message["reasoning_content"] = json!(thought),
                 Part::Call(id, call) => calls.push(tool_call(id, call)),
             }

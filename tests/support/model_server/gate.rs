@@ -19,7 +19,8 @@ impl Gate {
         Self { reached: Arc::new(Semaphore::new(0)), open: Arc::new(Semaphore::new(0)) }
     }
 
-    /// Waits until a reply stands before the gate: everything before it was handed to the connection.
+    /// Waits until a reply stands before the gate: everything before it was handed to the
+    /// connection.
     pub async fn reached(&self) {
         let seen = tokio::time::timeout(PATIENCE, self.reached.acquire()).await;
         seen.expect("no reply came to the gate").expect("gates are never closed for good").forget();

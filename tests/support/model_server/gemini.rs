@@ -7,9 +7,11 @@ use super::reply::Fault;
 use super::request::{Asked, Said, list};
 use super::wire::{Part, TOKENS_IN, TOKENS_OUT, Voice};
 
-/// Reads a request; `call` is the last part of its path, such as `gemini-2.5-flash:streamGenerateContent`.
+/// Reads a request; `call` is the last part of its path, such as
+/// `gemini-2.5-flash:streamGenerateContent`.
 pub(super) fn read(body: &Value, call: &str) -> Result<Asked, String> {
-    let (model, method) = call.split_once(':').ok_or_else(|| format!("`{call}` names no method"))?;
+    let (model, method) =
+        call.split_once(':').ok_or_else(|| format!("`{call}` names no method"))?;
     if body.get("contents").is_none() {
         return Err("body has no `contents`".to_owned());
     }
@@ -24,10 +26,21 @@ pub(super) fn read(body: &Value, call: &str) -> Result<Asked, String> {
     for content in list(&body["contents"]) {
         let role = if content["role"] == "model" { "assistant" } else { "user" };
         asked.said.extend(parts(content).into_iter().map(|text| Said::new(role, text)));
-        for response in list(&content["parts"]).iter().map(|part| &part["functionResponse"]).filter(|response| response.is_object()) {
-            let id = response["id"].as_str().or(response["name"].as_str()).unwrap_or_default().to_owned();
-            let told = response["response"]["output"].as_str().or(response["response"]["error"].as_str());
-            asked.results.insert(id, told.map_or_else(|| response["response"].to_string(), str::to_owned));
+        for response in list(&content["parts"])
+            .iter()
+            .map(|part| &part["functionResponse"])
+            .filter(|response| response.is_object())
+        {
+            let id = response["id"]
+                .as_str()
+                .or(response["name"].as_str())
+                .unwrap_or_default()
+                .to_owned();
+            let told =
+                response["response"]["output"].as_str().or(response["response"]["error"].as_str());
+            asked
+                .results
+                .insert(id, told.map_or_else(|| response["response"].to_string(), str::to_owned));
         }
     }
     asked.side = asked.tools.is_empty();
@@ -36,7 +49,11 @@ pub(super) fn read(body: &Value, call: &str) -> Result<Asked, String> {
 
 /// What is said in a content, without thoughts.
 fn parts(content: &Value) -> Vec<&str> {
-    list(&content["parts"]).iter().filter(|part| part["thought"] != true).filter_map(|part| part["text"].as_str()).collect()
+    list(&content["parts"])
+        .iter()
+        .filter(|part| part["thought"] != true)
+        .filter_map(|part| part["text"].as_str())
+        .collect()
 }
 
 pub(super) struct Gemini {
@@ -116,6 +133,8 @@ fn thought_part(thought: &str) -> Value {
 fn call_part(id: &str, call: &Call) -> Value {
     match &call.input {
         Input::Json(input) => json!({"functionCall": {"id": id, "name": call.name, "args": input}}),
-        Input::Plain(_) => panic!("`{}` takes plain text, which this API has no tools for", call.name),
+        Input::Plain(_) => {
+            panic!("`{}` takes plain text, which this API has no tools for", call.name)
+        }
     }
 }

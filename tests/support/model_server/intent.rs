@@ -64,8 +64,9 @@ impl Intent {
         Self::Ask(question.to_owned(), choices.iter().map(|choice| (*choice).to_owned()).collect())
     }
 
-    /// Says it with what the agent offers: Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Droid
-    /// 0.225.2, Qwen Code 0.24.4. With Claude Code's word where none fits, which an agent then refuses as unknown.
+    /// Says it with what the agent offers: Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0,
+    /// OpenCode 1.18.33, Droid 0.225.2, Qwen Code 0.24.4. With Claude Code's word where none fits,
+    /// which an agent then refuses as unknown.
     pub(super) fn call(&self, offered: &[String]) -> Call {
         let has = |name: &str| offered.iter().any(|tool| tool == name);
         let droid = has("Execute") || has("AskUser") || has("Create");
@@ -73,33 +74,60 @@ impl Intent {
         let gemini = has("run_shell_command") || has("read_file") || has("write_file");
         let opencode = has("bash") || has("read") || has("todowrite");
         let (name, input) = match self {
-            Self::Shell(command) if droid => {
-                ("Execute", json!({"command": command, "summary": "scripted", "riskLevel": "medium", "riskLevelReason": "scripted"}))
-            }
+            Self::Shell(command) if droid => (
+                "Execute",
+                json!({"command": command, "summary": "scripted", "riskLevel": "medium", "riskLevelReason": "scripted"}),
+            ),
             Self::Shell(command) if codex => ("exec_command", json!({"cmd": command})),
-            Self::Unboxed(command) if codex => {
-                ("exec_command", json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "scripted"}))
-            }
+            Self::Unboxed(command) if codex => (
+                "exec_command",
+                json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "scripted"}),
+            ),
             Self::Unboxed(command) => return Self::shell(command).call(offered),
-            Self::Shell(command) if gemini => ("run_shell_command", json!({"command": command, "description": "scripted"})),
-            Self::Shell(command) if opencode => ("bash", json!({"command": command, "description": "scripted"})),
-            Self::Shell(command) => ("Bash", json!({"command": command, "description": "scripted"})),
+            Self::Shell(command) if gemini => {
+                ("run_shell_command", json!({"command": command, "description": "scripted"}))
+            }
+            Self::Shell(command) if opencode => {
+                ("bash", json!({"command": command, "description": "scripted"}))
+            }
+            Self::Shell(command) => {
+                ("Bash", json!({"command": command, "description": "scripted"}))
+            }
 
-            Self::Write(path, content) if droid => ("Create", json!({"file_path": path, "content": content})),
-            Self::Write(path, content) if codex => return patch(&format!("*** Add File: {path}\n{}", prefixed('+', content))),
-            Self::Write(path, content) if gemini => ("write_file", json!({"file_path": path, "content": content})),
-            Self::Write(path, content) if opencode => ("write", json!({"filePath": path, "content": content})),
+            Self::Write(path, content) if droid => {
+                ("Create", json!({"file_path": path, "content": content}))
+            }
+            Self::Write(path, content) if codex => {
+                return patch(&format!("*** Add File: {path}\n{}", prefixed('+', content)));
+            }
+            Self::Write(path, content) if gemini => {
+                ("write_file", json!({"file_path": path, "content": content}))
+            }
+            Self::Write(path, content) if opencode => {
+                ("write", json!({"filePath": path, "content": content}))
+            }
             Self::Write(path, content) => ("Write", json!({"file_path": path, "content": content})),
 
-            Self::Edit(path, old, new) if droid => ("Edit", json!({"file_path": path, "old_str": old, "new_str": new})),
+            Self::Edit(path, old, new) if droid => {
+                ("Edit", json!({"file_path": path, "old_str": old, "new_str": new}))
+            }
             Self::Edit(path, old, new) if codex => {
-                return patch(&format!("*** Update File: {path}\n@@\n{}{}", prefixed('-', old), prefixed('+', new)));
+                return patch(&format!(
+                    "*** Update File: {path}\n@@\n{}{}",
+                    prefixed('-', old),
+                    prefixed('+', new)
+                ));
             }
-            Self::Edit(path, old, new) if gemini => {
-                ("replace", json!({"file_path": path, "instruction": "scripted", "old_string": old, "new_string": new}))
+            Self::Edit(path, old, new) if gemini => (
+                "replace",
+                json!({"file_path": path, "instruction": "scripted", "old_string": old, "new_string": new}),
+            ),
+            Self::Edit(path, old, new) if opencode => {
+                ("edit", json!({"filePath": path, "oldString": old, "newString": new}))
             }
-            Self::Edit(path, old, new) if opencode => ("edit", json!({"filePath": path, "oldString": old, "newString": new})),
-            Self::Edit(path, old, new) => ("Edit", json!({"file_path": path, "old_string": old, "new_string": new})),
+            Self::Edit(path, old, new) => {
+                ("Edit", json!({"file_path": path, "old_string": old, "new_string": new}))
+            }
 
             Self::Read(path) if codex => ("exec_command", json!({"cmd": format!("cat {path}")})),
             Self::Read(path) if gemini => ("read_file", json!({"file_path": path})),
@@ -107,12 +135,20 @@ impl Intent {
             Self::Read(path) => ("Read", json!({"file_path": path})),
 
             Self::Ask(question, choices) if droid => {
-                let options: String = choices.iter().map(|choice| format!("[option] {choice}\n")).collect();
-                ("AskUser", json!({"questionnaire": format!("1. [question] {question}\n[topic] Choice\n{options}")}))
+                let options: String =
+                    choices.iter().map(|choice| format!("[option] {choice}\n")).collect();
+                (
+                    "AskUser",
+                    json!({"questionnaire": format!("1. [question] {question}\n[topic] Choice\n{options}")}),
+                )
             }
             Self::Ask(question, choices) => {
-                let options: Vec<Value> = choices.iter().map(|choice| json!({"label": choice, "description": choice})).collect();
-                let mut asked = json!({"question": question, "header": "Choice", "options": options});
+                let options: Vec<Value> = choices
+                    .iter()
+                    .map(|choice| json!({"label": choice, "description": choice}))
+                    .collect();
+                let mut asked =
+                    json!({"question": question, "header": "Choice", "options": options});
                 if codex {
                     asked["id"] = json!("choice");
                     ("request_user_input", json!({"questions": [asked]}))
@@ -142,7 +178,10 @@ impl Input {
 }
 
 fn patch(change: &str) -> Call {
-    Call { name: "apply_patch".to_owned(), input: Input::Plain(format!("*** Begin Patch\n{change}*** End Patch\n")) }
+    Call {
+        name: "apply_patch".to_owned(),
+        input: Input::Plain(format!("*** Begin Patch\n{change}*** End Patch\n")),
+    }
 }
 
 fn prefixed(mark: char, text: &str) -> String {

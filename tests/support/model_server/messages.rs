@@ -23,13 +23,15 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
     for message in list(&body["messages"]) {
         let role = message["role"].as_str().unwrap_or_default();
         asked.said.extend(texts(&message["content"]).into_iter().map(|text| Said::new(role, text)));
-        for block in list(&message["content"]).iter().filter(|block| block["type"] == "tool_result") {
+        for block in list(&message["content"]).iter().filter(|block| block["type"] == "tool_result")
+        {
             let id = block["tool_use_id"].as_str().unwrap_or_default().to_owned();
             asked.results.insert(id, texts(&block["content"]).join("\n"));
         }
     }
     // Droid 0.225.2, where it may not ask its own service for one.
-    asked.side = asked.tools.is_empty() && asked.system.contains("generates concise session titles");
+    asked.side =
+        asked.tools.is_empty() && asked.system.contains("generates concise session titles");
     Ok(asked)
 }
 
@@ -95,7 +97,10 @@ impl Voice for Messages {
 
     fn end(&mut self, calls_tools: bool) -> Vec<Value> {
         let delta = json!({"stop_reason": stop_reason(calls_tools), "stop_sequence": null});
-        vec![json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": TOKENS_OUT}}), json!({"type": "message_stop"})]
+        vec![
+            json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": TOKENS_OUT}}),
+            json!({"type": "message_stop"}),
+        ]
     }
 
     fn broken(&self, fault: &Fault) -> Value {
@@ -107,11 +112,15 @@ impl Voice for Messages {
             .iter()
             .map(|part| match part {
                 Part::Text(text) => json!({"type": "text", "text": text}),
-                Part::Thinking(thought) => json!({"type": "thinking", "thinking": thought, "signature": SIGNATURE}),
+                Part::Thinking(thought) => {
+                    json!({"type": "thinking", "thinking": thought, "signature": SIGNATURE})
+                }
                 Part::Call(id, Call { name, input: Input::Json(input) }) => {
                     json!({"type": "tool_use", "id": id, "name": name, "input": input})
                 }
-                Part::Call(_, call) => panic!("`{}` takes plain text, which this API has no tools for", call.name),
+                Part::Call(_, call) => {
+                    panic!("`{}` takes plain text, which this API has no tools for", call.name)
+                }
             })
             .collect();
         json!({"id": "msg_scripted", "type": "message", "role": "assistant", "model": self.model, "content": content,

@@ -1,10 +1,12 @@
 //! A scripted model service on loopback: the APIs the agents' programs speak to their models.
 //!
-//! Anthropic Messages (Claude Code, Droid), OpenAI Responses (Codex) and Chat Completions (OpenCode, Qwen Code), and Google's
-//! generateContent (Gemini CLI), all from one script. The test writes it: a queue of [`Reply`]s, or a closure over the
-//! request. Nothing in it sleeps; where pace matters a test puts a [`Gate`] into the reply and opens it. Every request is
-//! kept for assertions, without its key. What agents ask for themselves (titles, which model to take) gets an answer that
-//! does no harm and is no request of the script's; everything else gets 404. Both are listed by [`ModelServer::others`].
+//! Anthropic Messages (Claude Code, Droid), OpenAI Responses (Codex) and Chat Completions
+//! (OpenCode, Qwen Code), and Google's generateContent (Gemini CLI), all from one script. The test
+//! writes it: a queue of [`Reply`]s, or a closure over the request. Nothing in it sleeps; where
+//! pace matters a test puts a [`Gate`] into the reply and opens it. Every request is kept for
+//! assertions, without its key. What agents ask for themselves (titles, which model to take) gets
+//! an answer that does no harm and is no request of the script's; everything else gets 404. Both
+//! are listed by [`ModelServer::others`].
 
 mod chat;
 mod gate;
@@ -67,21 +69,26 @@ struct Shared {
 }
 
 impl ModelServer {
-    /// Starts a service that gives these replies in this order. A request beyond them gets a 400 that says so: the
-    /// CLI does not repeat those, so the test fails quickly.
+    /// Starts a service that gives these replies in this order. A request beyond them gets a 400
+    /// that says so: the CLI does not repeat those, so the test fails quickly.
     pub async fn replying(replies: impl IntoIterator<Item = Reply>) -> Self {
         let mut queue: VecDeque<Reply> = replies.into_iter().collect();
         Self::start(Box::new(move |_| queue.pop_front())).await
     }
 
     /// Starts a service that decides on each reply by looking at the request.
-    pub async fn answering(mut script: impl FnMut(&ModelRequest) -> Reply + Send + 'static) -> Self {
+    pub async fn answering(
+        mut script: impl FnMut(&ModelRequest) -> Reply + Send + 'static,
+    ) -> Self {
         Self::start(Box::new(move |request| Some(script(request)))).await
     }
 
     async fn start(script: Script) -> Self {
-        let shared =
-            Arc::new(Shared { script: Mutex::new(script), requests: watch::Sender::new(Vec::new()), others: Mutex::new(Vec::new()) });
+        let shared = Arc::new(Shared {
+            script: Mutex::new(script),
+            requests: watch::Sender::new(Vec::new()),
+            others: Mutex::new(Vec::new()),
+        });
         let router = Router::new()
             .route("/v1/messages", post(messages))
             .route("/v1/messages/count_tokens", post(count_tokens))
@@ -97,7 +104,8 @@ impl ModelServer {
         Self { address, shared, task }
     }
 
-    /// Returns the address for `ANTHROPIC_BASE_URL` and the like; OpenAI's variables want `/v1` behind it.
+    /// Returns the address for `ANTHROPIC_BASE_URL` and the like; OpenAI's variables want `/v1`
+    /// behind it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -121,8 +129,11 @@ impl ModelServer {
     /// Waits until this many requests for answers have arrived and returns the last of them.
     pub async fn request(&self, count: usize) -> ModelRequest {
         let mut requests = self.shared.requests.subscribe();
-        let seen = tokio::time::timeout(PATIENCE, requests.wait_for(|all| all.len() >= count)).await;
-        seen.unwrap_or_else(|_| panic!("request {count} did not reach the model")).unwrap()[count - 1].clone()
+        let seen =
+            tokio::time::timeout(PATIENCE, requests.wait_for(|all| all.len() >= count)).await;
+        seen.unwrap_or_else(|_| panic!("request {count} did not reach the model")).unwrap()
+            [count - 1]
+            .clone()
     }
 
     /// Returns method and path of everything else that was asked.
@@ -158,18 +169,30 @@ impl Api {
     }
 }
 
-async fn answer(api: Api, call: &str, shared: &Shared, headers: &HeaderMap, body: &[u8]) -> Response {
+async fn answer(
+    api: Api,
+    call: &str,
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Response {
     let request = match ModelRequest::read(headers, body, |body| api.read(body, call)) {
         Ok(request) => request,
-        Err(fault) => return Reply::refusing(400, &fault).into_response(false, &[], &mut *api.voice("none")).await,
+        Err(fault) => {
+            return Reply::refusing(400, &fault)
+                .into_response(false, &[], &mut *api.voice("none"))
+                .await;
+        }
     };
     let mut voice = api.voice(request.model());
     let streaming = request.streaming();
     if request.is_side() {
-        lock(&shared.others).push(format!("{api:?} for itself: {:?}", request.said_by("user").last()));
+        lock(&shared.others)
+            .push(format!("{api:?} for itself: {:?}", request.said_by("user").last()));
         return Reply::text("Scripted title").into_response(streaming, &[], &mut *voice).await;
     }
-    let reply = (lock(&shared.script))(&request).unwrap_or_else(|| Reply::refusing(400, "the test's script has no reply left"));
+    let reply = (lock(&shared.script))(&request)
+        .unwrap_or_else(|| Reply::refusing(400, "the test's script has no reply left"));
     let offered = request.offered().to_vec();
     shared.requests.send_modify(|all| all.push(request));
     reply.into_response(streaming, &offered, &mut *voice).await
@@ -187,7 +210,12 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     answer(Api::Chat, "", &shared, &headers, &body).await
 }
 
-async fn gemini(State(shared): State<Arc<Shared>>, Path(call): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
+async fn gemini(
+    State(shared): State<Arc<Shared>>,
+    Path(call): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     if call.ends_with(":countTokens") {
         lock(&shared.others).push("POST :countTokens".to_owned());
         return axum::Json(serde_json::json!({ "totalTokens": body.len() / 4 })).into_response();

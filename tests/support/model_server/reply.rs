@@ -74,7 +74,9 @@ impl Reply {
 
     /// An answer of one text block in several pieces; they reach the CLI as separate events.
     pub fn pieces<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::default().then(Block::Text(pieces.into_iter().map(|piece| Piece::Text(piece.to_owned())).collect()))
+        Self::default().then(Block::Text(
+            pieces.into_iter().map(|piece| Piece::Text(piece.to_owned())).collect(),
+        ))
     }
 
     /// An answer that thinks first.
@@ -82,7 +84,8 @@ impl Reply {
         Self::default().then(Block::Thinking(thought.to_owned()))
     }
 
-    /// A call of a tool by the agent's own name. The CLI runs it and asks again with the result under the same id.
+    /// A call of a tool by the agent's own name. The CLI runs it and asks again with the result
+    /// under the same id.
     pub fn tool(id: &str, name: &str, input: Value) -> Self {
         Self::default().then_tool(id, name, input)
     }
@@ -106,9 +109,13 @@ impl Reply {
         Self::error(status, kind, message)
     }
 
-    /// An HTTP error instead of an answer; `kind` is the Messages API's word for it, such as `rate_limit_error`.
+    /// An HTTP error instead of an answer; `kind` is the Messages API's word for it, such as
+    /// `rate_limit_error`.
     pub fn error(status: u16, kind: &str, message: &str) -> Self {
-        Self { failure: Some(Failure { fault: Fault::new(status, kind, message), retry_after: None }), ..Self::default() }
+        Self {
+            failure: Some(Failure { fault: Fault::new(status, kind, message), retry_after: None }),
+            ..Self::default()
+        }
     }
 
     /// Adds a `retry-after` header, in seconds, to an HTTP error.

@@ -57,7 +57,8 @@ const REMINDERS: &[&str] = &[
 ];
 
 /// The parts of a body that hold the conversation, over all APIs.
-const CONVERSATION: &[&str] = &["messages", "system", "input", "instructions", "contents", "systemInstruction"];
+const CONVERSATION: &[&str] =
+    &["messages", "system", "input", "instructions", "contents", "systemInstruction"];
 
 impl ModelRequest {
     /// Reads a request and leaves its key behind.
@@ -69,11 +70,17 @@ impl ModelRequest {
         body: &[u8],
         read: impl FnOnce(&Value) -> Result<(Api, Asked), String>,
     ) -> Result<Self, String> {
-        let body: Value = serde_json::from_slice(body).map_err(|fault| format!("body is no JSON: {fault}"))?;
+        let body: Value =
+            serde_json::from_slice(body).map_err(|fault| format!("body is no JSON: {fault}"))?;
         let (api, asked) = read(&body)?;
-        let mut headers: BTreeMap<String, String> =
-            headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
-        let keys = ["x-api-key", "authorization", "x-goog-api-key"].map(|name| headers.remove(name));
+        let mut headers: BTreeMap<String, String> = headers
+            .iter()
+            .map(|(name, value)| {
+                (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            })
+            .collect();
+        let keys =
+            ["x-api-key", "authorization", "x-goog-api-key"].map(|name| headers.remove(name));
         Ok(Self { headers, has_key: keys.iter().any(Option::is_some), body, api, asked })
     }
 
@@ -107,12 +114,18 @@ impl ModelRequest {
 
     /// Returns the texts of all messages with this role (`user`, `assistant`), in order.
     pub fn said_by(&self, role: &str) -> Vec<&str> {
-        self.asked.said.iter().filter(|said| said.role == role).map(|said| said.text.as_str()).collect()
+        self.asked
+            .said
+            .iter()
+            .filter(|said| said.role == role)
+            .map(|said| said.text.as_str())
+            .collect()
     }
 
     /// Returns what people wrote: the texts of user messages, without what agents put among them.
     pub fn prompts(&self) -> Vec<&str> {
-        let put_in = |text: &&str| REMINDERS.iter().any(|reminder| text.trim_start().starts_with(reminder));
+        let put_in =
+            |text: &&str| REMINDERS.iter().any(|reminder| text.trim_start().starts_with(reminder));
         self.said_by("user").into_iter().filter(|text| !put_in(text)).collect()
     }
 

@@ -23,7 +23,9 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
     for item in list(&body["input"]) {
         match (item["type"].as_str(), item["role"].as_str()) {
             (_, Some("developer" | "system")) => system.extend(texts(&item["content"])),
-            (_, Some(role)) => asked.said.extend(texts(&item["content"]).into_iter().map(|text| Said::new(role, text))),
+            (_, Some(role)) => asked
+                .said
+                .extend(texts(&item["content"]).into_iter().map(|text| Said::new(role, text))),
             (Some("function_call_output" | "custom_tool_call_output"), None) => {
                 let id = item["call_id"].as_str().unwrap_or_default().to_owned();
                 asked.results.insert(id, texts(&item["output"]).join("\n"));
@@ -32,10 +34,16 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
         }
     }
     asked.system = system.join("\n");
-    // Codex 0.166.0 shortens the history where the model is changed to one of another generation, and names conversations.
-    let own = ["You are performing a CONTEXT CHECKPOINT COMPACTION", "Your task is to generate a very short title"];
-    let first_words = asked.said.last().map(|said| said.text.as_str()).into_iter().chain([asked.system.as_str()]);
-    asked.side = first_words.into_iter().any(|text| own.iter().any(|words| text.starts_with(words)));
+    // Codex 0.166.0 shortens the history where the model is changed to one of another generation,
+    // and names conversations.
+    let own = [
+        "You are performing a CONTEXT CHECKPOINT COMPACTION",
+        "Your task is to generate a very short title",
+    ];
+    let first_words =
+        asked.said.last().map(|said| said.text.as_str()).into_iter().chain([asked.system.as_str()]);
+    asked.side =
+        first_words.into_iter().any(|text| own.iter().any(|words| text.starts_with(words)));
     Ok(asked)
 }
 
@@ -61,7 +69,9 @@ impl Responses {
 
 impl Voice for Responses {
     fn begin(&mut self) -> Vec<Value> {
-        vec![json!({"type": "response.created", "response": {"id": "resp_scripted", "object": "response", "status": "in_progress"}})]
+        vec![
+            json!({"type": "response.created", "response": {"id": "resp_scripted", "object": "response", "status": "in_progress"}}),
+        ]
     }
 
     fn open_text(&mut self) -> Vec<Value> {
@@ -83,12 +93,18 @@ impl Voice for Responses {
         let (id, index) = (self.id("rs"), self.items.len());
         let place = |kind: &str, more: Value| {
             let mut event = json!({"type": format!("response.{kind}"), "item_id": id, "output_index": index, "summary_index": 0});
-            event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            event
+                .as_object_mut()
+                .expect("an object")
+                .extend(more.as_object().expect("an object").clone());
             event
         };
         vec![
             self.added(&json!({"type": "reasoning", "id": id, "summary": []})),
-            place("reasoning_summary_part.added", json!({"part": {"type": "summary_text", "text": ""}})),
+            place(
+                "reasoning_summary_part.added",
+                json!({"part": {"type": "summary_text", "text": ""}}),
+            ),
             place("reasoning_summary_text.delta", json!({"delta": thought})),
             place("reasoning_summary_text.done", json!({"text": thought})),
             self.done(reasoning(&id, thought)),
@@ -141,7 +157,9 @@ fn tool_call(item: &str, id: &str, call: &Call) -> Value {
         Input::Json(input) => {
             json!({"type": "function_call", "id": item, "call_id": id, "name": call.name, "arguments": input.to_string()})
         }
-        Input::Plain(text) => json!({"type": "custom_tool_call", "id": item, "call_id": id, "name": call.name, "input": text}),
+        Input::Plain(text) => {
+            json!({"type": "custom_tool_call", "id": item, "call_id": id, "name": call.name, "input": text})
+        }
     }
 }
 

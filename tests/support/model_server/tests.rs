@@ -6,14 +6,18 @@ use super::{Api, Gate, Intent, ModelServer, Reply};
 
 async fn ask(server: &ModelServer, stream: bool) -> reqwest::Response {
     let body = json!({"model": "m", "max_tokens": 1, "stream": stream, "messages": [{"role": "user", "content": "hello"}]});
-    let request = reqwest::Client::new().post(format!("{}/v1/messages", server.url())).header("x-api-key", "canary-key");
+    let request = reqwest::Client::new()
+        .post(format!("{}/v1/messages", server.url()))
+        .header("x-api-key", "canary-key");
     request.json(&body).send().await.unwrap()
 }
 
 #[tokio::test]
 async fn a_scripted_reply_streams_up_to_its_gate_and_goes_on_when_it_opens() {
     let gate = Gate::new();
-    let server = ModelServer::replying([Reply::text("one").then_pause_in_text(&gate).then_piece("two")]).await;
+    let server =
+        ModelServer::replying([Reply::text("one").then_pause_in_text(&gate).then_piece("two")])
+            .await;
     let mut response = ask(&server, true).await;
     gate.reached().await;
     let mut read = String::new();
@@ -23,18 +27,34 @@ async fn a_scripted_reply_streams_up_to_its_gate_and_goes_on_when_it_opens() {
     assert!(!read.contains("two"));
     gate.open();
     read += &response.text().await.unwrap();
-    let events: Vec<Value> =
-        read.lines().filter_map(|line| line.strip_prefix("data: ")).map(|data| serde_json::from_str(data).unwrap()).collect();
+    let events: Vec<Value> = read
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
     assert_eq!(kinds[..3], ["message_start", "ping", "content_block_start"]);
-    assert_eq!(kinds[3..], ["content_block_delta", "content_block_delta", "content_block_stop", "message_delta", "message_stop"]);
+    assert_eq!(
+        kinds[3..],
+        [
+            "content_block_delta",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop"
+        ]
+    );
 }
 
 #[tokio::test]
 async fn a_request_beyond_the_script_is_refused_and_no_key_is_kept() {
-    let server = ModelServer::replying([Reply::tool("t1", "Read", json!({"file_path": "x"}))]).await;
+    let server =
+        ModelServer::replying([Reply::tool("t1", "Read", json!({"file_path": "x"}))]).await;
     let message: Value = ask(&server, false).await.json().await.unwrap();
-    assert_eq!((&message["stop_reason"], &message["content"][0]["input"]["file_path"]), (&json!("tool_use"), &json!("x")));
+    assert_eq!(
+        (&message["stop_reason"], &message["content"][0]["input"]["file_path"]),
+        (&json!("tool_use"), &json!("x"))
+    );
     let refused = ask(&server, false).await;
     assert_eq!(refused.status(), 400);
     assert!(refused.text().await.unwrap().contains("no reply left"));
@@ -45,7 +65,9 @@ async fn a_request_beyond_the_script_is_refused_and_no_key_is_kept() {
 
 #[tokio::test]
 async fn a_cut_reply_breaks_the_connection() {
-    let server = ModelServer::replying([Reply::text("half").then_cut(), Reply::text("half").then_cut()]).await;
+    let server =
+        ModelServer::replying([Reply::text("half").then_cut(), Reply::text("half").then_cut()])
+            .await;
     for stream in [true, false] {
         let response = ask(&server, stream).await;
         assert!(response.bytes().await.is_err(), "stream: {stream}");
@@ -93,7 +115,13 @@ fn requests() -> [(Api, &'static str, Value); 4] {
 }
 
 async fn post(server: &ModelServer, path: &str, body: &Value) -> reqwest::Response {
-    reqwest::Client::new().post(format!("{}{path}", server.url())).header("authorization", "canary-key").json(body).send().await.unwrap()
+    reqwest::Client::new()
+        .post(format!("{}{path}", server.url()))
+        .header("authorization", "canary-key")
+        .json(body)
+        .send()
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -102,9 +130,20 @@ async fn every_api_is_read_alike() {
         let server = ModelServer::replying([Reply::text("ok")]).await;
         assert!(post(&server, path, &body).await.status().is_success(), "{api:?}");
         let request = server.only_request();
-        assert_eq!((request.api, request.model(), request.streaming(), request.has_key), (api, "m", true, true));
-        assert_eq!((request.system().as_str(), request.tools().len()), ("You are scripted.", 1), "{api:?}");
-        assert_eq!((request.prompts(), request.said_by("assistant")), (vec!["hello"], vec!["hi"]), "{api:?}");
+        assert_eq!(
+            (request.api, request.model(), request.streaming(), request.has_key),
+            (api, "m", true, true)
+        );
+        assert_eq!(
+            (request.system().as_str(), request.tools().len()),
+            ("You are scripted.", 1),
+            "{api:?}"
+        );
+        assert_eq!(
+            (request.prompts(), request.said_by("assistant")),
+            (vec!["hello"], vec!["hi"]),
+            "{api:?}"
+        );
         assert_eq!(request.tool_results()["call_0"], "out", "{api:?}");
         assert!(request.mentions("scripted") && !request.mentions("canary"), "{api:?}");
     }
@@ -113,15 +152,24 @@ async fn every_api_is_read_alike() {
 #[tokio::test]
 async fn every_api_says_thinking_words_and_a_call_of_the_tool_it_was_offered() {
     for (api, path, body) in requests() {
-        let reply = Reply::thinking("Well then.").then_text("Working").then_piece(" now.").then_does("call_1", Intent::shell("ls -l"));
+        let reply = Reply::thinking("Well then.")
+            .then_text("Working")
+            .then_piece(" now.")
+            .then_does("call_1", Intent::shell("ls -l"));
         let server = ModelServer::replying([reply]).await;
         let said = post(&server, path, &body).await.text().await.unwrap();
         let tool = server.only_request().tools()[0].to_owned();
         let places = ["Well then.", "Working", " now.", "ls -l"].map(|word| said.find(word));
-        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{api:?}: {places:?} in {said}");
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{api:?}: {places:?} in {said}"
+        );
         assert!(said.contains(&format!("\"{tool}\"")), "{api:?} calls {tool}: {said}");
         assert!(said.contains("11") && said.contains('7'), "{api:?} tells the tokens: {said}");
-        let events = said.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+        let events = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter(|data| *data != "[DONE]");
         let all: Vec<Value> = events.map(|data| serde_json::from_str(data).unwrap()).collect();
         assert!(all.len() >= 4, "{api:?}: {said}");
     }
@@ -130,13 +178,21 @@ async fn every_api_says_thinking_words_and_a_call_of_the_tool_it_was_offered() {
 #[tokio::test]
 async fn every_api_refuses_with_the_status_and_answers_an_agent_that_asks_for_itself() {
     for (api, path, mut body) in requests() {
-        let server = ModelServer::replying([Reply::refusing(429, "slow down").retry_after(3)]).await;
+        let server =
+            ModelServer::replying([Reply::refusing(429, "slow down").retry_after(3)]).await;
         let refused = post(&server, path, &body).await;
-        assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "3"), "{api:?}");
+        assert_eq!(
+            (refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()),
+            (429, "3"),
+            "{api:?}"
+        );
         assert!(refused.text().await.unwrap().contains("slow down"), "{api:?}");
         if matches!(api, Api::Chat | Api::Gemini) {
             body.as_object_mut().unwrap().remove("tools");
-            assert!(post(&server, path, &body).await.text().await.unwrap().contains("Scripted title"), "{api:?}");
+            assert!(
+                post(&server, path, &body).await.text().await.unwrap().contains("Scripted title"),
+                "{api:?}"
+            );
             assert_eq!((server.requests().len(), server.others().len()), (1, 1), "{api:?}");
         }
     }

@@ -66,25 +66,38 @@ enum Frame {
 
 impl Reply {
     /// Waits at the first gate, then returns the answer, whose body may wait at further gates.
-    pub(super) async fn into_response(self, streaming: bool, offered: &[String], voice: &mut dyn Voice) -> Response {
+    pub(super) async fn into_response(
+        self,
+        streaming: bool,
+        offered: &[String],
+        voice: &mut dyn Voice,
+    ) -> Response {
         if let Some(gate) = &self.held {
             gate.pass().await;
         }
         if let Some(failure) = &self.failure {
-            let mut response = Response::builder().status(StatusCode::from_u16(failure.fault.status).expect("a status"));
+            let mut response = Response::builder()
+                .status(StatusCode::from_u16(failure.fault.status).expect("a status"));
             if let Some(seconds) = failure.retry_after {
                 response = response.header(header::RETRY_AFTER, seconds);
             }
-            return respond(response, "application/json", Body::from(voice.failure(&failure.fault).to_string()));
+            return respond(
+                response,
+                "application/json",
+                Body::from(voice.failure(&failure.fault).to_string()),
+            );
         }
-        let frames = if streaming { self.events(offered, voice) } else { self.message(offered, voice) };
+        let frames =
+            if streaming { self.events(offered, voice) } else { self.message(offered, voice) };
         let kind = if streaming { "text/event-stream" } else { "application/json" };
         respond(Response::builder(), kind, frames_to_body(frames))
     }
 
     fn events(&self, offered: &[String], voice: &mut dyn Voice) -> Vec<Frame> {
         let mut frames = Vec::new();
-        let say = |frames: &mut Vec<Frame>, events: Vec<Value>| frames.extend(events.iter().map(|event| Frame::Bytes(bytes(event))));
+        let say = |frames: &mut Vec<Frame>, events: Vec<Value>| {
+            frames.extend(events.iter().map(|event| Frame::Bytes(bytes(event))))
+        };
         say(&mut frames, voice.begin());
         for step in &self.steps {
             match step {
@@ -104,7 +117,9 @@ impl Reply {
                     say(&mut frames, voice.close_text(&whole));
                 }
                 Step::Block(Block::Thinking(thought)) => say(&mut frames, voice.thinking(thought)),
-                Step::Block(Block::Tool { id, what }) => say(&mut frames, voice.call(id, &what.call(offered))),
+                Step::Block(Block::Tool { id, what }) => {
+                    say(&mut frames, voice.call(id, &what.call(offered)))
+                }
                 Step::Break(broken) => frames.push(broken.frame(voice)),
             }
         }
@@ -129,8 +144,12 @@ impl Reply {
                     }
                     parts.push(Part::Text(whole));
                 }
-                Step::Block(Block::Thinking(thought)) => parts.push(Part::Thinking(thought.clone())),
-                Step::Block(Block::Tool { id, what }) => parts.push(Part::Call(id.clone(), what.call(offered))),
+                Step::Block(Block::Thinking(thought)) => {
+                    parts.push(Part::Thinking(thought.clone()))
+                }
+                Step::Block(Block::Tool { id, what }) => {
+                    parts.push(Part::Call(id.clone(), what.call(offered)))
+                }
                 Step::Break(broken) => frames.push(broken.frame(voice)),
             }
         }
@@ -142,7 +161,9 @@ impl Reply {
 impl What {
     fn call(&self, offered: &[String]) -> Call {
         match self {
-            Self::Named(name, input) => Call { name: name.clone(), input: Input::Json(input.clone()) },
+            Self::Named(name, input) => {
+                Call { name: name.clone(), input: Input::Json(input.clone()) }
+            }
             Self::Meant(intent) => intent.call(offered),
         }
     }
@@ -174,7 +195,8 @@ fn frames_to_body(frames: Vec<Frame>) -> Body {
                 Frame::Gate(gate) => gate.pass().await,
                 Frame::End(bytes) => return Some((Ok(bytes), Vec::new().into_iter())),
                 Frame::Cut => {
-                    // The server writes what it has whenever the body has nothing more to give just now.
+                    // The server writes what it has whenever the body has nothing more to give just
+                    // now.
                     tokio::task::yield_now().await;
                     return Some((Err(io::Error::other("cut by the script")), frames));
                 }

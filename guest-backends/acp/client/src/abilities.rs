@@ -16,17 +16,18 @@ pub(crate) struct Abilities {
     pub(crate) system_prompt: bool,
     /// Sessions are loaded by their id with a blank before it.
     ///
-    /// Gemini CLI 0.61.0 begins the file of a session that it loads before it reads it, by a name made of the minute and the
-    /// id. In the minute the session was made in that is the session's own file, and what was said in it is gone for good.
-    /// The blank is no part of the id when it looks for the session, but of the file's name.
+    /// Gemini CLI 0.61.0 begins the file of a session that it loads before it reads it, by a name
+    /// made of the minute and the id. In the minute the session was made in that is the session's
+    /// own file, and what was said in it is gone for good. The blank is no part of the id when it
+    /// looks for the session, but of the file's name.
     pub(crate) spaced: bool,
     pub(crate) steering: Steering,
     /// Names of the ways of signing in.
     pub(crate) sign_ins: Vec<String>,
 }
 
-/// Whether a message may be put into a running turn. Without a word about it, it may not: Gemini CLI 0.61.0 then cancels
-/// the turn, Droid 0.225.2 garbles it, codex-acp 0.16.0 never answers.
+/// Whether a message may be put into a running turn. Without a word about it, it may not: Gemini
+/// CLI 0.61.0 then cancels the turn, Droid 0.225.2 garbles it, codex-acp 0.16.0 never answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Steering {
     #[default]
@@ -46,7 +47,9 @@ impl Abilities {
         let info = &result["agentInfo"];
         let name = info.text("title").or_else(|| info.text("name")).unwrap_or("the agent");
         let methods = result.list("authMethods");
-        let steering = if result["_meta"]["steering"].is_true("supported") || agent["_meta"]["steering"].is_true("supported") {
+        let steering = if result["_meta"]["steering"].is_true("supported")
+            || agent["_meta"]["steering"].is_true("supported")
+        {
             Steering::Method
         } else if agent["_meta"]["claudeCode"].is_true("promptQueueing") {
             Steering::Prompt
@@ -55,7 +58,9 @@ impl Abilities {
         };
         Self {
             spaced: info.text("name") == Some("gemini-cli"),
-            name: info.text("version").map_or_else(|| name.to_owned(), |version| format!("{name} {version}")),
+            name: info
+                .text("version")
+                .map_or_else(|| name.to_owned(), |version| format!("{name} {version}")),
             load: agent.is_true("loadSession"),
             resume: has("resume"),
             fork: has("fork"),
@@ -65,7 +70,11 @@ impl Abilities {
             images: agent["promptCapabilities"].is_true("image"),
             system_prompt: has("systemPrompt"),
             steering,
-            sign_ins: methods.iter().filter_map(|method| method.text("name").or_else(|| method.text("id"))).map(str::to_owned).collect(),
+            sign_ins: methods
+                .iter()
+                .filter_map(|method| method.text("name").or_else(|| method.text("id")))
+                .map(str::to_owned)
+                .collect(),
         }
     }
 }

@@ -5,13 +5,15 @@ pub trait Agent: Default + 'static {
     /// Returns the descriptor, see [`aetheel_backend_sdk::Backend::describe`].
     fn describe() -> String;
 
-    /// Returns what to start. `settings` are those of the first turn; none where a question comes before any turn.
+    /// Returns what to start. `settings` are those of the first turn; none where a question comes
+    /// before any turn.
     ///
     /// # Errors
     /// The turn or the question fails with it.
     fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure>;
 
-    /// Whether the process that was started last may serve a turn with these settings; otherwise the next one does.
+    /// Whether the process that was started last may serve a turn with these settings; otherwise
+    /// the next one does.
     fn fits(&self, _settings: &Settings) -> bool {
         true
     }
@@ -24,8 +26,8 @@ pub trait Agent: Default + 'static {
         SystemPrompt::Prompt
     }
 
-    /// The way of signing in that needs no person, used once when the agent wants to be signed in. Never guessed: Gemini
-    /// CLI 0.61.0 forgets the sign-in it has when asked for another.
+    /// The way of signing in that needs no person, used once when the agent wants to be signed in.
+    /// Never guessed: Gemini CLI 0.61.0 forgets the sign-in it has when asked for another.
     fn sign_in(&self) -> Option<&str> {
         None
     }
@@ -35,12 +37,14 @@ pub trait Agent: Default + 'static {
         None
     }
 
-    /// The least pause in milliseconds before the agent tells an answer anew, for agents that do so without saying it.
+    /// The least pause in milliseconds before the agent tells an answer anew, for agents that do so
+    /// without saying it.
     fn retry_pause_ms(&self) -> Option<f64> {
         None
     }
 
-    /// Says why the agent exited while it was starting, where the exit code or the end of stderr tells.
+    /// Says why the agent exited while it was starting, where the exit code or the end of stderr
+    /// tells.
     fn start_failure(&self, _code: u32, _stderr: &str) -> Option<Failure> {
         None
     }
@@ -55,7 +59,8 @@ pub struct Launch {
     pub arguments: Vec<String>,
     /// Variables it is started with.
     pub environment: Vec<(String, String)>,
-    /// Private files it is started with: the flag that names one, its name on the link, what is in it.
+    /// Private files it is started with: the flag that names one, its name on the link, what is in
+    /// it.
     pub files: Vec<(&'static str, &'static str, String)>,
 }
 
@@ -72,14 +77,15 @@ pub struct Modes {
     pub plan: Option<String>,
 }
 
-/// How the system prompt reaches an agent that does not advertise the field `systemPrompt`, which is used where it is.
+/// How the system prompt reaches an agent that does not advertise the field `systemPrompt`, which
+/// is used where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SystemPrompt {
     /// As the first text of a session's first prompt, and again when it has changed.
     #[default]
     Prompt,
-    /// As `_meta.systemPrompt.append` when the session is opened, as claude-agent-acp 0.49.0 takes it; a change as
-    /// [`Self::Prompt`].
+    /// As `_meta.systemPrompt.append` when the session is opened, as claude-agent-acp 0.49.0 takes
+    /// it; a change as [`Self::Prompt`].
     Meta,
     /// Not at all.
     None,
@@ -102,15 +108,26 @@ pub(crate) const PLANNING: &[&str] = &["plan", "spec", "architect"];
 
 /// Ids of modes by which agents are known to mean a level; the first that an agent offers is taken.
 ///
-/// Those of claude-agent-acp 0.49.0, codex-acp 2.6.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory Droid 0.225.2, and
-/// goose. `build` of OpenCode leaves permissions to its configuration.
+/// Those of claude-agent-acp 0.49.0, codex-acp 2.6.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory
+/// Droid 0.225.2, and goose. `build` of OpenCode leaves permissions to its configuration.
 pub(crate) fn well_known(settings: &Settings) -> &'static [&'static str] {
     match (settings.mode, settings.safety) {
         (Mode::Plan, _) => PLANNING,
-        (Mode::Build, Safety::Default) => &["default", "ask", "normal", "read-only", "approve", "build"],
-        (Mode::Build, Safety::Edit) => {
-            &["acceptEdits", "accept-edits", "autoEdit", "auto-edit", "auto_edit", "auto-low", "workspace-write", "smart_approve"]
+        (Mode::Build, Safety::Default) => {
+            &["default", "ask", "normal", "read-only", "approve", "build"]
         }
-        (Mode::Build, Safety::Danger) => &["bypassPermissions", "yolo", "agent-full-access", "full-access", "auto-high", "auto"],
+        (Mode::Build, Safety::Edit) => &[
+            "acceptEdits",
+            "accept-edits",
+            "autoEdit",
+            "auto-edit",
+            "auto_edit",
+            "auto-low",
+            "workspace-write",
+            "smart_approve",
+        ],
+        (Mode::Build, Safety::Danger) => {
+            &["bypassPermissions", "yolo", "agent-full-access", "full-access", "auto-high", "auto"]
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Which text belongs to which part of the answer.
 //!
-//! Agents tell text in pieces, some with the id of the message (claude-agent-acp, codex-acp, OpenCode), some without
-//! (Gemini CLI, Droid): a part ends where thinking, another message or a tool begins.
+//! Agents tell text in pieces, some with the id of the message (claude-agent-acp, codex-acp,
+//! OpenCode), some without (Gemini CLI, Droid): a part ends where thinking, another message or a
+//! tool begins.
 
 use aetheel_backend_sdk::Emit;
 
@@ -36,7 +37,8 @@ impl Answer {
         if text.is_empty() {
             return;
         }
-        let same = self.last.as_ref().is_some_and(|(was, id)| *was == holds && id.as_deref() == message);
+        let same =
+            self.last.as_ref().is_some_and(|(was, id)| *was == holds && id.as_deref() == message);
         if !same {
             self.last = Some((holds, message.map(str::to_owned)));
             self.parts += 1;
@@ -57,16 +59,21 @@ impl Answer {
         }
     }
 
-    /// A piece of text is about to come, at a time in milliseconds. Where it begins the answer a second time after a
-    /// pause of `gap_ms`, what was said is withdrawn.
+    /// A piece of text is about to come, at a time in milliseconds. Where it begins the answer a
+    /// second time after a pause of `gap_ms`, what was said is withdrawn.
     ///
-    /// Gemini CLI 0.61.0 asks the model again when the connection breaks, waits a second or more before it does, and tells the
-    /// new answer without a word about the old one. A new answer that begins in other words cannot be told from more of the old.
+    /// Gemini CLI 0.61.0 asks the model again when the connection breaks, waits a second or more
+    /// before it does, and tells the new answer without a word about the old one. A new answer that
+    /// begins in other words cannot be told from more of the old.
     pub fn again(&mut self, at_ms: f64, gap_ms: f64, text: &str, emit: &mut Emit) {
         let pause = at_ms - self.at_ms;
         self.at_ms = at_ms;
         let alike = text.starts_with(&self.first) || self.first.starts_with(text);
-        if self.tail.is_empty() || pause < gap_ms || !alike || text.len().min(self.first.len()) < ALIKE {
+        if self.tail.is_empty()
+            || pause < gap_ms
+            || !alike
+            || text.len().min(self.first.len()) < ALIKE
+        {
             return;
         }
         for part in self.shown.drain(..) {

@@ -1,7 +1,9 @@
-//! A link with an agent of the protocol: what is kept of it, and what is made of each thing that happens on it.
+//! A link with an agent of the protocol: what is kept of it, and what is made of each thing that
+//! happens on it.
 //!
-//! The SDK sees to the process and to which turns are open. What a waiting turn needs next stands in [`opening`](crate::opening), what the
-//! agent says in [`messages`](crate::messages), what people do meanwhile in [`control`](crate::control).
+//! The SDK sees to the process and to which turns are open. What a waiting turn needs next stands
+//! in [`opening`](crate::opening), what the agent says in [`messages`](crate::messages), what
+//! people do meanwhile in [`control`](crate::control).
 
 use std::collections::BTreeMap;
 
@@ -11,8 +13,8 @@ use aetheel_backend_sdk::live::{self, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids};
 use aetheel_backend_sdk::text::stderr_end;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Chunk, Exit, Exited, Failure, Line, Outcome, PutFile, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Value,
-    Variable,
+    Action, Answer, Chunk, Exit, Exited, Failure, Line, Outcome, PutFile, Query, Spawn, StartTurn,
+    Steer, SteerOutcome, TurnRef, Value, Variable,
 };
 use serde_json::json;
 
@@ -86,7 +88,8 @@ impl<A: Default> Default for Client<A> {
 }
 
 impl<A: Agent> live::Agent for Client<A> {
-    /// codex-acp 2.6.0 takes two to seven seconds, codex-acp 0.16.0 never leaves. None minds its stdin being closed.
+    /// codex-acp 2.6.0 takes two to seven seconds, codex-acp 0.16.0 never leaves. None minds its
+    /// stdin being closed.
     const LEAVE_MS: u32 = 2500;
     const OVERLAPS: bool = true;
 
@@ -105,11 +108,15 @@ impl<A: Agent> live::Agent for Client<A> {
     }
 
     fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
-        let Launch { program, arguments, environment, files } = self.agent.launch(start.map(|start| &start.settings))?;
+        let Launch { program, arguments, environment, files } =
+            self.agent.launch(start.map(|start| &start.settings))?;
         self.greeted = false;
         let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
         for (flag, name, text) in files {
-            talk.action(Action::PutFile(PutFile { name: name.to_owned(), body: vec![Chunk::Text(text)] }));
+            talk.action(Action::PutFile(PutFile {
+                name: name.to_owned(),
+                body: vec![Chunk::Text(text)],
+            }));
             arguments.extend([Value::Text(flag.to_owned()), Value::File(name.to_owned())]);
         }
         let hello = json!({
@@ -118,11 +125,22 @@ impl<A: Agent> live::Agent for Client<A> {
             "clientInfo": { "name": "aetheel", "title": "Aetheel", "version": env!("CARGO_PKG_VERSION") },
         });
         let mut first = Vec::new();
-        self.calls.request(talk.proc(), "initialize", &hello.to_string(), Call::Initialize, &mut first);
-        let stdin = first.into_iter().filter_map(|action| if let Action::Write(write) = action { Some(write.body) } else { None });
+        self.calls.request(
+            talk.proc(),
+            "initialize",
+            &hello.to_string(),
+            Call::Initialize,
+            &mut first,
+        );
+        let stdin = first.into_iter().filter_map(|action| {
+            if let Action::Write(write) = action { Some(write.body) } else { None }
+        });
         Ok(Spawn {
             stdin: stdin.flatten().collect(),
-            environment: environment.into_iter().map(|(name, value)| Variable { name, value: Value::Text(value) }).collect(),
+            environment: environment
+                .into_iter()
+                .map(|(name, value)| Variable { name, value: Value::Text(value) })
+                .collect(),
             ..live::spawn(&program, arguments)
         })
     }
@@ -144,7 +162,9 @@ impl<A: Agent> live::Agent for Client<A> {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
         let session = self.sessions.get_mut(&turn.session);
-        let told = session.and_then(|session| Some((session.turn.take_if(|told| told.key == turn)?, session.meter)));
+        let told = session.and_then(|session| {
+            Some((session.turn.take_if(|told| told.key == turn)?, session.meter))
+        });
         let left_behind = told.as_ref().is_some_and(|(told, _)| told.leaves_a_command());
         let result = match told {
             Some((told, meter)) => told.end(outcome, meter, &mut talk.emit(turn)),
@@ -184,7 +204,13 @@ impl<A: Agent> live::Agent for Client<A> {
             && self.can.close
             && talk.is_ready()
         {
-            self.calls.request(talk.proc(), "session/close", &json!({ "sessionId": called }).to_string(), Call::Other, talk.out());
+            self.calls.request(
+                talk.proc(),
+                "session/close",
+                &json!({ "sessionId": called }).to_string(),
+                Call::Other,
+                talk.out(),
+            );
         }
     }
 
@@ -203,7 +229,9 @@ impl<A: Agent> live::Agent for Client<A> {
 
     fn lost(&mut self, exited: &Exited, _: bool, why: Failure) -> Outcome {
         let told = match exited.how {
-            Exit::Code(code) if !self.greeted => self.agent.start_failure(code, &stderr_end(&exited.stderr_tail, 5)),
+            Exit::Code(code) if !self.greeted => {
+                self.agent.start_failure(code, &stderr_end(&exited.stderr_tail, 5))
+            }
             _ => None,
         };
         told.map_or(Outcome::Lost(why), Outcome::Failed)
@@ -218,6 +246,9 @@ impl<A> Client<A> {
     /// The session with an id of the agent's.
     pub(crate) fn key_of(&self, params: &Json) -> Option<u32> {
         let native = params.text("sessionId")?.trim_start();
-        self.sessions.iter().find(|(_, session)| session.native.as_deref() == Some(native)).map(|(key, _)| *key)
+        self.sessions
+            .iter()
+            .find(|(_, session)| session.native.as_deref() == Some(native))
+            .map(|(key, _)| *key)
     }
 }

@@ -1,7 +1,7 @@
 //! What can be chosen in a session: mode, model, effort.
 //!
-//! Agents offer it as `configOptions` told apart by category (the newer way), as `modes` and `models` with methods of
-//! their own, or as both (codex-acp 2.6.0). Values are the agent's own.
+//! Agents offer it as `configOptions` told apart by category (the newer way), as `modes` and
+//! `models` with methods of their own, or as both (codex-acp 2.6.0). Values are the agent's own.
 
 use std::fmt;
 
@@ -77,16 +77,28 @@ impl Config {
             }
         }
         let listed = |list: &Value, all: &str, id: &str, now: &str, way| {
-            let values = list.list(all).iter().filter_map(|value| Some((value.text(id)?.to_owned(), label(value, id)))).collect::<Vec<_>>();
+            let values = list
+                .list(all)
+                .iter()
+                .filter_map(|value| Some((value.text(id)?.to_owned(), label(value, id))))
+                .collect::<Vec<_>>();
             let now = list.text(now)?.to_owned();
             Some(Choice { way, first: now.clone(), now, values, touched: false })
         };
         // Claude's and Droid's modes are told both ways; the method is the older and surer one.
-        if let Some(modes) = listed(&result["modes"], "availableModes", "id", "currentModeId", Way::Mode) {
+        if let Some(modes) =
+            listed(&result["modes"], "availableModes", "id", "currentModeId", Way::Mode)
+        {
             config.mode = Some(modes);
         }
         if config.model.is_none() {
-            config.model = listed(&result["models"], "availableModels", "modelId", "currentModelId", Way::Model);
+            config.model = listed(
+                &result["models"],
+                "availableModels",
+                "modelId",
+                "currentModelId",
+                Way::Model,
+            );
         }
         config
     }
@@ -126,7 +138,12 @@ impl Config {
     ///
     /// # Errors
     /// The turn cannot be run: it is to plan only and the agent has no mode for that.
-    pub(crate) fn wanted(&mut self, what: What, settings: &Settings, modes: &Modes) -> Result<Option<String>, Failure> {
+    pub(crate) fn wanted(
+        &mut self,
+        what: What,
+        settings: &Settings,
+        modes: &Modes,
+    ) -> Result<Option<String>, Failure> {
         if what == What::Mode {
             return self.wanted_mode(settings, modes);
         }
@@ -140,7 +157,11 @@ impl Config {
         Ok(Some(value).filter(|value| *value != choice.now))
     }
 
-    fn wanted_mode(&mut self, settings: &Settings, modes: &Modes) -> Result<Option<String>, Failure> {
+    fn wanted_mode(
+        &mut self,
+        settings: &Settings,
+        modes: &Modes,
+    ) -> Result<Option<String>, Failure> {
         let given = modes.given(settings);
         let Some(choice) = &self.mode else {
             return if settings.mode == Mode::Plan { Err(no_plan_mode()) } else { Ok(None) };
@@ -153,8 +174,14 @@ impl Config {
             None => &choice.first,
         };
         let offers = |id: &str| choice.values.iter().any(|(value, _)| value == id);
-        // Claude Code asks nobody in its mode for planning where it might bypass permissions: it is held back here instead.
-        let value = if settings.mode == Mode::Plan && value == PLAN && offers(BYPASS) && offers(ASKING) { ASKING } else { value };
+        // Claude Code asks nobody in its mode for planning where it might bypass permissions: it is
+        // held back here instead.
+        let value =
+            if settings.mode == Mode::Plan && value == PLAN && offers(BYPASS) && offers(ASKING) {
+                ASKING
+            } else {
+                value
+            };
         Ok(Some(value.to_owned()).filter(|value| *value != choice.now))
     }
 
@@ -170,14 +197,27 @@ impl Config {
     }
 
     /// Returns method and parameters of choosing; `session` is the agent's id.
-    pub(crate) fn request(&mut self, what: What, session: &str, value: &str) -> Option<(&'static str, String)> {
+    pub(crate) fn request(
+        &mut self,
+        what: What,
+        session: &str,
+        value: &str,
+    ) -> Option<(&'static str, String)> {
         let (session, value) = (serde_json::json!(session), serde_json::json!(value));
         Some(match &self.choice(what)?.way {
-            Way::Option(id) => {
-                ("session/set_config_option", format!(r#"{{"sessionId":{session},"configId":{},"value":{value}}}"#, serde_json::json!(id)))
+            Way::Option(id) => (
+                "session/set_config_option",
+                format!(
+                    r#"{{"sessionId":{session},"configId":{},"value":{value}}}"#,
+                    serde_json::json!(id)
+                ),
+            ),
+            Way::Mode => {
+                ("session/set_mode", format!(r#"{{"sessionId":{session},"modeId":{value}}}"#))
             }
-            Way::Mode => ("session/set_mode", format!(r#"{{"sessionId":{session},"modeId":{value}}}"#)),
-            Way::Model => ("session/set_model", format!(r#"{{"sessionId":{session},"modelId":{value}}}"#)),
+            Way::Model => {
+                ("session/set_model", format!(r#"{{"sessionId":{session},"modelId":{value}}}"#))
+            }
         })
     }
 
@@ -188,10 +228,20 @@ impl Config {
 
     /// The models to choose from.
     pub(crate) fn models(&self) -> Vec<Model> {
-        let efforts: Vec<String> =
-            self.effort.as_ref().map(|effort| effort.values.iter().map(|(id, _)| id.clone()).collect()).unwrap_or_default();
+        let efforts: Vec<String> = self
+            .effort
+            .as_ref()
+            .map(|effort| effort.values.iter().map(|(id, _)| id.clone()).collect())
+            .unwrap_or_default();
         let models = self.model.as_ref().map(|model| model.values.as_slice()).unwrap_or_default();
-        models.iter().map(|(id, label)| Model { id: id.clone(), label: label.clone(), efforts: efforts.clone() }).collect()
+        models
+            .iter()
+            .map(|(id, label)| Model {
+                id: id.clone(),
+                label: label.clone(),
+                efforts: efforts.clone(),
+            })
+            .collect()
     }
 
     fn choice(&mut self, what: What) -> Option<&mut Choice> {
@@ -204,7 +254,9 @@ impl Config {
 }
 
 fn no_plan_mode() -> Failure {
-    let message = "the agent has no mode for planning only; name one for `plan` under `modes` in its profile".to_owned();
+    let message =
+        "the agent has no mode for planning only; name one for `plan` under `modes` in its profile"
+            .to_owned();
     Failure { kind: FailureKind::Unsupported, message, retry_after_ms: None }
 }
 
@@ -215,10 +267,21 @@ fn config_option(option: &Value) -> Option<Choice> {
         match value.text("value") {
             Some(id) => values.push((id.to_owned(), label(value, "value"))),
             // Options may come in groups.
-            None => values.extend(value.list("options").iter().filter_map(|v| Some((v.text("value")?.to_owned(), label(v, "value"))))),
+            None => values.extend(
+                value
+                    .list("options")
+                    .iter()
+                    .filter_map(|v| Some((v.text("value")?.to_owned(), label(v, "value")))),
+            ),
         }
     }
-    Some(Choice { way: Way::Option(option.text("id")?.to_owned()), first: now.clone(), now, values, touched: false })
+    Some(Choice {
+        way: Way::Option(option.text("id")?.to_owned()),
+        first: now.clone(),
+        now,
+        values,
+        touched: false,
+    })
 }
 
 fn label(value: &Value, id: &str) -> String {

@@ -16,22 +16,42 @@ use crate::spent::Meter;
 impl<A: Agent> Client<A> {
     pub(crate) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
         let Steer { session: key, turn, message, parts, delivery, .. } = steer;
-        let session = self.sessions.get_mut(key).filter(|_| talk.is_ready() && *delivery == Delivery::Steer);
+        let session =
+            self.sessions.get_mut(key).filter(|_| talk.is_ready() && *delivery == Delivery::Steer);
         let open = session.and_then(|session| Some((session.turn.as_mut()?, &session.called)));
-        let Some((open, called)) = open.filter(|(open, _)| open.key.turn == *turn && open.runs()) else {
+        let Some((open, called)) = open.filter(|(open, _)| open.key.turn == *turn && open.runs())
+        else {
             return talk.steered(*message, SteerOutcome::NotNow);
         };
-        let params = format!(r#"{{"sessionId":{},"prompt":{}"#, json!(called), prompt::blocks(&[], parts, self.can.images));
+        let params = format!(
+            r#"{{"sessionId":{},"prompt":{}"#,
+            json!(called),
+            prompt::blocks(&[], parts, self.can.images)
+        );
         match self.can.steering {
             Steering::None => talk.steered(*message, SteerOutcome::NotNow),
             Steering::Method => {
-                let params = format!(r#"{params},"_meta":{{"steering":{{"idleBehavior":"promptRequired"}}}}}}"#);
-                self.calls.request(talk.proc(), "_session/steering", &params, Call::Steer(*message), talk.out());
+                let params = format!(
+                    r#"{params},"_meta":{{"steering":{{"idleBehavior":"promptRequired"}}}}}}"#
+                );
+                self.calls.request(
+                    talk.proc(),
+                    "_session/steering",
+                    &params,
+                    Call::Steer(*message),
+                    talk.out(),
+                );
                 prompt::fill_blobs(talk.out());
             }
             Steering::Prompt => {
                 open.prompts += 1;
-                self.calls.request(talk.proc(), "session/prompt", &format!("{params}}}"), Call::Prompt(*key, *turn), talk.out());
+                self.calls.request(
+                    talk.proc(),
+                    "session/prompt",
+                    &format!("{params}}}"),
+                    Call::Prompt(*key, *turn),
+                    talk.out(),
+                );
                 prompt::fill_blobs(talk.out());
                 talk.steered(*message, SteerOutcome::Injected);
             }
@@ -45,7 +65,12 @@ impl<A: Agent> Client<A> {
             turn.stopping = true;
         }
         if talk.is_ready() && session.native.is_some() {
-            self.calls.notify(talk.proc(), "session/cancel", &json!({ "sessionId": session.called }).to_string(), talk.out());
+            self.calls.notify(
+                talk.proc(),
+                "session/cancel",
+                &json!({ "sessionId": session.called }).to_string(),
+                talk.out(),
+            );
         }
     }
 
@@ -53,7 +78,9 @@ impl<A: Agent> Client<A> {
     pub(crate) fn withdraw(&mut self, key: u32, talk: &mut Talk) -> Vec<u32> {
         let open = self.asked.close(key);
         if talk.is_ready() {
-            open.iter().for_each(|(_, asked)| self.calls.result(talk.proc(), &asked.id, CANCELLED, talk.out()));
+            open.iter().for_each(|(_, asked)| {
+                self.calls.result(talk.proc(), &asked.id, CANCELLED, talk.out())
+            });
         }
         open.into_iter().map(|(ask, _)| ask).collect()
     }
@@ -62,7 +89,9 @@ impl<A: Agent> Client<A> {
         let Some(asked) = self.asked.take(ask).filter(|_| talk.is_ready()) else { return };
         if let Some(session) = self.sessions.get_mut(&asked.session) {
             match (&asked.options.meaning(&decision), &mut session.turn) {
-                (Decision::AllowOnce | Decision::AllowAlways, Some(turn)) if asked.plan => turn.agreed = true,
+                (Decision::AllowOnce | Decision::AllowAlways, Some(turn)) if asked.plan => {
+                    turn.agreed = true
+                }
                 (Decision::AllowAlways, _) => session.grants.give(()),
                 (Decision::AllowOnce, _) | (_, None) => {}
                 (_, Some(turn)) => turn.denied(&asked.tool),
@@ -74,15 +103,21 @@ impl<A: Agent> Client<A> {
         self.calls.result(talk.proc(), &asked.id, &asked.options.result(&decision), talk.out());
     }
 
-    /// Has the agent forget what was allowed in a session, before a turn that may do less: it may hold that at any level. Returns whether it
-    /// is seen to; if not, only a new process surely does not know.
+    /// Has the agent forget what was allowed in a session, before a turn that may do less: it may
+    /// hold that at any level. Returns whether it is seen to; if not, only a new process surely
+    /// does not know.
     ///
-    /// Where others are at work in this one, the session is closed and opened again, which for Gemini CLI 0.61.0 makes it anew.
+    /// Where others are at work in this one, the session is closed and opened again, which for
+    /// Gemini CLI 0.61.0 makes it anew.
     pub(crate) fn make_forget(&mut self, key: u32, talk: &mut Talk) -> bool {
         if self.sessions.iter().all(|(other, session)| *other == key || session.turn.is_none()) {
             return false;
         }
-        let Some(session) = self.sessions.get_mut(&key).filter(|session| session.stage != Stage::Closed) else { return true };
+        let Some(session) =
+            self.sessions.get_mut(&key).filter(|session| session.stage != Stage::Closed)
+        else {
+            return true;
+        };
         session.system = None;
         session.stage = Stage::Closed;
         if self.can.close {
@@ -93,11 +128,15 @@ impl<A: Agent> Client<A> {
         true
     }
 
-    /// Closes a session whose turn was stopped, where that is offered: a command may go on behind it (codex-acp 2.6.0), which only closing
-    /// ends. The next turn opens it again.
+    /// Closes a session whose turn was stopped, where that is offered: a command may go on behind
+    /// it (codex-acp 2.6.0), which only closing ends. The next turn opens it again.
     pub(crate) fn end_commands(&mut self, key: u32, talk: &mut Talk) {
         let reopens = self.can.close && (self.can.resume || self.can.load);
-        if let Some(session) = self.sessions.get_mut(&key).filter(|session| reopens && session.stage == Stage::Ready && talk.is_ready()) {
+        if let Some(session) = self
+            .sessions
+            .get_mut(&key)
+            .filter(|session| reopens && session.stage == Stage::Ready && talk.is_ready())
+        {
             session.stage = Stage::Closing;
             // Opened again, it may count its cost from nothing or from where it was.
             session.meter = Meter::default();
@@ -107,11 +146,22 @@ impl<A: Agent> Client<A> {
     }
 
     /// Asks a person.
-    pub(crate) fn ask(&mut self, turn: TurnRef, title: String, kind: AskKind, asked: Asked, talk: &mut Talk) {
-        // What is allowed for the session is taken back by opening it anew. To agree to a plan is no leave for all it holds:
-        // "always" would be the mode that bypasses permissions (claude-agent-acp 0.49.0).
+    pub(crate) fn ask(
+        &mut self,
+        turn: TurnRef,
+        title: String,
+        kind: AskKind,
+        asked: Asked,
+        talk: &mut Talk,
+    ) {
+        // What is allowed for the session is taken back by opening it anew. To agree to a plan is
+        // no leave for all it holds: "always" would be the mode that bypasses permissions
+        // (claude-agent-acp 0.49.0).
         let always = !asked.plan && (self.can.load || self.can.resume);
-        let tool = self.sessions.get(&asked.session).and_then(|session| session.turn.as_ref()?.used(&asked.tool));
+        let tool = self
+            .sessions
+            .get(&asked.session)
+            .and_then(|session| session.turn.as_ref()?.used(&asked.tool));
         let offer = Offer {
             always: asked.options.always().filter(|_| always),
             options: asked.options.offered(always),

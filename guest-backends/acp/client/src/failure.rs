@@ -10,7 +10,8 @@ const NOT_FOUND: f64 = -32002.0;
 
 /// Whether an error asks to be signed in.
 pub(crate) fn wants_sign_in(error: &Value) -> bool {
-    error.number("code") == Some(AUTH_REQUIRED) && kind_of(&message(error)) != FailureKind::SessionUnknown
+    error.number("code") == Some(AUTH_REQUIRED)
+        && kind_of(&message(error)) != FailureKind::SessionUnknown
 }
 
 /// Returns the failure an error answer tells.
@@ -43,14 +44,16 @@ pub(crate) fn open_failure(error: &Value) -> Failure {
         "does not exist",
     ];
     // OpenCode 1.18.33 fails inside for an id it never gave.
-    let opencode = error["data"].text("service") == Some("session") && error["data"].text("errorName").is_none();
+    let opencode = error["data"].text("service") == Some("session")
+        && error["data"].text("errorName").is_none();
     if code == Some(NOT_FOUND) || opencode || gone.iter().any(|words| text.contains(words)) {
         failure.kind = FailureKind::SessionUnknown;
     }
     failure
 }
 
-/// Returns what an error says to people: agents put it into `message`, `data`, or JSON within either.
+/// Returns what an error says to people: agents put it into `message`, `data`, or JSON within
+/// either.
 pub(crate) fn message(error: &Value) -> String {
     let said = error.text("message").unwrap_or_default();
     let data = &error["data"];
@@ -63,7 +66,8 @@ pub(crate) fn message(error: &Value) -> String {
     }
 }
 
-/// Returns the words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is.
+/// Returns the words for people within `400 {"error":{"message":"…"}}` and the like; other text as
+/// it is.
 #[must_use]
 pub fn words(text: &str) -> String {
     let text = text.trim();
@@ -93,15 +97,35 @@ pub fn kind_of_status(status: u32) -> FailureKind {
 pub fn kind_of(text: &str) -> FailureKind {
     let lower = text.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if says(&["context window", "context length", "context limit", "prompt is too long", "token count exceeds"]) {
+    if says(&[
+        "context window",
+        "context length",
+        "context limit",
+        "prompt is too long",
+        "token count exceeds",
+    ]) {
         FailureKind::ContextFull
     } else if let Some(status) = status(text) {
         kind_of_status(status)
-    } else if says(&["unauthorized", "not logged in", "please sign in", "please log in", "api key", "authentication"]) {
+    } else if says(&[
+        "unauthorized",
+        "not logged in",
+        "please sign in",
+        "please log in",
+        "api key",
+        "authentication",
+    ]) {
         FailureKind::Authentication
     } else if says(&["rate limit", "rate_limit", "quota", "too many requests", "usage limit"]) {
         FailureKind::RateLimited
-    } else if says(&["overloaded", "unavailable", "internal server error", "stream disconnected", "fetch failed", "connection"]) {
+    } else if says(&[
+        "overloaded",
+        "unavailable",
+        "internal server error",
+        "stream disconnected",
+        "fetch failed",
+        "connection",
+    ]) {
         FailureKind::Overloaded
     } else if says(&["model not found", "unknown model", "model_not_found"]) {
         FailureKind::ModelNotFound
@@ -112,10 +136,16 @@ pub fn kind_of(text: &str) -> FailureKind {
     }
 }
 
-/// An HTTP status at the beginning of the words, as in `API Error: 429 slow down` and `unexpected status 401 …`.
+/// An HTTP status at the beginning of the words, as in `API Error: 429 slow down` and `unexpected
+/// status 401 …`.
 fn status(text: &str) -> Option<u32> {
-    let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(6);
-    words.find_map(|word| word.parse().ok().filter(|status| word.len() == 3 && (400..600).contains(status)))
+    let mut words = text
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(6);
+    words.find_map(|word| {
+        word.parse().ok().filter(|status| word.len() == 3 && (400..600).contains(status))
+    })
 }
 
 #[cfg(test)]
@@ -129,14 +159,19 @@ mod tests {
 
     #[test]
     fn the_words_for_people_are_found_wherever_an_agent_puts_them() {
-        // claude-agent-acp 0.49.0, codex-acp 0.16.0, Droid 0.225.2, Gemini CLI 0.61.0, OpenCode 1.18.33
+        // claude-agent-acp 0.49.0, codex-acp 0.16.0, Droid 0.225.2, Gemini CLI 0.61.0, OpenCode
+        // 1.18.33
         let claude = r#"{"code":-32603,"message":"Internal error: API Error: 400 prompt is bad","data":{"errorKind":"unknown"}}"#;
-        assert_eq!(told(claude), (FailureKind::BadRequest, "API Error: 400 prompt is bad".to_owned()));
+        assert_eq!(
+            told(claude),
+            (FailureKind::BadRequest, "API Error: 400 prompt is bad".to_owned())
+        );
         let zed = r#"{"code":-32603,"message":"Internal error","data":{"message":"{\"error\":{\"message\":\"slow down: rate limit\"}}"}}"#;
         assert_eq!(told(zed), (FailureKind::RateLimited, "slow down: rate limit".to_owned()));
         let droid = r#"{"code":-32603,"message":"Internal error: Agent error","data":"401 {\"error\":{\"message\":\"no such key\"}}"}"#;
         assert_eq!(told(droid), (FailureKind::Authentication, "401 no such key".to_owned()));
-        let gemini = r#"{"code":429,"message":"{\"error\":{\"code\":429,\"message\":\"slow down\"}}"}"#;
+        let gemini =
+            r#"{"code":429,"message":"{\"error\":{\"code\":429,\"message\":\"slow down\"}}"}"#;
         assert_eq!(told(gemini), (FailureKind::RateLimited, "slow down".to_owned()));
         let opencode = r#"{"code":-32603,"message":"Internal error: prompt is bad","data":{"errorName":"APIError"}}"#;
         assert_eq!(told(opencode), (FailureKind::Other, "prompt is bad".to_owned()));
@@ -153,9 +188,16 @@ mod tests {
             r#"{"code":-32603,"message":"Internal error","data":{"details":"Invalid session identifier \"0000\"."}}"#,
             r#"{"code":-32603,"message":"Internal error: OpenCode service failure","data":{"service":"session"}}"#,
         ] {
-            assert_eq!(open_failure(&json::parse(error).expect("JSON")).kind, FailureKind::SessionUnknown, "{error}");
+            assert_eq!(
+                open_failure(&json::parse(error).expect("JSON")).kind,
+                FailureKind::SessionUnknown,
+                "{error}"
+            );
         }
-        let other = json::parse(r#"{"code":-32603,"message":"Internal error","data":{"details":"disk full"}}"#).expect("JSON");
+        let other = json::parse(
+            r#"{"code":-32603,"message":"Internal error","data":{"details":"disk full"}}"#,
+        )
+        .expect("JSON");
         assert_eq!(open_failure(&other).kind, FailureKind::Other);
     }
 }

@@ -4,7 +4,9 @@ use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::{Agent as _, Talk};
 use aetheel_backend_sdk::rpc::Message;
-use aetheel_backend_sdk::wit::{Action, AskKind, Decision, FailureKind, Line, Pipe, SteerOutcome, TurnRef};
+use aetheel_backend_sdk::wit::{
+    Action, AskKind, Decision, FailureKind, Line, Pipe, SteerOutcome, TurnRef,
+};
 
 use crate::abilities::Abilities;
 use crate::agent::Agent;
@@ -21,7 +23,9 @@ impl<A: Agent> Client<A> {
             return;
         }
         match json::parse(text) {
-            Ok(Value::Array(messages)) => messages.iter().for_each(|message| self.message(message, talk)),
+            Ok(Value::Array(messages)) => {
+                messages.iter().for_each(|message| self.message(message, talk))
+            }
             Ok(message @ Value::Object(_)) => self.message(&message, talk),
             _ if line.truncated => talk.unrecognised("line longer than the limit", None, text),
             _ => talk.unrecognised("line that is not a JSON object", None, text),
@@ -33,8 +37,14 @@ impl<A: Agent> Client<A> {
             Message::Response(call, result) => self.response(call, result, talk),
             Message::Request(id, method, params) => self.request(&id, method, params, talk),
             Message::Notification(method, params) => self.notification(method, params, talk),
-            Message::Stray(_) => talk.unrecognised("answer to nothing that was asked", Some("id"), &message.to_string()),
-            Message::Other => talk.unrecognised("message without a method and an id", None, &message.to_string()),
+            Message::Stray(_) => talk.unrecognised(
+                "answer to nothing that was asked",
+                Some("id"),
+                &message.to_string(),
+            ),
+            Message::Other => {
+                talk.unrecognised("message without a method and an id", None, &message.to_string())
+            }
         }
     }
 
@@ -43,11 +53,17 @@ impl<A: Agent> Client<A> {
             Call::Initialize => self.initialized(result, talk),
             Call::Authenticate(session) => match result {
                 Ok(_) => self.reopen(session),
-                Err(error) => self.not_opened(session, failure(FailureKind::Authentication, failure::message(error)), talk),
+                Err(error) => self.not_opened(
+                    session,
+                    failure(FailureKind::Authentication, failure::message(error)),
+                    talk,
+                ),
             },
             Call::Open(session, how) => self.opened(session, how, result, talk),
             Call::Close(session) => self.reopen(session),
-            Call::Set(session, turn, what, value) => self.set(TurnRef { session, turn }, what, &value, result, talk),
+            Call::Set(session, turn, what, value) => {
+                self.set(TurnRef { session, turn }, what, &value, result, talk)
+            }
             Call::Prompt(session, turn) => self.prompted(TurnRef { session, turn }, result, talk),
             Call::Steer(message) => {
                 let outcome = match result.ok().and_then(|result| result.text("outcome")) {
@@ -65,14 +81,18 @@ impl<A: Agent> Client<A> {
     }
 
     fn initialized(&mut self, result: Result<&Value, &Value>, talk: &mut Talk) {
-        let why = match result.map(|result| (result, result.count("protocolVersion").filter(|version| *version != 1))) {
+        let why = match result
+            .map(|result| (result, result.count("protocolVersion").filter(|version| *version != 1)))
+        {
             Ok((result, None)) => {
                 self.can = Abilities::read(result);
                 self.greeted = true;
                 return talk.ready();
             }
             Ok((_, Some(version))) => {
-                let message = format!("the agent speaks version {version} of the Agent Client Protocol, this backend version 1");
+                let message = format!(
+                    "the agent speaks version {version} of the Agent Client Protocol, this backend version 1"
+                );
                 failure(FailureKind::Protocol, message)
             }
             Err(error) => failure::failure(error),
@@ -82,7 +102,11 @@ impl<A: Agent> Client<A> {
     }
 
     fn prompted(&mut self, turn: TurnRef, result: Result<&Value, &Value>, talk: &mut Talk) {
-        let open = self.sessions.get_mut(&turn.session).and_then(|session| session.turn.as_mut()).filter(|open| open.key == turn);
+        let open = self
+            .sessions
+            .get_mut(&turn.session)
+            .and_then(|session| session.turn.as_mut())
+            .filter(|open| open.key == turn);
         if let Some(outcome) = open.and_then(|open| open.answered(result, &mut talk.emit(turn))) {
             self.finish(turn, outcome, talk);
         }
@@ -94,7 +118,13 @@ impl<A: Agent> Client<A> {
         }
         let proc = talk.proc();
         if method != "session/request_permission" {
-            return self.calls.error(proc, id, -32601, "method not found: no such ability was declared", talk.out());
+            return self.calls.error(
+                proc,
+                id,
+                -32601,
+                "method not found: no such ability was declared",
+                talk.out(),
+            );
         }
         let open = self
             .key_of(params)
@@ -107,29 +137,55 @@ impl<A: Agent> Client<A> {
         let tool = told.text("toolCallId").unwrap_or_default().to_owned();
         let key = turn.key;
         let start = turn.learn(&tool, told, &mut talk.emit(key)).start.clone();
-        // Leaving the agent's plan mode is asked for as the use of a tool (claude-agent-acp 0.49.0).
-        let plan = told["rawInput"].text("plan").filter(|_| told.text("kind") == Some("switch_mode"));
-        let asked = Asked { id: id.to_owned(), session: key.session, tool, options: Options::read(params), plan: plan.is_some() };
-        let granted = turn.may_everything() || (turn.may_edit() && told.text("kind") == Some("edit") && within(told, cwd));
+        // Leaving the agent's plan mode is asked for as the use of a tool (claude-agent-acp
+        // 0.49.0).
+        let plan =
+            told["rawInput"].text("plan").filter(|_| told.text("kind") == Some("switch_mode"));
+        let asked = Asked {
+            id: id.to_owned(),
+            session: key.session,
+            tool,
+            options: Options::read(params),
+            plan: plan.is_some(),
+        };
+        let granted = turn.may_everything()
+            || (turn.may_edit() && told.text("kind") == Some("edit") && within(told, cwd));
         if granted && asked.options.allows_once() {
             // The agent has no mode for the level, or asks in it all the same.
-            return self.calls.result(proc, id, &asked.options.result(&Decision::AllowOnce), talk.out());
+            return self.calls.result(
+                proc,
+                id,
+                &asked.options.result(&Decision::AllowOnce),
+                talk.out(),
+            );
         }
         if turn.only_looks() && !looks(told) && start.kind != "todo" {
-            // Not every agent keeps from it by itself: some have no mode for planning, or one that holds nothing back.
+            // Not every agent keeps from it by itself: some have no mode for planning, or one that
+            // holds nothing back.
             turn.denied(&asked.tool);
             turn.held_back = true;
             talk.emit(key).notice(format!("not done while only planning: {}", start.title));
-            return self.calls.result(proc, id, &asked.options.result(&Decision::Deny(None)), talk.out());
+            return self.calls.result(
+                proc,
+                id,
+                &asked.options.result(&Decision::Deny(None)),
+                talk.out(),
+            );
         }
-        let kind = plan.map_or_else(|| AskKind::Permission(start.clone()), |plan| AskKind::PlanApproval(plan.to_owned()));
+        let kind = plan.map_or_else(
+            || AskKind::Permission(start.clone()),
+            |plan| AskKind::PlanApproval(plan.to_owned()),
+        );
         self.ask(key, start.title, kind, asked, talk);
     }
 
     fn notification(&mut self, method: &str, params: &Value, talk: &mut Talk) {
         match method {
             "session/update" => {
-                let Some(session) = self.key_of(params).and_then(|key| self.sessions.get_mut(&key)) else { return };
+                let Some(session) = self.key_of(params).and_then(|key| self.sessions.get_mut(&key))
+                else {
+                    return;
+                };
                 let update = &params["update"];
                 session.update(update);
                 // Anything else is history, or about no turn.
@@ -137,12 +193,15 @@ impl<A: Agent> Client<A> {
                     turn.update(talk.now(), update, &self.agent, &mut talk.emit(turn.key));
                 }
             }
-            // Extensions (`_auth/status_update` of codex-acp 2.6.0) and matters of the protocol itself.
+            // Extensions (`_auth/status_update` of codex-acp 2.6.0) and matters of the protocol
+            // itself.
             _ if method.starts_with('_') || method.starts_with("$/") => {}
             _ => {
                 let (what, raw) = (format!("notification {method:?}"), params.to_string());
                 match self.key_of(params).and_then(|key| talk.turn_of(key)) {
-                    Some(turn) => talk.emit(turn).unrecognised(what, Some("method".to_owned()), &raw),
+                    Some(turn) => {
+                        talk.emit(turn).unrecognised(what, Some("method".to_owned()), &raw)
+                    }
                     None => talk.unrecognised(what, Some("method"), &raw),
                 }
             }
@@ -150,7 +209,8 @@ impl<A: Agent> Client<A> {
     }
 }
 
-/// Whether what is asked for only looks, or asks to go on with a plan. What the agent says nothing of may be anything.
+/// Whether what is asked for only looks, or asks to go on with a plan. What the agent says nothing
+/// of may be anything.
 fn looks(told: &Value) -> bool {
     matches!(told.text("kind"), Some("read" | "search" | "fetch" | "think" | "switch_mode"))
 }
@@ -158,7 +218,11 @@ fn looks(told: &Value) -> bool {
 /// Whether all that is to be edited lies in a folder.
 fn within(told: &Value, cwd: &str) -> bool {
     let locations = told.list("locations").iter().map(|at| at.text("path"));
-    let diffs = told.list("content").iter().filter(|piece| piece.text("type") == Some("diff")).map(|piece| piece.text("path"));
+    let diffs = told
+        .list("content")
+        .iter()
+        .filter(|piece| piece.text("type") == Some("diff"))
+        .map(|piece| piece.text("path"));
     let mut paths = locations.chain(diffs).peekable();
     let inside = |path: Option<&str>| {
         let below = path.and_then(|path| path.strip_prefix(cwd)?.strip_prefix('/'));

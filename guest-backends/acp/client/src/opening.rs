@@ -1,9 +1,12 @@
-//! From a turn that waits to its prompt: the session is opened, then what the turn's settings ask for is put, one thing after the other.
+//! From a turn that waits to its prompt: the session is opened, then what the turn's settings ask
+//! for is put, one thing after the other.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
-use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, FailureKind, Level, Mode, Outcome, StartTurn, TurnRef};
+use aetheel_backend_sdk::wit::{
+    Action, Diagnostic, Failure, FailureKind, Level, Mode, Outcome, StartTurn, TurnRef,
+};
 use serde_json::json;
 
 use crate::agent::{Agent, SystemPrompt};
@@ -35,23 +38,36 @@ impl<A: Agent> Client<A> {
         let (method, how) = match &session.native {
             None => ("session/new", How::New),
             Some(_) if session.fork && self.can.fork => ("session/fork", How::Fork),
-            Some(_) if session.fork => return Step::Fail(failure(FailureKind::Unsupported, "the agent cannot copy a session")),
+            Some(_) if session.fork => {
+                return Step::Fail(failure(
+                    FailureKind::Unsupported,
+                    "the agent cannot copy a session",
+                ));
+            }
             Some(_) if self.can.resume => ("session/resume", How::Resume),
             Some(_) if self.can.load => ("session/load", How::Load),
             Some(_) => {
-                return Step::Fail(failure(FailureKind::SessionUnknown, "the agent keeps no sessions: this conversation begins anew"));
+                return Step::Fail(failure(
+                    FailureKind::SessionUnknown,
+                    "the agent keeps no sessions: this conversation begins anew",
+                ));
             }
         };
         let mut params = json!({ "cwd": start.cwd, "mcpServers": [] });
         if let Some(native) = &session.native {
-            session.called = if how == How::Load && self.can.spaced { format!(" {native}") } else { native.clone() };
+            session.called = if how == How::Load && self.can.spaced {
+                format!(" {native}")
+            } else {
+                native.clone()
+            };
             params["sessionId"] = json!(session.called);
         }
         let meta = self.agent.system_prompt();
         let system = start.settings.system_prompt.clone().filter(|text| !text.is_empty());
         if let Some(text) = system.filter(|_| meta != SystemPrompt::None) {
             if self.can.system_prompt {
-                params["systemPrompt"] = json!({ "mode": "append", "content": [{ "type": "text", "text": text }] });
+                params["systemPrompt"] =
+                    json!({ "mode": "append", "content": [{ "type": "text", "text": text }] });
                 session.system = Some(text);
             } else if meta == SystemPrompt::Meta {
                 params["_meta"] = json!({ "systemPrompt": { "append": text } });
@@ -59,15 +75,24 @@ impl<A: Agent> Client<A> {
             }
         }
         session.stage = Stage::Opening;
-        self.calls.request(talk.proc(), method, &params.to_string(), Call::Open(start.session, how), talk.out());
+        self.calls.request(
+            talk.proc(),
+            method,
+            &params.to_string(),
+            Call::Open(start.session, how),
+            talk.out(),
+        );
         Step::Wait
     }
 
-    /// Puts the next thing the turn's settings ask for; when there is none left, hands the prompt over.
+    /// Puts the next thing the turn's settings ask for; when there is none left, hands the prompt
+    /// over.
     fn apply(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
         let (key, settings) = (start.session, &start.settings);
         let Some(session) = self.sessions.get_mut(&key) else { return Step::Wait };
-        let (Some(turn), Some(native)) = (session.turn.as_mut(), &session.native) else { return Step::Wait };
+        let (Some(turn), Some(native)) = (session.turn.as_mut(), &session.native) else {
+            return Step::Wait;
+        };
         if !session.told {
             session.told = true;
             talk.emit(turn.key).session_ready(native, session.config.model());
@@ -79,8 +104,18 @@ impl<A: Agent> Client<A> {
             turn.applied.push(what);
             match session.config.wanted(what, settings, self.agent.modes()) {
                 Ok(Some(value)) => {
-                    let Some((method, params)) = session.config.request(what, &session.called, &value) else { continue };
-                    self.calls.request(talk.proc(), method, &params, Call::Set(key, start.turn, what, value), talk.out());
+                    let Some((method, params)) =
+                        session.config.request(what, &session.called, &value)
+                    else {
+                        continue;
+                    };
+                    self.calls.request(
+                        talk.proc(),
+                        method,
+                        &params,
+                        Call::Set(key, start.turn, what, value),
+                        talk.out(),
+                    );
                     return Step::Wait;
                 }
                 Ok(None) => {
@@ -90,41 +125,75 @@ impl<A: Agent> Client<A> {
                         What::Effort => settings.effort.as_deref(),
                     };
                     if let Some(asked) = asked.filter(|_| !session.config.offers(what)) {
-                        warn(format!("the agent lets nobody choose its {what}: {asked:?} is ignored"), talk);
+                        warn(
+                            format!(
+                                "the agent lets nobody choose its {what}: {asked:?} is ignored"
+                            ),
+                            talk,
+                        );
                     }
                 }
                 Err(failure) => return Step::Fail(failure),
             }
         }
-        let wanted = settings.system_prompt.as_deref().filter(|text| !text.is_empty() && self.agent.system_prompt() != SystemPrompt::None);
-        let system = wanted.filter(|text| session.system.as_deref() != Some(text)).map(str::to_owned);
+        let wanted = settings
+            .system_prompt
+            .as_deref()
+            .filter(|text| !text.is_empty() && self.agent.system_prompt() != SystemPrompt::None);
+        let system =
+            wanted.filter(|text| session.system.as_deref() != Some(text)).map(str::to_owned);
         let standing = system.as_deref().map(prompt::standing);
         // An agent in a mode of its own for planning knows already.
-        let note = (settings.mode == Mode::Plan && !session.config.plans()).then_some(prompt::PLAN_ONLY);
+        let note =
+            (settings.mode == Mode::Plan && !session.config.plans()).then_some(prompt::PLAN_ONLY);
         let before: Vec<&str> = standing.as_deref().into_iter().chain(note).collect();
         let blocks = prompt::blocks(&before, &start.parts, self.can.images);
         session.system = system.or(session.system.take());
         session.meter.begin();
         turn.prompts += 1;
         let params = format!(r#"{{"sessionId":{},"prompt":{blocks}}}"#, json!(session.called));
-        self.calls.request(talk.proc(), "session/prompt", &params, Call::Prompt(key, start.turn), talk.out());
+        self.calls.request(
+            talk.proc(),
+            "session/prompt",
+            &params,
+            Call::Prompt(key, start.turn),
+            talk.out(),
+        );
         prompt::fill_blobs(talk.out());
         Step::Prompted
     }
 
-    pub(crate) fn opened(&mut self, key: u32, how: How, result: Result<&Value, &Value>, talk: &mut Talk) {
-        let Some(session) = self.sessions.get_mut(&key).filter(|session| session.stage == Stage::Opening) else { return };
+    pub(crate) fn opened(
+        &mut self,
+        key: u32,
+        how: How,
+        result: Result<&Value, &Value>,
+        talk: &mut Talk,
+    ) {
+        let Some(session) =
+            self.sessions.get_mut(&key).filter(|session| session.stage == Stage::Opening)
+        else {
+            return;
+        };
         let result = match result {
             Ok(result) => result,
             Err(error) if failure::wants_sign_in(error) => return self.sign_in(key, error, talk),
             // It said that it can, and has no such method.
-            Err(error) if how == How::Resume && self.can.load && error.number("code") == Some(-32601.0) => {
+            Err(error)
+                if how == How::Resume
+                    && self.can.load
+                    && error.number("code") == Some(-32601.0) =>
+            {
                 session.stage = Stage::Closed;
                 self.can.resume = false;
                 return;
             }
             Err(error) => {
-                let failure = if how == How::New { failure::failure(error) } else { failure::open_failure(error) };
+                let failure = if how == How::New {
+                    failure::failure(error)
+                } else {
+                    failure::open_failure(error)
+                };
                 return self.not_opened(key, failure, talk);
             }
         };
@@ -135,7 +204,11 @@ impl<A: Agent> Client<A> {
             session.told = false;
         }
         if session.native.is_none() {
-            return self.not_opened(key, failure(FailureKind::Protocol, "the agent opened a session without telling its id"), talk);
+            return self.not_opened(
+                key,
+                failure(FailureKind::Protocol, "the agent opened a session without telling its id"),
+                talk,
+            );
         }
         session.config = Config::read(result);
         if how == How::New {
@@ -146,16 +219,30 @@ impl<A: Agent> Client<A> {
 
     /// Signs in without a person where there is a way, once; else says what has to be done.
     fn sign_in(&mut self, key: u32, error: &Value, talk: &mut Talk) {
-        if let (Some(session), Some(method), true) = (self.sessions.get_mut(&key), self.agent.sign_in(), talk.is_ready())
+        if let (Some(session), Some(method), true) =
+            (self.sessions.get_mut(&key), self.agent.sign_in(), talk.is_ready())
             && !session.signed_in
         {
             session.signed_in = true;
             let params = json!({ "methodId": method }).to_string();
-            self.calls.request(talk.proc(), "authenticate", &params, Call::Authenticate(key), talk.out());
+            self.calls.request(
+                talk.proc(),
+                "authenticate",
+                &params,
+                Call::Authenticate(key),
+                talk.out(),
+            );
             return;
         }
-        let ways = if self.can.sign_ins.is_empty() { String::new() } else { format!(" (it offers: {})", self.can.sign_ins.join(", ")) };
-        let message = format!("the agent is not signed in: {}; sign in with its own program or set its key{ways}", failure::message(error));
+        let ways = if self.can.sign_ins.is_empty() {
+            String::new()
+        } else {
+            format!(" (it offers: {})", self.can.sign_ins.join(", "))
+        };
+        let message = format!(
+            "the agent is not signed in: {}; sign in with its own program or set its key{ways}",
+            failure::message(error)
+        );
         self.not_opened(key, failure(FailureKind::Authentication, message), talk);
     }
 
@@ -179,7 +266,14 @@ impl<A: Agent> Client<A> {
     }
 
     /// A setting was put, or was not.
-    pub(crate) fn set(&mut self, turn: TurnRef, what: What, value: &str, result: Result<&Value, &Value>, talk: &mut Talk) {
+    pub(crate) fn set(
+        &mut self,
+        turn: TurnRef,
+        what: What,
+        value: &str,
+        result: Result<&Value, &Value>,
+        talk: &mut Talk,
+    ) {
         let Some(session) = self.sessions.get_mut(&turn.session) else { return };
         let error = match result {
             Ok(result) => {
@@ -190,12 +284,15 @@ impl<A: Agent> Client<A> {
             Err(error) => error,
         };
         let Some(open) = session.turn.as_ref().filter(|open| open.key == turn) else { return };
-        let message = format!("the agent does not take {what} {value:?}: {}", failure::message(error));
-        // OpenCode 1.18.33 has other efforts with every model. Where everything is allowed, requests are granted in any mode.
+        let message =
+            format!("the agent does not take {what} {value:?}: {}", failure::message(error));
+        // OpenCode 1.18.33 has other efforts with every model. Where everything is allowed,
+        // requests are granted in any mode.
         if what == What::Effort || (what == What::Mode && open.may_everything()) {
             return warn(message, talk);
         }
-        let kind = if what == What::Model { FailureKind::ModelNotFound } else { FailureKind::Unsupported };
+        let kind =
+            if what == What::Model { FailureKind::ModelNotFound } else { FailureKind::Unsupported };
         self.finish(turn, Outcome::Failed(failure(kind, message)), talk);
     }
 

@@ -1,6 +1,7 @@
 //! Which option of a permission request a decision means.
 //!
-//! Ids are the agent's own and differ (`allow`, `proceed_once`, `approved`, `once`); only `kind` says what one means.
+//! Ids are the agent's own and differ (`allow`, `proceed_once`, `approved`, `once`); only `kind`
+//! says what one means.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{AskOption, Decision, Scope};
@@ -16,11 +17,18 @@ pub(crate) const CANCELLED: &str = r#"{"outcome":{"outcome":"cancelled"}}"#;
 impl Options {
     pub(crate) fn read(params: &Value) -> Self {
         let text = |option: &Value, key| option.text(key).map(str::to_owned);
-        let read = |option: &Value| Some((text(option, "kind")?, text(option, "optionId")?, text(option, "name").unwrap_or_default()));
+        let read = |option: &Value| {
+            Some((
+                text(option, "kind")?,
+                text(option, "optionId")?,
+                text(option, "name").unwrap_or_default(),
+            ))
+        };
         Self(params.list("options").iter().filter_map(read).collect())
     }
 
-    /// The agent's own answers, where they are more than yes and no to this use. `always`: those that allow later uses are offered.
+    /// The agent's own answers, where they are more than yes and no to this use. `always`: those
+    /// that allow later uses are offered.
     pub(crate) fn offered(&self, always: bool) -> Vec<AskOption> {
         let of = |(kind, id, name): &(String, String, String)| {
             let (allows, scope) = match kind.as_str() {
@@ -30,7 +38,12 @@ impl Options {
                 "reject_always" => (false, Scope::Always),
                 _ => return None,
             };
-            (always || !allows || scope == Scope::Once).then(|| AskOption { id: id.clone(), label: name.clone(), allows, scope })
+            (always || !allows || scope == Scope::Once).then(|| AskOption {
+                id: id.clone(),
+                label: name.clone(),
+                allows,
+                scope,
+            })
         };
         let all: Vec<AskOption> = self.0.iter().filter_map(of).collect();
         if all.iter().all(|option| option.scope == Scope::Once) { Vec::new() } else { all }
@@ -54,13 +67,18 @@ impl Options {
 
     /// The option of a kind; of several that allow "always" the narrowest, and of those the first.
     fn of_kind(&self, kind: &str) -> Option<&(String, String, String)> {
-        self.0.iter().filter(|(offered, ..)| offered == kind).min_by_key(|(_, id, name)| breadth(id, name))
+        self.0
+            .iter()
+            .filter(|(offered, ..)| offered == kind)
+            .min_by_key(|(_, id, name)| breadth(id, name))
     }
 
-    /// The result that tells a decision. "Deny and stop" is `cancelled`, told after the turn was cancelled.
+    /// The result that tells a decision. "Deny and stop" is `cancelled`, told after the turn was
+    /// cancelled.
     ///
-    /// A refusal never is `reject_always` unless people chose that, for it would bind later uses too, and never an error: Droid 0.225.2 and codex-acp
-    /// 0.16.0 do not survive one. Where only "always" is offered, a yes to this use is not made a yes to all.
+    /// A refusal never is `reject_always` unless people chose that, for it would bind later uses
+    /// too, and never an error: Droid 0.225.2 and codex-acp 0.16.0 do not survive one. Where only
+    /// "always" is offered, a yes to this use is not made a yes to all.
     pub(crate) fn result(&self, decision: &Decision) -> String {
         if let Decision::Chosen(id) = decision
             && self.0.iter().any(|(_, offered, _)| offered == id)
@@ -70,12 +88,15 @@ impl Options {
         let kinds: &[&str] = match decision {
             Decision::AllowOnce => &["allow_once", "reject_once"],
             Decision::AllowAlways => &["allow_always", "allow_once", "reject_once"],
-            // Mildest: claude-agent-acp and Gemini CLI go on after it; the others end the turn whatever is answered.
+            // Mildest: claude-agent-acp and Gemini CLI go on after it; the others end the turn
+            // whatever is answered.
             Decision::DenyAndStop => &[],
             _ => &["reject_once"],
         };
         match kinds.iter().find_map(|kind| self.of_kind(kind)) {
-            Some((_, id, _)) => json!({"outcome": {"outcome": "selected", "optionId": id}}).to_string(),
+            Some((_, id, _)) => {
+                json!({"outcome": {"outcome": "selected", "optionId": id}}).to_string()
+            }
             None => CANCELLED.to_owned(),
         }
     }
@@ -86,12 +107,13 @@ impl Options {
     }
 }
 
-/// How much an option allows, as far as its words tell: Gemini CLI 0.61.0 offers a whole MCP server before the one tool, and with it for all
-/// sessions to come.
+/// How much an option allows, as far as its words tell: Gemini CLI 0.61.0 offers a whole MCP server
+/// before the one tool, and with it for all sessions to come.
 fn breadth(id: &str, name: &str) -> u32 {
     let words = format!("{id} {name}").to_lowercase();
     let has = |any: &[&str]| u32::from(any.iter().any(|word| words.contains(word)));
-    2 * has(&["server", "all tools", "everything"]) + has(&["future", "permanent", "save", "project", "all sessions", "globally"])
+    2 * has(&["server", "all tools", "everything"])
+        + has(&["future", "permanent", "save", "project", "all sessions", "globally"])
 }
 
 #[cfg(test)]
@@ -108,15 +130,34 @@ mod tests {
             {"optionId":"proceed_always_tool","name":"Allow tool for this session","kind":"allow_always"},
             {"optionId":"proceed_once","name":"Allow","kind":"allow_once"},{"optionId":"cancel","name":"Reject","kind":"reject_once"}]}"#;
         let options = Options::read(&json::parse(params).expect("JSON"));
-        assert_eq!(options.always().as_deref(), Some("Allow tool for this session"), "what people read is what is chosen");
-        let offered = |always| options.offered(always).iter().map(|option| (option.id.clone(), option.allows)).collect::<Vec<_>>();
+        assert_eq!(
+            options.always().as_deref(),
+            Some("Allow tool for this session"),
+            "what people read is what is chosen"
+        );
+        let offered = |always| {
+            options
+                .offered(always)
+                .iter()
+                .map(|option| (option.id.clone(), option.allows))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(offered(true).len(), 5);
         assert_eq!(offered(false), [], "nothing but yes and no to this use is left");
         let chosen = Decision::Chosen("proceed_always_and_save".to_owned());
-        assert_eq!((options.meaning(&chosen), options.result(&chosen).contains("proceed_always_and_save")), (Decision::AllowAlways, true));
+        assert_eq!(
+            (options.meaning(&chosen), options.result(&chosen).contains("proceed_always_and_save")),
+            (Decision::AllowAlways, true)
+        );
         let unknown = Decision::Chosen("x".to_owned());
-        assert_eq!((options.meaning(&unknown), options.result(&unknown).contains("cancel")), (Decision::Dismissed, true));
-        assert_eq!(options.result(&Decision::AllowAlways), r#"{"outcome":{"optionId":"proceed_always_tool","outcome":"selected"}}"#);
+        assert_eq!(
+            (options.meaning(&unknown), options.result(&unknown).contains("cancel")),
+            (Decision::Dismissed, true)
+        );
+        assert_eq!(
+            options.result(&Decision::AllowAlways),
+            r#"{"outcome":{"optionId":"proceed_always_tool","outcome":"selected"}}"#
+        );
     }
 
     #[test]
@@ -125,13 +166,25 @@ mod tests {
             {"optionId":"once","kind":"allow_always","name":"Always z"},{"optionId":"always","kind":"reject_always","name":"w"}]}"#;
         let options = Options::read(&json::parse(params).expect("JSON"));
         let id = |decision| options.result(&decision);
-        assert_eq!(id(Decision::AllowOnce), r#"{"outcome":{"optionId":"reject","outcome":"selected"}}"#);
-        assert_eq!(id(Decision::AllowAlways), r#"{"outcome":{"optionId":"once","outcome":"selected"}}"#);
-        for refusal in [Decision::Deny(None), Decision::Deny(Some("no".into())), Decision::Dismissed] {
+        assert_eq!(
+            id(Decision::AllowOnce),
+            r#"{"outcome":{"optionId":"reject","outcome":"selected"}}"#
+        );
+        assert_eq!(
+            id(Decision::AllowAlways),
+            r#"{"outcome":{"optionId":"once","outcome":"selected"}}"#
+        );
+        for refusal in
+            [Decision::Deny(None), Decision::Deny(Some("no".into())), Decision::Dismissed]
+        {
             assert_eq!(id(refusal), r#"{"outcome":{"optionId":"allow","outcome":"selected"}}"#);
         }
         assert_eq!(id(Decision::DenyAndStop), CANCELLED);
         assert_eq!(options.always().as_deref(), Some("Always z"));
-        assert_eq!(Options::default().result(&Decision::AllowOnce), CANCELLED, "nothing is offered");
+        assert_eq!(
+            Options::default().result(&Decision::AllowOnce),
+            CANCELLED,
+            "nothing is offered"
+        );
     }
 }

@@ -3,7 +3,8 @@
 use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Part, Write};
 use serde_json::json;
 
-/// Stands for the bytes of a blob within parameters. JSON has no such character: it would be written as an escape.
+/// Stands for the bytes of a blob within parameters. JSON has no such character: it would be
+/// written as an escape.
 const MARK: char = '\0';
 
 /// What goes before a prompt that is to be planned only, where the agent has no mode for it.
@@ -11,13 +12,18 @@ pub(crate) const PLAN_ONLY: &str = "<planning>\nThis message is for planning onl
     plan. Change no file and run no command that changes anything: it would be refused. Carry nothing out before a later message comes \
     without this note. It was not written by the people you talk with; their message follows.\n</planning>";
 
-/// Returns the content blocks of a prompt after these texts, as JSON with marks for blobs; see [`fill_blobs`].
+/// Returns the content blocks of a prompt after these texts, as JSON with marks for blobs; see
+/// [`fill_blobs`].
 pub(crate) fn blocks(before: &[&str], parts: &[Part], images: bool) -> String {
     let before = before.iter().map(|text| text_block(text));
     let parts = parts.iter().map(|part| match part {
         Part::Text(text) => text_block(text),
         Part::Image(image) if images => {
-            format!(r#"{{"type":"image","mimeType":{},"data":"{MARK}{}{MARK}"}}"#, json!(image.media_type), image.blob)
+            format!(
+                r#"{{"type":"image","mimeType":{},"data":"{MARK}{}{MARK}"}}"#,
+                json!(image.media_type),
+                image.blob
+            )
         }
         Part::Image(file) | Part::File(file) => text_block(&named(file)),
     });
@@ -25,8 +31,8 @@ pub(crate) fn blocks(before: &[&str], parts: &[Part], images: bool) -> String {
     format!("[{}]", blocks.join(","))
 }
 
-/// Returns a system prompt as it goes before what people said, marked as what it is, for agents that have no other place
-/// for it: version 1 of the protocol has none.
+/// Returns a system prompt as it goes before what people said, marked as what it is, for agents
+/// that have no other place for it: version 1 of the protocol has none.
 #[must_use]
 pub fn standing(text: &str) -> String {
     format!(
@@ -41,7 +47,10 @@ fn text_block(text: &str) -> String {
 
 /// A file the agent is told of by its path.
 fn named(file: &Attachment) -> String {
-    format!("[Attached file: {} ({}, {} bytes) at {}]", file.name, file.media_type, file.size, file.path)
+    format!(
+        "[Attached file: {} ({}, {} bytes) at {}]",
+        file.name, file.media_type, file.size, file.path
+    )
 }
 
 /// Replaces the marks in what was written last by the blobs they stand for.

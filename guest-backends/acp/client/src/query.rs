@@ -15,22 +15,45 @@ impl<A: Agent> Client<A> {
     pub(crate) fn queried(&mut self, query: Query, talk: &mut Talk) {
         let unsupported = |why| QueryResult::Failed(failure(FailureKind::Unsupported, why));
         let answer = match &query.kind {
-            QueryKind::Compact | QueryKind::Rename(_) | QueryKind::Raw(_) => unsupported("the agent has no such ability"),
+            QueryKind::Compact | QueryKind::Rename(_) | QueryKind::Raw(_) => {
+                unsupported("the agent has no such ability")
+            }
             _ if talk.is_leaving() => unsupported("the agent is leaving"),
             _ if !talk.is_ready() => return talk.later(query),
             QueryKind::Health => QueryResult::Health(format!("{} answers", self.can.name)),
             QueryKind::Models => {
-                let models = self.sessions.values().map(|session| session.config.models()).find(|models| !models.is_empty());
-                models.map_or_else(|| unsupported("the agent tells its models once a conversation is open"), QueryResult::Models)
+                let models = self
+                    .sessions
+                    .values()
+                    .map(|session| session.config.models())
+                    .find(|models| !models.is_empty());
+                models.map_or_else(
+                    || unsupported("the agent tells its models once a conversation is open"),
+                    QueryResult::Models,
+                )
             }
             QueryKind::Sessions if self.can.list => {
-                return self.calls.request(talk.proc(), "session/list", "{}", Call::List(query.query), talk.out());
+                return self.calls.request(
+                    talk.proc(),
+                    "session/list",
+                    "{}",
+                    Call::List(query.query),
+                    talk.out(),
+                );
             }
             QueryKind::DeleteSession(native) if self.can.delete => {
                 let params = json!({ "sessionId": native }).to_string();
-                return self.calls.request(talk.proc(), "session/delete", &params, Call::Delete(query.query), talk.out());
+                return self.calls.request(
+                    talk.proc(),
+                    "session/delete",
+                    &params,
+                    Call::Delete(query.query),
+                    talk.out(),
+                );
             }
-            QueryKind::Sessions | QueryKind::DeleteSession(_) => unsupported("the agent has no such ability"),
+            QueryKind::Sessions | QueryKind::DeleteSession(_) => {
+                unsupported("the agent has no such ability")
+            }
         };
         talk.answer(query.query, answer);
     }
@@ -39,14 +62,24 @@ impl<A: Agent> Client<A> {
 pub(crate) fn listed(result: Result<&Value, &Value>) -> QueryResult {
     let read = |session: &Value| {
         let text = |key| session.text(key).map(str::to_owned);
-        Some(SessionInfo { native_id: text("sessionId")?, title: text("title"), cwd: text("cwd"), updated: text("updatedAt") })
+        Some(SessionInfo {
+            native_id: text("sessionId")?,
+            title: text("title"),
+            cwd: text("cwd"),
+            updated: text("updatedAt"),
+        })
     };
     match result {
-        Ok(result) => QueryResult::Sessions(result.list("sessions").iter().filter_map(read).collect()),
+        Ok(result) => {
+            QueryResult::Sessions(result.list("sessions").iter().filter_map(read).collect())
+        }
         Err(error) => QueryResult::Failed(failure::failure(error)),
     }
 }
 
 pub(crate) fn deleted(result: Result<&Value, &Value>) -> QueryResult {
-    result.map_or_else(|error| QueryResult::Failed(failure::open_failure(error)), |_| QueryResult::Done)
+    result.map_or_else(
+        |error| QueryResult::Failed(failure::open_failure(error)),
+        |_| QueryResult::Done,
+    )
 }

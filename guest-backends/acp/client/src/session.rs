@@ -8,8 +8,8 @@ use crate::config::Config;
 use crate::spent::Meter;
 use crate::turn::Turn;
 
-/// Milliseconds without a word after which a loaded session's history is taken to be told: Gemini CLI 0.61.0 tells it
-/// within two.
+/// Milliseconds without a word after which a loaded session's history is taken to be told: Gemini
+/// CLI 0.61.0 tells it within two.
 const SETTLE_MS: u32 = 250;
 
 /// Where a session stands.
@@ -22,8 +22,8 @@ pub(crate) enum Stage {
     Closing,
     /// Asked to be opened.
     Opening,
-    /// Opened from the agent's store. Gemini CLI 0.61.0 tells the history after it said so: it is over when nothing came
-    /// for the time of this timer.
+    /// Opened from the agent's store. Gemini CLI 0.61.0 tells the history after it said so: it is
+    /// over when nothing came for the time of this timer.
     Settling { timer: u32, stirred: bool },
     /// Ready for prompts.
     Ready,
@@ -53,7 +53,8 @@ pub(crate) struct Session {
     pub(crate) stage: Stage,
     /// The agent's id, once known.
     pub(crate) native: Option<String>,
-    /// What the running agent knows it by: that id, but for a load of Gemini CLI (see [`Abilities::spaced`]).
+    /// What the running agent knows it by: that id, but for a load of Gemini CLI (see
+    /// [`Abilities::spaced`]).
     ///
     /// [`Abilities::spaced`]: crate::abilities::Abilities::spaced
     pub(crate) called: String,
@@ -67,7 +68,8 @@ pub(crate) struct Session {
     /// The system prompt the agent has.
     pub(crate) system: Option<String>,
     pub(crate) meter: Meter,
-    /// Something was allowed for the session. What that covers, and for how long, the agent alone knows.
+    /// Something was allowed for the session. What that covers, and for how long, the agent alone
+    /// knows.
     pub(crate) grants: Grants<()>,
     /// The agent is to forget that before the next prompt.
     pub(crate) lowered: bool,
@@ -76,7 +78,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Prepares for a turn that continues `native`: another session than this one is opened instead.
+    /// Prepares for a turn that continues `native`: another session than this one is opened
+    /// instead.
     pub(crate) fn continues(&mut self, native: Option<String>, fork: bool) {
         let same = native == self.native || (native.is_none() && !self.told);
         if fork || !same {
@@ -99,7 +102,9 @@ impl Session {
         let kind = update.text("sessionUpdate");
         if let Stage::Settling { stirred, .. } = &mut self.stage {
             // Other updates follow opening a session anyhow.
-            *stirred |= kind.is_some_and(|kind| kind.ends_with("_chunk") || kind.starts_with("tool_call") || kind == "plan");
+            *stirred |= kind.is_some_and(|kind| {
+                kind.ends_with("_chunk") || kind.starts_with("tool_call") || kind == "plan"
+            });
         }
         match kind {
             Some("config_option_update") => self.config.update(update.list("configOptions")),

@@ -3,12 +3,14 @@
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
-/// What an agent told of a session: cost counts from the session's beginning (OpenCode) or the process' (claude-agent-acp).
+/// What an agent told of a session: cost counts from the session's beginning (OpenCode) or the
+/// process' (claude-agent-acp).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     cost: Option<f64>,
     context: Option<(u32, Option<u32>)>,
-    /// The cost when the turn began; none where it is not known, as in the first turn of a resumed session.
+    /// The cost when the turn began; none where it is not known, as in the first turn of a resumed
+    /// session.
     before: Option<f64>,
 }
 
@@ -36,7 +38,8 @@ impl Meter {
         }
     }
 
-    /// Returns the usage of the turn from what its prompts' answers told; none where no tokens are told (Droid 0.225.2).
+    /// Returns the usage of the turn from what its prompts' answers told; none where no tokens are
+    /// told (Droid 0.225.2).
     pub(crate) fn usage(&self, spent: Option<Spent>) -> Option<Usage> {
         let spent = spent?;
         let cost = match (self.cost, self.before) {
@@ -74,14 +77,25 @@ impl Spent {
             let count = |key| usage.count(key).unwrap_or_default();
             let (output, thought) = (count("outputTokens"), count("thoughtTokens"));
             let (read, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
-            // OpenCode counts thinking beside the output, codex-acp as a part of it: the sum says which.
-            let beside = usage.number("totalTokens") == Some([input, output, thought, read, written].map(f64::from).iter().sum());
+            // OpenCode counts thinking beside the output, codex-acp as a part of it: the sum says
+            // which.
+            let beside = usage.number("totalTokens")
+                == Some([input, output, thought, read, written].map(f64::from).iter().sum());
             let output = if beside { output.saturating_add(thought) } else { output };
-            return Some(Self { input: input.saturating_add(written), output, cached: read, reasoning: thought });
+            return Some(Self {
+                input: input.saturating_add(written),
+                output,
+                cached: read,
+                reasoning: thought,
+            });
         }
         // Gemini CLI 0.61.0.
         let tokens = &result["_meta"]["quota"]["token_count"];
-        Some(Self { input: tokens.count("input_tokens")?, output: tokens.count("output_tokens").unwrap_or_default(), ..Self::default() })
+        Some(Self {
+            input: tokens.count("input_tokens")?,
+            output: tokens.count("output_tokens").unwrap_or_default(),
+            ..Self::default()
+        })
     }
 
     /// Adds the tokens of another prompt of the turn.

@@ -1,7 +1,7 @@
 //! What tools are called, what they are about, and how their uses ended.
 //!
-//! The protocol tells a coarse kind (`edit`, `execute`, …); the tool's own name says more and stands in other places with
-//! every agent, if anywhere.
+//! The protocol tells a coarse kind (`edit`, `execute`, …); the tool's own name says more and
+//! stands in other places with every agent, if anywhere.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
@@ -10,8 +10,8 @@ use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
 /// Returns the unified kind of a tool by the name an agent gives it; none for unknown names.
 ///
-/// Names of Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory Droid 0.225.2, Copilot CLI
-/// 1.0.102 and Qwen Code 0.24.4.
+/// Names of Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory Droid
+/// 0.225.2, Copilot CLI 1.0.102 and Qwen Code 0.24.4.
 #[must_use]
 pub fn kind_of_name(name: &str) -> Option<&'static str> {
     Some(match name {
@@ -26,16 +26,17 @@ pub fn kind_of_name(name: &str) -> Option<&'static str> {
         | "read_background_output" => "bash",
         "Read" | "read" | "view" | "view_image" | "read_file" | "read_many_files" => "file_read",
         "Write" | "write" | "Create" | "create" | "write_file" => "file_write",
-        "Edit" | "edit" | "MultiEdit" | "NotebookEdit" | "notebook_edit" | "ApplyPatch" | "apply_patch" | "replace" => "file_edit",
+        "Edit" | "edit" | "MultiEdit" | "NotebookEdit" | "notebook_edit" | "ApplyPatch"
+        | "apply_patch" | "replace" => "file_edit",
         "Glob" | "glob" | "LS" | "list_directory" => "file_search",
         "Grep" | "grep" | "grep_search" | "search_file_content" => "content_search",
         "WebSearch" | "websearch" | "web_search" | "google_web_search" => "web_search",
         "WebFetch" | "webfetch" | "web_fetch" | "FetchUrl" => "web_fetch",
         "Agent" | "Task" | "task" | "agent" | "invoke_agent" | "spawn_agent" => "agent_spawn",
-        "TodoWrite" | "todowrite" | "todo_write" | "write_todos" | "update_plan" | "TaskCreate" | "TaskUpdate" | "TaskList" | "TaskGet" => {
-            "todo"
-        }
-        "AskUserQuestion" | "AskUser" | "ask_user" | "ask_user_question" | "question" | "request_user_input" => "ask_user",
+        "TodoWrite" | "todowrite" | "todo_write" | "write_todos" | "update_plan" | "TaskCreate"
+        | "TaskUpdate" | "TaskList" | "TaskGet" => "todo",
+        "AskUserQuestion" | "AskUser" | "ask_user" | "ask_user_question" | "question"
+        | "request_user_input" => "ask_user",
         "Skill" | "skill" | "activate_skill" => "skill",
         _ if name.starts_with("mcp__") || name.starts_with("mcp_") || name.contains("___") => "mcp",
         _ => return None,
@@ -78,11 +79,18 @@ impl Tool {
             target: None,
             input: "{}".to_owned(),
         };
-        Self { start, output: String::new(), diffs: Vec::new(), runs: false, denied: false, ended: false }
+        Self {
+            start,
+            output: String::new(),
+            diffs: Vec::new(),
+            runs: false,
+            denied: false,
+            ended: false,
+        }
     }
 
-    /// Reads what a `tool_call`, an update of one or a permission request says of the use itself. Returns whether that was
-    /// news.
+    /// Reads what a `tool_call`, an update of one or a permission request says of the use itself.
+    /// Returns whether that was news.
     pub(crate) fn learn(&mut self, told: &Value) -> bool {
         let was = self.start.clone();
         self.runs |= told.text("status") == Some("in_progress");
@@ -91,12 +99,19 @@ impl Tool {
             .text("name")
             .or_else(|| told["_meta"]["claudeCode"].text("toolName"))
             // Gemini CLI 0.61.0: write_file__call_8baac53350b04980adca
-            .or_else(|| was.id.rsplit_once("__").map(|(name, _)| name).filter(|name| kind_of_name(name).is_some()))
+            .or_else(|| {
+                was.id
+                    .rsplit_once("__")
+                    .map(|(name, _)| name)
+                    .filter(|name| kind_of_name(name).is_some())
+            })
             // OpenCode 1.18.33 calls a use by the tool until it knows more.
             .or_else(|| said.filter(|title| kind_of_name(title).is_some()));
         if let Some(name) = name {
             name.clone_into(&mut self.start.native_name);
-        } else if let Some(kind) = told.text("kind").filter(|_| kind_of_name(&was.native_name).is_none()) {
+        } else if let Some(kind) =
+            told.text("kind").filter(|_| kind_of_name(&was.native_name).is_none())
+        {
             kind.clone_into(&mut self.start.native_name);
         }
         match (kind_of_name(&self.start.native_name), told.text("kind")) {
@@ -104,7 +119,9 @@ impl Tool {
             (None, Some(kind)) => kind_of_protocol(kind).clone_into(&mut self.start.kind),
             (None, None) => {}
         }
-        let parent = told["_meta"]["claudeCode"].text("parentToolUseId").or_else(|| told["_meta"].text("parentToolCallId"));
+        let parent = told["_meta"]["claudeCode"]
+            .text("parentToolUseId")
+            .or_else(|| told["_meta"].text("parentToolCallId"));
         if let Some(parent) = parent {
             self.start.parent = Some(parent.to_owned());
         }
@@ -114,7 +131,9 @@ impl Tool {
         } else if let Some(input) = arguments(told).filter(|_| input.is_null()) {
             self.start.input = input;
         }
-        if let Some(target) = target(input, &self.start.kind).or_else(|| place(told, &self.start.kind, said)) {
+        if let Some(target) =
+            target(input, &self.start.kind).or_else(|| place(told, &self.start.kind, said))
+        {
             self.start.target = Some(target);
         }
         if let Some(said) = said {
@@ -132,15 +151,21 @@ impl Tool {
     /// Reads output that came while the tool runs.
     pub(crate) fn run(&mut self, told: &Value, emit: &mut Emit) {
         // codex-acp 2.6.0
-        if let Some(more) = told["_meta"]["terminal_output_delta"].text("data").filter(|more| !more.is_empty()) {
+        if let Some(more) =
+            told["_meta"]["terminal_output_delta"].text("data").filter(|more| !more.is_empty())
+        {
             self.output.push_str(more);
             emit.tool_output(&self.start.id, more);
         }
-        // OpenCode 1.18.33 tells all of the output again each time; others tell here what is going to be done, before it runs.
-        let running = told.text("sessionUpdate") == Some("tool_call_update") && told.text("status") == Some("in_progress");
+        // OpenCode 1.18.33 tells all of the output again each time; others tell here what is going
+        // to be done, before it runs.
+        let running = told.text("sessionUpdate") == Some("tool_call_update")
+            && told.text("status") == Some("in_progress");
         if running && self.start.kind == "bash" {
             let whole = content_text(told);
-            if let Some(more) = whole.strip_prefix(self.output.as_str()).filter(|more| !more.is_empty()) {
+            if let Some(more) =
+                whole.strip_prefix(self.output.as_str()).filter(|more| !more.is_empty())
+            {
                 emit.tool_output(&self.start.id, more);
                 self.output = whole;
             }
@@ -158,16 +183,25 @@ impl Tool {
             _ => return None,
         };
         self.ended = true;
-        let told_exit =
-            Some(content_text(told)).filter(|_| self.start.kind == "bash" && status == ToolStatus::Ok).and_then(|text| exit_code_in(&text));
+        let told_exit = Some(content_text(told))
+            .filter(|_| self.start.kind == "bash" && status == ToolStatus::Ok)
+            .and_then(|text| exit_code_in(&text));
         let status = if told_exit.is_some() { ToolStatus::Failed } else { status };
-        let exit = told["_meta"]["terminal_exit"].get("exit_code").or_else(|| raw.get("exit_code")).or_else(|| raw["metadata"].get("exit"));
+        let exit = told["_meta"]["terminal_exit"]
+            .get("exit_code")
+            .or_else(|| raw.get("exit_code"))
+            .or_else(|| raw["metadata"].get("exit"));
         let exit_code = exit.and_then(|code| code.to_string().parse().ok()).or(told_exit);
-        let text = raw.as_str().or_else(|| ["output", "aggregated_output", "text", "error"].iter().find_map(|field| raw.text(field)));
+        let text = raw.as_str().or_else(|| {
+            ["output", "aggregated_output", "text", "error"]
+                .iter()
+                .find_map(|field| raw.text(field))
+        });
         let text = text.map_or_else(|| unfenced(&content_text(told)).to_owned(), str::to_owned);
         // What was told live is not told again.
         let output = Some(text).filter(|text| !text.is_empty() && *text != self.output);
-        let diffs = if status == ToolStatus::Ok { std::mem::take(&mut self.diffs) } else { Vec::new() };
+        let diffs =
+            if status == ToolStatus::Ok { std::mem::take(&mut self.diffs) } else { Vec::new() };
         Some(ToolEnd { id: self.start.id.clone(), status, output, exit_code, diffs })
     }
 }
@@ -197,16 +231,21 @@ fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
     place.map(str::to_owned)
 }
 
-/// The exit code of a command where that is all there is to tell of it: Gemini CLI 0.61.0 calls such a use a good one. Of a command that wrote
-/// something it tells what it wrote, and nothing else.
+/// The exit code of a command where that is all there is to tell of it: Gemini CLI 0.61.0 calls
+/// such a use a good one. Of a command that wrote something it tells what it wrote, and nothing
+/// else.
 fn exit_code_in(text: &str) -> Option<u32> {
     text.trim().strip_prefix("Command exited with code: ")?.parse().ok().filter(|code| *code != 0)
 }
 
-/// The arguments of a use that waits for leave, where they are told as a text: so does Gemini CLI 0.61.0 with tools of MCP servers.
+/// The arguments of a use that waits for leave, where they are told as a text: so does Gemini CLI
+/// 0.61.0 with tools of MCP servers.
 fn arguments(told: &Value) -> Option<String> {
     let said = Some(content_text(told)).filter(|_| told.text("status") == Some("pending"))?;
-    json::parse(said.trim()).ok().filter(|said| said.as_object().is_some_and(|fields| !fields.is_empty())).map(|said| said.to_string())
+    json::parse(said.trim())
+        .ok()
+        .filter(|said| said.as_object().is_some_and(|fields| !fields.is_empty()))
+        .map(|said| said.to_string())
 }
 
 fn content_text(told: &Value) -> String {
@@ -216,7 +255,11 @@ fn content_text(told: &Value) -> String {
 
 /// The text within a fence the agent put around the whole of it.
 fn unfenced(text: &str) -> &str {
-    let inner = text.trim().strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
+    let inner = text
+        .trim()
+        .strip_prefix("```")
+        .and_then(|rest| rest.strip_suffix("```"))
+        .and_then(|rest| rest.split_once('\n'));
     match inner {
         Some((_, inner)) if !inner.contains("```") => inner.strip_suffix('\n').unwrap_or(inner),
         _ => text,
@@ -232,5 +275,9 @@ fn diffs(told: &Value) -> Vec<FileDiff> {
             ..FileDiff::default()
         })
     };
-    told.list("content").iter().filter(|piece| piece.text("type") == Some("diff")).filter_map(read).collect()
+    told.list("content")
+        .iter()
+        .filter(|piece| piece.text("type") == Some("diff"))
+        .filter_map(read)
+        .collect()
 }

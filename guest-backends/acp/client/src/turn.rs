@@ -1,11 +1,12 @@
-//! One prompt until the agent is done with it, and what the agent says meanwhile (`session/update`).
+//! One prompt until the agent is done with it, and what the agent says meanwhile
+//! (`session/update`).
 
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
-    Artifact, ArtifactBody, EventKind, Failure, FailureKind, Mode, Outcome, PlanEntry, PlanStatus, Safety, StartTurn, ToolEnd, ToolStatus,
-    TurnRef,
+    Artifact, ArtifactBody, EventKind, Failure, FailureKind, Mode, Outcome, PlanEntry, PlanStatus,
+    Safety, StartTurn, ToolEnd, ToolStatus, TurnRef,
 };
 use aetheel_backend_sdk::{Emit, TurnResult};
 
@@ -16,9 +17,10 @@ use crate::failure;
 use crate::spent::{Meter, Spent};
 use crate::tool::Tool;
 
-/// Updates that say nothing a turn needs: they change what is known of the session, repeat people's words, or are for
-/// editors.
-const IGNORED: [&str; 3] = ["available_commands_update", "config_option_update", "user_message_chunk"];
+/// Updates that say nothing a turn needs: they change what is known of the session, repeat people's
+/// words, or are for editors.
+const IGNORED: [&str; 3] =
+    ["available_commands_update", "config_option_update", "user_message_chunk"];
 
 /// An open turn.
 #[derive(Debug)]
@@ -39,7 +41,8 @@ pub(crate) struct Turn {
     answer: Answer,
     tools: BTreeMap<String, Tool>,
     spent: Option<Spent>,
-    /// codex-acp 2.6.0 tells an error of the model as text of the answer, and the end as a good one.
+    /// codex-acp 2.6.0 tells an error of the model as text of the answer, and the end as a good
+    /// one.
     broken: bool,
 }
 
@@ -82,13 +85,23 @@ impl Turn {
     }
 
     /// Takes in what the agent says in its session.
-    pub(crate) fn update(&mut self, at_ms: f64, update: &Value, agent: &impl Agent, emit: &mut Emit) {
+    pub(crate) fn update(
+        &mut self,
+        at_ms: f64,
+        update: &Value,
+        agent: &impl Agent,
+        emit: &mut Emit,
+    ) {
         match update.text("sessionUpdate") {
             Some("agent_message_chunk") => self.chunk(at_ms, Holds::Text, update, agent, emit),
             Some("agent_thought_chunk") => self.chunk(at_ms, Holds::Thinking, update, agent, emit),
             Some("tool_call" | "tool_call_update") => match update.text("toolCallId") {
                 Some(id) => self.tool(id, update, emit),
-                None => emit.unrecognised("tool use without an id", Some("update.toolCallId".to_owned()), &update.to_string()),
+                None => emit.unrecognised(
+                    "tool use without an id",
+                    Some("update.toolCallId".to_owned()),
+                    &update.to_string(),
+                ),
             },
             Some("plan") => emit.plan(update.list("entries").iter().map(plan_entry).collect()),
             Some("current_mode_update") => {
@@ -100,18 +113,32 @@ impl Turn {
                 if let Some(title) = update.text("title") {
                     emit.event(EventKind::Title(title.to_owned()));
                 }
-                self.broken |= update["_meta"]["codex"]["threadStatus"].text("type") == Some("systemError");
+                self.broken |=
+                    update["_meta"]["codex"]["threadStatus"].text("type") == Some("systemError");
             }
             Some("usage_update") => {}
             Some(kind) if IGNORED.contains(&kind) => {}
-            Some(kind) => {
-                emit.unrecognised(format!("session update {kind:?}"), Some("update.sessionUpdate".to_owned()), &update.to_string())
-            }
-            None => emit.unrecognised("session update without a kind", Some("update.sessionUpdate".to_owned()), &update.to_string()),
+            Some(kind) => emit.unrecognised(
+                format!("session update {kind:?}"),
+                Some("update.sessionUpdate".to_owned()),
+                &update.to_string(),
+            ),
+            None => emit.unrecognised(
+                "session update without a kind",
+                Some("update.sessionUpdate".to_owned()),
+                &update.to_string(),
+            ),
         }
     }
 
-    fn chunk(&mut self, at_ms: f64, holds: Holds, update: &Value, agent: &impl Agent, emit: &mut Emit) {
+    fn chunk(
+        &mut self,
+        at_ms: f64,
+        holds: Holds,
+        update: &Value,
+        agent: &impl Agent,
+        emit: &mut Emit,
+    ) {
         let content = &update["content"];
         match content.text("type") {
             Some("text") => {
@@ -119,23 +146,35 @@ impl Turn {
                 match agent.aside(text) {
                     Some(event) => emit.event(event),
                     None => {
-                        if let Some(pause) = agent.retry_pause_ms().filter(|_| holds == Holds::Text) {
+                        if let Some(pause) = agent.retry_pause_ms().filter(|_| holds == Holds::Text)
+                        {
                             self.answer.again(at_ms, pause, text, emit);
                         }
                         self.answer.more(holds, update.text("messageId"), text, emit);
                     }
                 }
             }
-            Some("image" | "audio" | "resource" | "resource_link") if holds == Holds::Text && artifact(content).is_some() => {
-                artifact(content).into_iter().for_each(|artifact| emit.event(EventKind::Artifact(artifact)));
+            Some("image" | "audio" | "resource" | "resource_link")
+                if holds == Holds::Text && artifact(content).is_some() =>
+            {
+                artifact(content)
+                    .into_iter()
+                    .for_each(|artifact| emit.event(EventKind::Artifact(artifact)));
             }
             Some(kind @ ("image" | "audio" | "resource" | "resource_link")) => {
-                let name = content.text("name").or_else(|| content.text("uri")).or_else(|| content["resource"].text("uri"));
+                let name = content
+                    .text("name")
+                    .or_else(|| content.text("uri"))
+                    .or_else(|| content["resource"].text("uri"));
                 emit.notice(format!("the agent sent {kind} {}", name.unwrap_or("without a name")));
             }
             kind => {
                 let what = format!("content block {:?}", kind.unwrap_or_default());
-                emit.unrecognised(what, Some("update.content.type".to_owned()), &update.to_string());
+                emit.unrecognised(
+                    what,
+                    Some("update.content.type".to_owned()),
+                    &update.to_string(),
+                );
             }
         }
     }
@@ -150,8 +189,8 @@ impl Turn {
         }
     }
 
-    /// Takes in what is said of a tool's use, also where that is only a request to be permitted (Gemini CLI 0.61.0), and
-    /// returns it.
+    /// Takes in what is said of a tool's use, also where that is only a request to be permitted
+    /// (Gemini CLI 0.61.0), and returns it.
     pub(crate) fn learn(&mut self, id: &str, told: &Value, emit: &mut Emit) -> &Tool {
         let fresh = !self.tools.contains_key(id);
         let tool = self.tools.entry(id.to_owned()).or_insert_with(|| Tool::new(id));
@@ -166,7 +205,11 @@ impl Turn {
 
     /// Whether it was stopped in a command that the agent told no end of.
     pub(crate) fn leaves_a_command(&self) -> bool {
-        self.stopping && self.tools.values().any(|tool| tool.start.kind == "bash" && tool.runs && !tool.ended && !tool.denied)
+        self.stopping
+            && self
+                .tools
+                .values()
+                .any(|tool| tool.start.kind == "bash" && tool.runs && !tool.ended && !tool.denied)
     }
 
     /// A person refused a tool's use. Whether the agent says so, too, depends on the agent.
@@ -181,7 +224,11 @@ impl Turn {
     }
 
     /// A prompt was answered; returns how the turn ends if it was the last.
-    pub(crate) fn answered(&mut self, answer: Result<&Value, &Value>, emit: &mut Emit) -> Option<Outcome> {
+    pub(crate) fn answered(
+        &mut self,
+        answer: Result<&Value, &Value>,
+        emit: &mut Emit,
+    ) -> Option<Outcome> {
         self.prompts = self.prompts.saturating_sub(1);
         let outcome = match answer {
             Ok(result) => {
@@ -198,7 +245,13 @@ impl Turn {
     /// Ends the turn: how, the whole answer where it is told, and tokens.
     pub(crate) fn end(mut self, outcome: Outcome, meter: Meter, emit: &mut Emit) -> TurnResult {
         for (id, _) in self.tools.iter().filter(|(_, tool)| tool.denied && !tool.ended) {
-            emit.tool_end(ToolEnd { id: id.clone(), status: ToolStatus::Denied, output: None, exit_code: None, diffs: Vec::new() });
+            emit.tool_end(ToolEnd {
+                id: id.clone(),
+                status: ToolStatus::Denied,
+                output: None,
+                exit_code: None,
+                diffs: Vec::new(),
+            });
         }
         let text = self.answer.finish();
         let outcome = match outcome {
@@ -207,8 +260,14 @@ impl Turn {
             // Some end their turn when something is refused (codex-acp 2.6.0): nobody stopped it.
             Outcome::Interrupted if self.held_back && !self.stopping => Outcome::Completed,
             Outcome::Completed if self.broken => {
-                let message = failure::words(text.as_deref().unwrap_or("the agent's connection to the model failed"));
-                Outcome::Failed(Failure { kind: failure::kind_of(text.as_deref().unwrap_or_default()), message, retry_after_ms: None })
+                let message = failure::words(
+                    text.as_deref().unwrap_or("the agent's connection to the model failed"),
+                );
+                Outcome::Failed(Failure {
+                    kind: failure::kind_of(text.as_deref().unwrap_or_default()),
+                    message,
+                    retry_after_ms: None,
+                })
             }
             outcome => outcome,
         };
@@ -221,8 +280,12 @@ fn stopped(result: &Value, emit: &mut Emit) -> Outcome {
     match result.text("stopReason") {
         Some("end_turn") => Outcome::Completed,
         Some("cancelled") => Outcome::Interrupted,
-        Some("max_tokens") => Outcome::Limit("the answer reached the model's limit of tokens".to_owned()),
-        Some("max_turn_requests") => Outcome::Limit("the turn reached the agent's limit of model requests".to_owned()),
+        Some("max_tokens") => {
+            Outcome::Limit("the answer reached the model's limit of tokens".to_owned())
+        }
+        Some("max_turn_requests") => {
+            Outcome::Limit("the turn reached the agent's limit of model requests".to_owned())
+        }
         Some("refusal") => {
             let message = "the model declined to answer".to_owned();
             Outcome::Failed(Failure { kind: FailureKind::Refused, message, retry_after_ms: None })
@@ -246,15 +309,25 @@ fn plan_entry(entry: &Value) -> PlanEntry {
 
 /// An image, a sound, a resource or the address of one, as part of the answer.
 fn artifact(content: &Value) -> Option<Artifact> {
-    let inner = if content.text("type") == Some("resource") { &content["resource"] } else { content };
-    let address = inner.text("uri").filter(|uri| uri.starts_with("https://") || uri.starts_with("http://"));
+    let inner =
+        if content.text("type") == Some("resource") { &content["resource"] } else { content };
+    let address =
+        inner.text("uri").filter(|uri| uri.starts_with("https://") || uri.starts_with("http://"));
     let body = match (inner.text("data").or_else(|| inner.text("blob")), inner.text("text")) {
         (Some(bytes), _) => ArtifactBody::Base64(bytes.to_owned()),
         (None, Some(text)) => ArtifactBody::Text(text.to_owned()),
         (None, None) => ArtifactBody::Link(address?.to_owned()),
     };
-    let name = inner.text("title").or_else(|| inner.text("name")).or_else(|| inner.text("uri")?.rsplit('/').next());
-    Some(Artifact { name: name.filter(|name| !name.is_empty()).map(str::to_owned), media_type: inner.string("mimeType"), body, tool: None })
+    let name = inner
+        .text("title")
+        .or_else(|| inner.text("name"))
+        .or_else(|| inner.text("uri")?.rsplit('/').next());
+    Some(Artifact {
+        name: name.filter(|name| !name.is_empty()).map(str::to_owned),
+        media_type: inner.string("mimeType"),
+        body,
+        tool: None,
+    })
 }
 
 #[cfg(test)]
@@ -265,18 +338,37 @@ mod tests {
 
     #[test]
     fn what_is_no_text_of_an_answer_is_handed_on_where_there_is_something_of_it() {
-        let of =
-            |text: &str| artifact(&json::parse(text).expect("JSON")).map(|artifact| (artifact.name, artifact.media_type, artifact.body));
+        let of = |text: &str| {
+            artifact(&json::parse(text).expect("JSON"))
+                .map(|artifact| (artifact.name, artifact.media_type, artifact.body))
+        };
         assert_eq!(
             of(r#"{"type":"image","mimeType":"image/png","data":"aGk="}"#),
             Some((None, "image/png".to_owned(), ArtifactBody::Base64("aGk=".to_owned())))
         );
         assert_eq!(
-            of(r#"{"type":"resource","resource":{"uri":"file:///a/b.txt","mimeType":"text/plain","text":"hi"}}"#),
-            Some((Some("b.txt".to_owned()), "text/plain".to_owned(), ArtifactBody::Text("hi".to_owned())))
+            of(
+                r#"{"type":"resource","resource":{"uri":"file:///a/b.txt","mimeType":"text/plain","text":"hi"}}"#
+            ),
+            Some((
+                Some("b.txt".to_owned()),
+                "text/plain".to_owned(),
+                ArtifactBody::Text("hi".to_owned())
+            ))
         );
         let link = of(r#"{"type":"resource_link","uri":"https://example.com/x","name":"X"}"#);
-        assert_eq!(link, Some((Some("X".to_owned()), String::new(), ArtifactBody::Link("https://example.com/x".to_owned()))));
-        assert_eq!(of(r#"{"type":"resource_link","uri":"file:///etc/passwd","name":"X"}"#), None, "a place on this machine is no address");
+        assert_eq!(
+            link,
+            Some((
+                Some("X".to_owned()),
+                String::new(),
+                ArtifactBody::Link("https://example.com/x".to_owned())
+            ))
+        );
+        assert_eq!(
+            of(r#"{"type":"resource_link","uri":"file:///etc/passwd","name":"X"}"#),
+            None,
+            "a place on this machine is no address"
+        );
     }
 }

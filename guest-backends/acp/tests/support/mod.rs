@@ -7,14 +7,18 @@ use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::fixture;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Ask, Command, Decision, EventKind, Outcome, QueryKind, Safety, StartTurn, ToolEnd, ToolStart, TurnDone,
+    Action, Answer, Ask, Command, Decision, EventKind, Outcome, QueryKind, Safety, StartTurn,
+    ToolEnd, ToolStart, TurnDone,
 };
 
 pub const SESSION: u32 = fixture::TURN.session;
 
 /// A recorded dialogue.
 pub fn play(name: &str) -> Play<Backend> {
-    Play::load(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/acp").join(name), json_rpc)
+    Play::load(
+        &PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/acp").join(name),
+        json_rpc,
+    )
 }
 
 /// A turn as the host begins it, of an agent whose modes are not to be touched.
@@ -30,7 +34,9 @@ pub fn turn(number: u32) -> StartTurn {
 
 /// The turn after that, in the session the agent told.
 pub fn next(play: &Play<Backend>, number: u32) -> StartTurn {
-    let ready = play.actions.iter().rev().find_map(|action| if let Action::SessionReady(ready) = action { Some(ready) } else { None });
+    let ready = play.actions.iter().rev().find_map(|action| {
+        if let Action::SessionReady(ready) = action { Some(ready) } else { None }
+    });
     StartTurn { native_id: Some(ready.expect("a session").native_id.clone()), ..turn(number) }
 }
 
@@ -64,7 +70,12 @@ pub fn done(play: &mut Play<Backend>) -> TurnDone {
 }
 
 pub fn events(actions: &[Action]) -> Vec<&EventKind> {
-    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(
+            |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
+        )
+        .collect()
 }
 
 /// All text of a turn, in order.
@@ -82,16 +93,26 @@ pub fn text(actions: &[Action], turn: u32) -> String {
 pub fn thinking(actions: &[Action]) -> String {
     events(actions)
         .into_iter()
-        .filter_map(|event| if let EventKind::Thinking(text) = event { Some(text.text.clone()) } else { None })
+        .filter_map(|event| {
+            if let EventKind::Thinking(text) = event { Some(text.text.clone()) } else { None }
+        })
         .collect()
 }
 
 pub fn starts(actions: &[Action]) -> Vec<&ToolStart> {
-    events(actions).into_iter().filter_map(|event| if let EventKind::ToolStart(start) = event { Some(start) } else { None }).collect()
+    events(actions)
+        .into_iter()
+        .filter_map(
+            |event| if let EventKind::ToolStart(start) = event { Some(start) } else { None },
+        )
+        .collect()
 }
 
 pub fn ends(actions: &[Action]) -> Vec<&ToolEnd> {
-    events(actions).into_iter().filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None }).collect()
+    events(actions)
+        .into_iter()
+        .filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None })
+        .collect()
 }
 
 pub fn failure(outcome: &Outcome) -> &aetheel_backend_sdk::wit::Failure {

@@ -1,4 +1,5 @@
-//! What Claude Code wants to know from people (`can_use_tool`), and how their decisions are told to it.
+//! What Claude Code wants to know from people (`can_use_tool`), and how their decisions are told to
+//! it.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::Value;
@@ -16,7 +17,8 @@ const LABEL: usize = 80;
 /// The model is told these words.
 const DENIED: &str = "The user denied this.";
 const DISMISSED: &str = "Nobody answered the request for permission. Go on without it.";
-const TOO_LARGE: &str = "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
+const TOO_LARGE: &str =
+    "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
 const DECLINED: &str = "The user does not want to answer this. Go on without the answers.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 
@@ -45,11 +47,17 @@ impl Conversation {
     pub(super) fn asked(&mut self, message: &Value, text: &str, talk: &mut Talk) {
         let request = message["request_id"].to_string();
         match (message["request"].text("subtype"), talk.turn()) {
-            (Some("can_use_tool"), Some(turn)) => self.wanted(request, &message["request"], turn, talk),
+            (Some("can_use_tool"), Some(turn)) => {
+                self.wanted(request, &message["request"], turn, talk)
+            }
             (Some("can_use_tool"), None) => talk.say(&deny(&request, DISMISSED, false)),
             (subtype, _) => {
                 if self.turn.is_some() {
-                    talk.unrecognised(format!("control request {:?}", subtype.unwrap_or_default()), Some("request.subtype"), text);
+                    talk.unrecognised(
+                        format!("control request {:?}", subtype.unwrap_or_default()),
+                        Some("request.subtype"),
+                        text,
+                    );
                 }
                 talk.say(&respond("error", &request, r#""error":"not supported""#));
             }
@@ -65,22 +73,42 @@ impl Conversation {
         let verbatim = if input.is_null() { "{}".to_owned() } else { input.to_string() };
         let tool_use = asked.text("tool_use_id").unwrap_or_default();
         // It would end the planning.
-        let always = if self.process.plans() { None } else { always(asked.list("permission_suggestions")) };
-        if let Some(always) = always.as_ref().filter(|always| self.granted.holds(&always.permissions)) {
+        let always =
+            if self.process.plans() { None } else { always(asked.list("permission_suggestions")) };
+        if let Some(always) =
+            always.as_ref().filter(|always| self.granted.holds(&always.permissions))
+        {
             return talk.say(&allow(&request, &verbatim, Some(&always.permissions)));
         }
         let questions = if name == "AskUserQuestion" { questions(input) } else { Vec::new() };
-        let mut open = Open { request, tool_use: tool_use.to_owned(), input: verbatim, questions: None, always: None, changeable: false };
+        let mut open = Open {
+            request,
+            tool_use: tool_use.to_owned(),
+            input: verbatim,
+            questions: None,
+            always: None,
+            changeable: false,
+        };
         let mut offer = Offer::default();
         let (title, kind) = if !questions.is_empty() {
-            open.questions =
-                Some(input.list("questions").iter().filter_map(|question| question.text("question")).map(str::to_owned).collect());
+            open.questions = Some(
+                input
+                    .list("questions")
+                    .iter()
+                    .filter_map(|question| question.text("question"))
+                    .map(str::to_owned)
+                    .collect(),
+            );
             (one_line(&questions[0].text, TITLE), AskKind::Questions(questions))
         } else if name == "ExitPlanMode" {
             let plan = input.text("plan").unwrap_or("Claude Code wrote no plan down.");
-            ("Claude Code wants to carry out its plan".to_owned(), AskKind::PlanApproval(plan.to_owned()))
+            (
+                "Claude Code wants to carry out its plan".to_owned(),
+                AskKind::PlanApproval(plan.to_owned()),
+            )
         } else {
-            (offer.always, open.always) = always.map(|always| (always.label, always.permissions)).unzip();
+            (offer.always, open.always) =
+                always.map(|always| (always.label, always.permissions)).unzip();
             open.changeable = true;
             offer.changeable = true;
             offer.diffs = tool::proposed(name, input);
@@ -119,15 +147,18 @@ impl Open {
     /// Returns what the agent is told of a decision, and whether that is a refusal.
     fn reply(&self, decision: Decision) -> (String, bool) {
         let deny = |message: &str, stop: bool| (deny(&self.request, message, stop), true);
-        let allow = |input: &str, always: Option<&str>| (allow(&self.request, input, always), false);
+        let allow =
+            |input: &str, always: Option<&str>| (allow(&self.request, input, always), false);
         match (decision, &self.questions) {
             (Decision::AllowOnce, None) => allow(&self.input, None),
             (Decision::AllowChanged(input), None) if self.changeable => allow(&input, None),
             (Decision::AllowAlways, None) => allow(&self.input, self.always.as_deref()),
-            (Decision::Answers(answers), Some(questions)) => match answered(&self.input, questions, &answers) {
-                Some(input) => allow(&input, None),
-                None => deny(UNANSWERED, false),
-            },
+            (Decision::Answers(answers), Some(questions)) => {
+                match answered(&self.input, questions, &answers) {
+                    Some(input) => allow(&input, None),
+                    None => deny(UNANSWERED, false),
+                }
+            }
             (Decision::Deny(Some(said)), _) => deny(&format!("{DENIED} They said: {said}"), false),
             (Decision::Deny(None), _) => deny(DENIED, false),
             (Decision::DenyAndStop, _) => deny(DENIED, true),
@@ -140,13 +171,20 @@ impl Open {
 
 /// Returns the refusal of a request whose line was cut off, as far as it still says which.
 pub(super) fn unreadable(line: &str) -> Option<String> {
-    let (id, _) = line.strip_prefix(r#"{"type":"control_request","request_id":""#)?.split_once('"')?;
+    let (id, _) =
+        line.strip_prefix(r#"{"type":"control_request","request_id":""#)?.split_once('"')?;
     Some(deny(&json!(id).to_string(), TOO_LARGE, false))
 }
 
 fn allow(request: &str, input: &str, permissions: Option<&str>) -> String {
-    let permissions = permissions.map(|permissions| format!(r#","updatedPermissions":{permissions}"#)).unwrap_or_default();
-    respond("success", request, &format!(r#""response":{{"behavior":"allow","updatedInput":{input}{permissions}}}"#))
+    let permissions = permissions
+        .map(|permissions| format!(r#","updatedPermissions":{permissions}"#))
+        .unwrap_or_default();
+    respond(
+        "success",
+        request,
+        &format!(r#""response":{{"behavior":"allow","updatedInput":{input}{permissions}}}"#),
+    )
 }
 
 fn deny(request: &str, message: &str, stop: bool) -> String {
@@ -159,24 +197,42 @@ fn deny(request: &str, message: &str, stop: bool) -> String {
 
 /// Returns the answer to a request; `more` are fields as JSON.
 fn respond(subtype: &str, request: &str, more: &str) -> String {
-    format!(r#"{{"type":"control_response","response":{{"subtype":"{subtype}","request_id":{request},{more}}}}}"#)
+    format!(
+        r#"{{"type":"control_response","response":{{"subtype":"{subtype}","request_id":{request},{more}}}}}"#
+    )
 }
 
-/// What "always" is, of what Claude Code suggests. Rules alone keep it from asking again; where there are none it is
-/// about files, and the mode that edits them freely does. Its other suggestions are wider than the question, and some
-/// would be written to its settings.
+/// What "always" is, of what Claude Code suggests. Rules alone keep it from asking again; where
+/// there are none it is about files, and the mode that edits them freely does. Its other
+/// suggestions are wider than the question, and some would be written to its settings.
 fn always(suggestions: &[Value]) -> Option<Always> {
-    let of = |kind: &str| suggestions.iter().filter(|suggestion| suggestion.text("type") == Some(kind)).collect::<Vec<_>>();
-    let rules: Vec<_> = of("addRules").into_iter().filter(|suggestion| suggestion.text("behavior") == Some("allow")).collect();
-    let edits: Vec<_> = of("setMode").into_iter().filter(|suggestion| suggestion.text("mode") == Some("acceptEdits")).collect();
+    let of = |kind: &str| {
+        suggestions
+            .iter()
+            .filter(|suggestion| suggestion.text("type") == Some(kind))
+            .collect::<Vec<_>>()
+    };
+    let rules: Vec<_> = of("addRules")
+        .into_iter()
+        .filter(|suggestion| suggestion.text("behavior") == Some("allow"))
+        .collect();
+    let edits: Vec<_> = of("setMode")
+        .into_iter()
+        .filter(|suggestion| suggestion.text("mode") == Some("acceptEdits"))
+        .collect();
     let (chosen, label) = if !rules.is_empty() {
-        let names: Vec<String> = rules.iter().flat_map(|rule| rule.list("rules")).filter_map(rule).collect();
+        let names: Vec<String> =
+            rules.iter().flat_map(|rule| rule.list("rules")).filter_map(rule).collect();
         (rules, names.join(", "))
     } else if !edits.is_empty() {
         (edits, "edit files here".to_owned())
     } else {
         let directories = of("addDirectories");
-        let names: Vec<&str> = directories.iter().flat_map(|added| added.list("directories")).filter_map(Value::as_str).collect();
+        let names: Vec<&str> = directories
+            .iter()
+            .flat_map(|added| added.list("directories"))
+            .filter_map(Value::as_str)
+            .collect();
         let label = format!("use {}", names.join(", "));
         (directories, label)
     };
@@ -186,7 +242,8 @@ fn always(suggestions: &[Value]) -> Option<Always> {
     let chosen: Vec<serde_json::Value> = chosen
         .into_iter()
         .filter_map(|suggestion| {
-            let mut suggestion: serde_json::Value = serde_json::from_str(&suggestion.to_string()).ok()?;
+            let mut suggestion: serde_json::Value =
+                serde_json::from_str(&suggestion.to_string()).ok()?;
             suggestion["destination"] = json!("session");
             Some(suggestion)
         })
@@ -196,18 +253,29 @@ fn always(suggestions: &[Value]) -> Option<Always> {
 
 fn rule(rule: &Value) -> Option<String> {
     let tool = rule.text("toolName")?;
-    Some(rule.text("ruleContent").map_or_else(|| tool.to_owned(), |content| format!("{tool}({content})")))
+    Some(
+        rule.text("ruleContent")
+            .map_or_else(|| tool.to_owned(), |content| format!("{tool}({content})")),
+    )
 }
 
 fn questions(input: &Value) -> Vec<Question> {
-    let asked = input.list("questions").iter().filter_map(|question| Some((question, question.text("question")?)));
+    let asked = input
+        .list("questions")
+        .iter()
+        .filter_map(|question| Some((question, question.text("question")?)));
     asked
         .enumerate()
         .map(|(at, (question, text))| {
             let options = question.list("options");
-            let label = |option: &Value| option.text("label").or(option.as_str()).unwrap_or_default().to_owned();
+            let label = |option: &Value| {
+                option.text("label").or(option.as_str()).unwrap_or_default().to_owned()
+            };
             let choice = |option: &Value| {
-                let description = option.text("description").filter(|description| !description.is_empty()).map(str::to_owned);
+                let description = option
+                    .text("description")
+                    .filter(|description| !description.is_empty())
+                    .map(str::to_owned);
                 Choice { description, ..Choice::plain(label(option)) }
             };
             Question {
@@ -223,7 +291,11 @@ fn questions(input: &Value) -> Vec<Question> {
 }
 
 /// Returns the input with the answers in it. None: there are none.
-fn answered(input: &str, questions: &[String], answers: &[(String, Vec<String>)]) -> Option<String> {
+fn answered(
+    input: &str,
+    questions: &[String],
+    answers: &[(String, Vec<String>)],
+) -> Option<String> {
     let mut told = serde_json::Map::new();
     for (id, chosen) in answers.iter().filter(|(_, chosen)| !chosen.is_empty()) {
         let question = questions.get(id.parse::<usize>().ok()?)?;

@@ -1,4 +1,5 @@
-//! The state of a conversation between two turns, as JSON, for another instance: the process goes on and takes no second `initialize`.
+//! The state of a conversation between two turns, as JSON, for another instance: the process goes
+//! on and takes no second `initialize`.
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
@@ -18,7 +19,12 @@ impl Conversation {
         if self.turn.is_some() || !self.asks.is_empty() {
             return None;
         }
-        let granted: Vec<_> = self.granted.given().iter().map(|(reach, what)| json!({ "reach": reach, "what": what })).collect();
+        let granted: Vec<_> = self
+            .granted
+            .given()
+            .iter()
+            .map(|(reach, what)| json!({ "reach": reach, "what": what }))
+            .collect();
         let state = json!({
             "form": FORM, "proc": proc, "session": self.session, "native": self.native, "asks": self.asks.last(), "granted": granted,
             "process": self.process.kept()?, "claude": self.claude.kept(),
@@ -32,14 +38,18 @@ impl Conversation {
         if state.count("form") != Some(FORM) {
             return None;
         }
-        let grant = |given: &Value| Some((u8::try_from(given.count("reach")?).ok()?, given.text("what")?.to_owned()));
+        let grant = |given: &Value| {
+            Some((u8::try_from(given.count("reach")?).ok()?, given.text("what")?.to_owned()))
+        };
         let taken = Self {
             session: state.count("session"),
             native: state.text("native").map(str::to_owned),
             claude: Claude::taken_over(&state["claude"])?,
             process: Process::taken_over(&state["process"])?,
             asks: Asks::counting_from(state.count("asks")?),
-            granted: Grants::restored(state.list("granted").iter().map(grant).collect::<Option<_>>()?),
+            granted: Grants::restored(
+                state.list("granted").iter().map(grant).collect::<Option<_>>()?,
+            ),
             ..Self::default()
         };
         Some((taken, state.count("proc")?))

@@ -1,4 +1,5 @@
-//! What the agent says: the control protocol is understood here, all else by [`Claude`] as part of a turn.
+//! What the agent says: the control protocol is understood here, all else by [`Claude`] as part of
+//! a turn.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
@@ -19,11 +20,17 @@ impl Conversation {
             (Some("control_request"), _) => self.asked(message, text, talk),
             (Some("control_response"), _) => {
                 if !self.process.answered(&message["response"], talk) && self.turn.is_some() {
-                    talk.unrecognised("control response to no request", Some("response.request_id"), text);
+                    talk.unrecognised(
+                        "control response to no request",
+                        Some("response.request_id"),
+                        text,
+                    );
                 }
             }
             (Some("control_cancel_request"), _) => self.withdrawn(message, talk),
-            (Some("system"), Some("session_state_changed")) => self.state(message.text("state"), talk),
+            (Some("system"), Some("session_state_changed")) => {
+                self.state(message.text("state"), talk)
+            }
             _ if text.is_empty() => {}
             _ => {
                 if let Some(refusal) = asks::unreadable(text).filter(|_| parsed.is_none()) {
@@ -49,7 +56,8 @@ impl Conversation {
             self.native = Some(id.to_owned());
         }
         if let Some(result) = result {
-            let aside = message.is_some_and(|message| message["origin"].text("kind") == Some("task-notification"));
+            let aside = message
+                .is_some_and(|message| message["origin"].text("kind") == Some("task-notification"));
             turn.result(result, aside, &mut emit);
             if talk.turn().is_some() && turn.complete() && !self.process.tells_state {
                 if turn.steered || !self.background.is_empty() {
@@ -66,12 +74,22 @@ impl Conversation {
         let id = || message.text("task_id").map(str::to_owned);
         match message.text("subtype") {
             Some("task_started") => self.background.extend(id()),
-            Some("task_notification") => self.background.retain(|task| Some(task.as_str()) != message.text("task_id")),
-            Some("task_updated") if message["patch"].text("status").is_some_and(|status| !matches!(status, "pending" | "running")) => {
+            Some("task_notification") => {
+                self.background.retain(|task| Some(task.as_str()) != message.text("task_id"))
+            }
+            Some("task_updated")
+                if message["patch"]
+                    .text("status")
+                    .is_some_and(|status| !matches!(status, "pending" | "running")) =>
+            {
                 self.background.retain(|task| Some(task.as_str()) != message.text("task_id"));
             }
             Some("background_tasks_changed") => {
-                self.background = message.list("tasks").iter().filter_map(|task| task.text("task_id").map(str::to_owned)).collect();
+                self.background = message
+                    .list("tasks")
+                    .iter()
+                    .filter_map(|task| task.text("task_id").map(str::to_owned))
+                    .collect();
             }
             _ => {}
         }
@@ -104,7 +122,12 @@ impl Conversation {
 /// What comes outside a turn is of no turn: only what is new is told, to the operator.
 fn outside(message: Option<&Value>, text: &str, truncated: bool, talk: &mut Talk) {
     let mut events = Vec::new();
-    Claude::default().said(message, text, truncated, &mut Emit::new(TurnRef { session: 0, turn: 0 }, &mut events));
+    Claude::default().said(
+        message,
+        text,
+        truncated,
+        &mut Emit::new(TurnRef { session: 0, turn: 0 }, &mut events),
+    );
     for event in events {
         if let Action::Event(event) = event
             && let EventKind::Unrecognised(unknown) = event.kind

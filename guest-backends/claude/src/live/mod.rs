@@ -1,14 +1,18 @@
-//! A conversation with a Claude Code that lives on: stream-json in and out, with the control protocol.
+//! A conversation with a Claude Code that lives on: stream-json in and out, with the control
+//! protocol.
 //!
-//! Owns what a turn waits for and what it comes to ([`turn`]), what people are asked ([`asks`]) and what is in force in the process
-//! ([`process`]); the process itself is the SDK's, and what the output means is read by [`crate::stream`], as in one-shot runs. A turn ends
-//! when Claude Code says that it is idle: one turn can have several results, and several messages one. One that does not say so (it says
-//! "running" before it does anything) ends its turn with its result; only where something works in the background, or more was said to it
-//! meanwhile, is it waited for what may follow. Only what a flag alone can say (system
-//! prompt, tools, limit of turns) makes it start the process anew, between turns and with `--resume`; and a turn that may do less than the
-//! one in which something was allowed "always": a process does not forget that, so neither it nor this guest answers with it at a lower
-//! safety level or in plan mode. Between turns it moves to another instance ([`kept`]). Pinned by `tests/live` (`turns.rs`, `asks.rs`,
-//! `settings.rs`, `moves.rs` and, disturbed, `weather.rs`).
+//! Owns what a turn waits for and what it comes to ([`turn`]), what people are asked ([`asks`]) and
+//! what is in force in the process ([`process`]); the process itself is the SDK's, and what the
+//! output means is read by [`crate::stream`], as in one-shot runs. A turn ends when Claude Code
+//! says that it is idle: one turn can have several results, and several messages one. One that does
+//! not say so (it says "running" before it does anything) ends its turn with its result; only where
+//! something works in the background, or more was said to it meanwhile, is it waited for what may
+//! follow. Only what a flag alone can say (system prompt, tools, limit of turns) makes it start the
+//! process anew, between turns and with `--resume`; and a turn that may do less than the one in
+//! which something was allowed "always": a process does not forget that, so neither it nor this
+//! guest answers with it at a lower safety level or in plan mode. Between turns it moves to another
+//! instance ([`kept`]). Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs`, `moves.rs`
+//! and, disturbed, `weather.rs`).
 
 mod asks;
 mod kept;
@@ -21,8 +25,8 @@ use std::collections::BTreeSet;
 use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
 use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Delivery, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind, QueryResult, Spawn, StartTurn, Steer,
-    SteerOutcome, TurnRef, Write,
+    Action, Answer, Delivery, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind,
+    QueryResult, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Write,
 };
 use aetheel_backend_sdk::{Grants, TurnResult, failure, without_result};
 
@@ -46,11 +50,13 @@ pub struct Conversation {
     /// The open turn, with its prompt or on the way to it.
     turn: Option<Turn>,
     asks: Asks<Open>,
-    /// Sets of permissions allowed for the session: a process that was started anew has forgotten them.
+    /// Sets of permissions allowed for the session: a process that was started anew has forgotten
+    /// them.
     granted: Grants<String>,
     /// What works in the background, by the agent's ids.
     background: BTreeSet<String>,
-    /// Runs out when there is a result, the agent is not one that says when it is idle, and something may still speak.
+    /// Runs out when there is a result, the agent is not one that says when it is idle, and
+    /// something may still speak.
     linger: Option<u32>,
 }
 
@@ -64,10 +70,14 @@ impl Agent for Conversation {
 
     fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
         if self.turn.is_some() {
-            return Err(failure(FailureKind::Unsupported, "a conversation with Claude Code has one turn at a time"));
+            return Err(failure(
+                FailureKind::Unsupported,
+                "a conversation with Claude Code has one turn at a time",
+            ));
         }
         plan::checked(&start.parts)?;
-        let elsewhere = self.native.is_some() && start.native_id.is_some() && self.native != start.native_id;
+        let elsewhere =
+            self.native.is_some() && start.native_id.is_some() && self.native != start.native_id;
         if self.session.is_some() && (self.session != Some(start.session) || elsewhere) {
             self.native = None;
             self.claude = Claude::default();
@@ -77,7 +87,8 @@ impl Agent for Conversation {
         self.session = Some(start.session);
         // The process has been told of what is taken back, and knows no way of forgetting.
         self.process.stale |= self.granted.begin(&start.settings);
-        self.claude.begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
+        self.claude
+            .begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
         self.turn = Some(Turn::wanted(name(start)));
         Ok(())
     }
@@ -107,7 +118,10 @@ impl Agent for Conversation {
         if self.process.is_changing() {
             return Step::Wait;
         }
-        talk.action(Action::Write(Write { proc: talk.proc(), body: prompt::message(&start.parts, None) }));
+        talk.action(Action::Write(Write {
+            proc: talk.proc(),
+            body: prompt::message(&start.parts, None),
+        }));
         self.turn.iter_mut().for_each(Turn::hand_over);
         Step::Prompted
     }
@@ -120,7 +134,8 @@ impl Agent for Conversation {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
         self.asks.close(turn.session);
-        let otherwise = if talk.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
+        let otherwise =
+            if talk.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
         let result = match self.turn.take() {
             Some(told) => told.done(otherwise),
             None => TurnResult { outcome: otherwise, text: None, usage: None },
@@ -150,7 +165,12 @@ impl Agent for Conversation {
             QueryKind::Models => talk.answer(key, QueryResult::Models(self.process.models.clone())),
             QueryKind::Health if self.process.is_probe() => talk.answer(key, self.process.health()),
             QueryKind::Health => self.process.sign(key, talk),
-            _ => return talk.refuse(key, failure(FailureKind::Unsupported, "Claude Code has no such thing")),
+            _ => {
+                return talk.refuse(
+                    key,
+                    failure(FailureKind::Unsupported, "Claude Code has no such thing"),
+                );
+            }
         }
         if self.process.is_probe() {
             talk.restart();
@@ -186,7 +206,8 @@ impl Agent for Conversation {
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        let (taken, proc) = Self::taken_over(state).ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
+        let (taken, proc) = Self::taken_over(state)
+            .ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
         *self = taken;
         Ok(proc)
     }
@@ -196,7 +217,9 @@ impl Conversation {
     fn steered(&mut self, steer: &Steer, talk: &mut Talk) -> SteerOutcome {
         let at = TurnRef { session: steer.session, turn: steer.turn };
         let works = talk.is_ready() && talk.turn() == Some(at) && !talk.is_interrupted(at.session);
-        let Some(turn) = self.turn.as_mut().filter(|turn| works && !turn.has_result()) else { return SteerOutcome::NotNow };
+        let Some(turn) = self.turn.as_mut().filter(|turn| works && !turn.has_result()) else {
+            return SteerOutcome::NotNow;
+        };
         if plan::checked(&steer.parts).is_err() {
             return SteerOutcome::Dropped;
         }

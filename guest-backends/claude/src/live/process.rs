@@ -1,4 +1,5 @@
-//! The process of a conversation: what it was asked and not yet answered, and what is in force in it.
+//! The process of a conversation: what it was asked and not yet answered, and what is in force in
+//! it.
 
 mod kept;
 
@@ -49,7 +50,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Another process begins, with these settings; without, it serves no conversation. Returns what is said to it first.
+    /// Another process begins, with these settings; without, it serves no conversation. Returns
+    /// what is said to it first.
     pub(super) fn begin(&mut self, settings: Option<&Settings>) -> String {
         *self = Self { number: self.number + 1, ..Self::default() };
         if let Some(settings) = settings {
@@ -77,24 +79,46 @@ impl Process {
         // `set_model` without a name does not go back to what the environment says.
         let no_model = settings.model.is_none() && self.model.is_some();
         let more_rights = plan::mode(settings) == plan::BYPASS && !self.may_bypass;
-        // Where it may bypass permissions it asks nobody while planning either (2.1.197 to 2.1.330).
+        // Where it may bypass permissions it asks nobody while planning either (2.1.197 to
+        // 2.1.330).
         let free_to_plan = plan::mode(settings) == plan::PLAN && self.may_bypass;
-        !self.stale && !no_model && !more_rights && !free_to_plan && self.fixed.as_ref() == Some(&Fixed::of(settings))
+        !self.stale
+            && !no_model
+            && !more_rights
+            && !free_to_plan
+            && self.fixed.as_ref() == Some(&Fixed::of(settings))
     }
 
     /// Asks it to change what is not as in these settings.
     pub(super) fn change(&mut self, settings: &Settings, talk: &mut Talk) {
-        if let Some(model) = settings.model.as_ref().filter(|model| self.model.as_ref() != Some(model)) {
-            self.request(Asked::Setting(Setting::Model(model.clone())), "set_model", json!({ "model": model }), talk);
+        if let Some(model) =
+            settings.model.as_ref().filter(|model| self.model.as_ref() != Some(model))
+        {
+            self.request(
+                Asked::Setting(Setting::Model(model.clone())),
+                "set_model",
+                json!({ "model": model }),
+                talk,
+            );
         }
         let effort = plan::effort(settings).map(str::to_owned);
         if self.effort != effort {
             let body = json!({"settings": {"effortLevel": effort}});
-            self.request(Asked::Setting(Setting::Effort(effort)), "apply_flag_settings", body, talk);
+            self.request(
+                Asked::Setting(Setting::Effort(effort)),
+                "apply_flag_settings",
+                body,
+                talk,
+            );
         }
         let mode = plan::mode(settings);
         if self.mode != mode {
-            self.request(Asked::Setting(Setting::Mode(mode)), "set_permission_mode", json!({ "mode": mode }), talk);
+            self.request(
+                Asked::Setting(Setting::Mode(mode)),
+                "set_permission_mode",
+                json!({ "mode": mode }),
+                talk,
+            );
         }
     }
 
@@ -110,13 +134,19 @@ impl Process {
 
     /// It is gone: returns the queries it was asked about and did not answer.
     pub(super) fn unanswered(&mut self) -> impl Iterator<Item = u32> {
-        std::mem::take(&mut self.asked).into_values().filter_map(|asked| if let Asked::Sign(query) = asked { Some(query) } else { None })
+        std::mem::take(&mut self.asked)
+            .into_values()
+            .filter_map(|asked| if let Asked::Sign(query) = asked { Some(query) } else { None })
     }
 
     /// Says that it is well.
     pub(super) fn health(&self) -> QueryResult {
-        let version = self.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
-        QueryResult::Health(format!("Claude Code{version} answers and offers {} models", self.models.len()))
+        let version =
+            self.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+        QueryResult::Health(format!(
+            "Claude Code{version} answers and offers {} models",
+            self.models.len()
+        ))
     }
 
     /// It says itself which mode it is in.
@@ -131,10 +161,13 @@ impl Process {
 
     /// Takes the answer to a request of ours in. Returns false when it is an answer to nothing.
     pub(super) fn answered(&mut self, response: &Value, talk: &mut Talk) -> bool {
-        let Some(asked) = response.text("request_id").and_then(|id| self.asked.remove(id)) else { return false };
+        let Some(asked) = response.text("request_id").and_then(|id| self.asked.remove(id)) else {
+            return false;
+        };
         match asked {
             Asked::Initialize => {
-                self.models = response["response"].list("models").iter().filter_map(model).collect();
+                self.models =
+                    response["response"].list("models").iter().filter_map(model).collect();
                 talk.ready();
             }
             Asked::Sign(query) => talk.answer(query, self.health()),
@@ -160,7 +193,8 @@ impl Process {
         self.requests += 1;
         let id = format!("{}-{}", self.number, self.requests);
         body["subtype"] = json!(subtype);
-        let line = json!({"type": "control_request", "request_id": id, "request": body}).to_string();
+        let line =
+            json!({"type": "control_request", "request_id": id, "request": body}).to_string();
         self.asked.insert(id, asked);
         line
     }
@@ -171,6 +205,10 @@ fn model(model: &Value) -> Option<Model> {
     Some(Model {
         id: id.to_owned(),
         label: model.text("displayName").unwrap_or(id).to_owned(),
-        efforts: model.list("supportedEffortLevels").iter().filter_map(|effort| effort.as_str().map(str::to_owned)).collect(),
+        efforts: model
+            .list("supportedEffortLevels")
+            .iter()
+            .filter_map(|effort| effort.as_str().map(str::to_owned))
+            .collect(),
     })
 }

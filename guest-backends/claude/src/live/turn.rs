@@ -48,7 +48,8 @@ impl Turn {
         self.own || self.has_result()
     }
 
-    /// Takes a result in. `aside`: it answers no prompt, but something that ended in the background.
+    /// Takes a result in. `aside`: it answers no prompt, but something that ended in the
+    /// background.
     pub(super) fn result(&mut self, mut result: TurnResult, aside: bool, emit: &mut Emit) {
         // It only tells that the turn goes on with other words.
         if std::mem::take(&mut self.replaced) {
@@ -67,8 +68,10 @@ impl Turn {
 
     /// Ends it with what the agent told, or with `otherwise`.
     pub(super) fn done(self, otherwise: Outcome) -> TurnResult {
-        let (outcome, usage) = self.result.map_or((otherwise, None), |result| (result.outcome, result.usage));
-        let text = (outcome == Outcome::Completed && !self.answers.is_empty()).then(|| self.answers.join("\n\n"));
+        let (outcome, usage) =
+            self.result.map_or((otherwise, None), |result| (result.outcome, result.usage));
+        let text = (outcome == Outcome::Completed && !self.answers.is_empty())
+            .then(|| self.answers.join("\n\n"));
         TurnResult { outcome, text, usage }
     }
 }

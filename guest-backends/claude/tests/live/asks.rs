@@ -1,7 +1,8 @@
 //! What people are asked, and what the agent is told of their decisions.
 
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Ask, AskKind, Command, Decision, Exit, Mode, Outcome, Safety, Settings, StartTurn, ToolStatus,
+    Action, Answer, Ask, AskKind, Command, Decision, Exit, Mode, Outcome, Safety, Settings,
+    StartTurn, ToolStatus,
 };
 use serde_json::{Value, json};
 
@@ -9,11 +10,17 @@ use crate::told::{ends, unrecognised};
 use crate::{Conversation, recorded, scenarios, turn, with};
 
 fn asks(play: &Conversation) -> Vec<&Ask> {
-    play.actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect()
+    play.actions
+        .iter()
+        .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
+        .collect()
 }
 
 fn replies(play: &Conversation) -> Vec<Value> {
-    play.written_with("\"control_response\"").into_iter().map(|mut line| line["response"]["response"].take()).collect()
+    play.written_with("\"control_response\"")
+        .into_iter()
+        .map(|mut line| line["response"]["response"].take())
+        .collect()
 }
 
 /// The reply to the recorded request of `deny`, for a decision.
@@ -37,14 +44,23 @@ fn every_decision_is_told_as_claude_code_wants_it() {
     let rule = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch denied.txt"}], "behavior": "allow", "destination": "session"});
     for (decision, told) in [
         (Decision::AllowOnce, json!({"behavior": "allow", "updatedInput": input})),
-        (Decision::AllowAlways, json!({"behavior": "allow", "updatedInput": input, "updatedPermissions": [rule]})),
+        (
+            Decision::AllowAlways,
+            json!({"behavior": "allow", "updatedInput": input, "updatedPermissions": [rule]}),
+        ),
         (Decision::Deny(None), json!({"behavior": "deny", "message": "The user denied this."})),
         (
             Decision::Deny(Some("not \"today\"".to_owned())),
             json!({"behavior": "deny", "message": "The user denied this. They said: not \"today\""}),
         ),
-        (Decision::DenyAndStop, json!({"behavior": "deny", "message": "The user denied this.", "interrupt": true})),
-        (Decision::Dismissed, json!({"behavior": "deny", "message": "Nobody answered the request for permission. Go on without it."})),
+        (
+            Decision::DenyAndStop,
+            json!({"behavior": "deny", "message": "The user denied this.", "interrupt": true}),
+        ),
+        (
+            Decision::Dismissed,
+            json!({"behavior": "deny", "message": "Nobody answered the request for permission. Go on without it."}),
+        ),
         (
             Decision::Answers(Vec::new()),
             json!({"behavior": "deny", "message": "Nobody answered the request for permission. Go on without it."}),
@@ -65,14 +81,22 @@ fn a_denied_tool_is_denied_once_and_the_turn_goes_on() {
 fn deny_and_stop_ends_the_turn() {
     let play = scenarios::asked("deny-and-stop", Decision::DenyAndStop);
     assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
-    assert_eq!(ends(&play.actions).iter().map(|end| end.0).collect::<Vec<_>>(), [ToolStatus::Denied]);
+    assert_eq!(
+        ends(&play.actions).iter().map(|end| end.0).collect::<Vec<_>>(),
+        [ToolStatus::Denied]
+    );
 }
 
 #[test]
 fn always_holds_for_what_was_asked_and_never_outlives_the_session() {
     let play = scenarios::allow_always();
-    let labels: Vec<_> = asks(&play).into_iter().map(|ask| ask.always_label.clone().unwrap()).collect();
-    assert_eq!(labels, ["Bash(touch w1.txt)", "edit files here"], "each tool was used twice and asked about once");
+    let labels: Vec<_> =
+        asks(&play).into_iter().map(|ask| ask.always_label.clone().unwrap()).collect();
+    assert_eq!(
+        labels,
+        ["Bash(touch w1.txt)", "edit files here"],
+        "each tool was used twice and asked about once"
+    );
     for reply in replies(&play) {
         let permissions = reply["updatedPermissions"].as_array().unwrap();
         assert_eq!(permissions.len(), 1);
@@ -93,18 +117,32 @@ fn questions_are_answered_in_the_words_of_the_options_or_ones_own() {
     let play = scenarios::questions();
     let AskKind::Questions(questions) = &asks(&play)[0].kind else { panic!("{:?}", asks(&play)) };
     assert_eq!(questions[0].text, "Which colours?");
-    let said: Vec<_> = questions[0].options.iter().map(|option| option.description.as_deref()).collect();
+    let said: Vec<_> =
+        questions[0].options.iter().map(|option| option.description.as_deref()).collect();
     assert_eq!(said, [Some("as blood"), Some("as the sea")]);
     assert_eq!((questions[0].many, questions[1].many), (true, false));
-    assert_eq!(questions[1].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(), ["Fun", "Work"]);
-    assert_eq!(replies(&play)[0]["updatedInput"]["answers"], json!({"Which colours?": "Red, Blue", "Why?": "my own words"}));
-    assert_eq!(replies(&play)[1], json!({"behavior": "deny", "message": "Nobody answered the questions. Go on without the answers."}));
+    assert_eq!(
+        questions[1].options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(),
+        ["Fun", "Work"]
+    );
+    assert_eq!(
+        replies(&play)[0]["updatedInput"]["answers"],
+        json!({"Which colours?": "Red, Blue", "Why?": "my own words"})
+    );
+    assert_eq!(
+        replies(&play)[1],
+        json!({"behavior": "deny", "message": "Nobody answered the questions. Go on without the answers."})
+    );
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
 }
 
 #[test]
 fn answers_to_questions_nobody_asked_are_none() {
-    for answers in [vec![("7".to_owned(), vec!["x".to_owned()])], vec![("0".to_owned(), Vec::new())], Vec::new()] {
+    for answers in [
+        vec![("7".to_owned(), vec!["x".to_owned()])],
+        vec![("0".to_owned(), Vec::new())],
+        Vec::new(),
+    ] {
         let play = scenarios::asked("questions", Decision::Answers(answers));
         assert_eq!(replies(&play)[0]["behavior"], "deny");
     }
@@ -114,9 +152,15 @@ fn answers_to_questions_nobody_asked_are_none() {
 fn a_plan_is_approved_or_sent_back() {
     let play = scenarios::plan();
     let kinds: Vec<_> = asks(&play).into_iter().map(|ask| &ask.kind).collect();
-    assert!(matches!(kinds[0], AskKind::PlanApproval(plan) if plan == "1. look\n2. do it"), "{kinds:?}");
+    assert!(
+        matches!(kinds[0], AskKind::PlanApproval(plan) if plan == "1. look\n2. do it"),
+        "{kinds:?}"
+    );
     assert_eq!(replies(&play)[0]["message"], "The user denied this. They said: ask first");
-    assert_eq!(replies(&play)[1], json!({"behavior": "allow", "updatedInput": {"plan": "1. look\n2. ask\n3. do it"}}));
+    assert_eq!(
+        replies(&play)[1],
+        json!({"behavior": "allow", "updatedInput": {"plan": "1. look\n2. ask\n3. do it"}})
+    );
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
 }
 
@@ -145,10 +189,18 @@ fn every_request_is_answered_also_outside_a_turn_and_of_unknown_kind() {
     play.start(turn(1));
     play.until(crate::is_done);
     play.cut().say(r#"{"type":"control_request","request_id":"a","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}"#);
-    play.say(r#"{"type":"control_request","request_id":"b","request":{"subtype":"hook_callback"}}"#);
+    play.say(
+        r#"{"type":"control_request","request_id":"b","request":{"subtype":"hook_callback"}}"#,
+    );
     let told = play.written_with("\"control_response\"");
-    assert_eq!((&told[0]["response"]["request_id"], &told[0]["response"]["response"]["behavior"]), (&json!("a"), &json!("deny")));
-    assert_eq!(told[1]["response"], json!({"subtype": "error", "request_id": "b", "error": "not supported"}));
+    assert_eq!(
+        (&told[0]["response"]["request_id"], &told[0]["response"]["response"]["behavior"]),
+        (&json!("a"), &json!("deny"))
+    );
+    assert_eq!(
+        told[1]["response"],
+        json!({"subtype": "error", "request_id": "b", "error": "not supported"})
+    );
 }
 
 #[test]
@@ -159,18 +211,26 @@ fn a_request_that_is_cut_off_is_refused_and_told() {
         r#"{"type":"control_request","request_id":"r-1","request":{"subtype":"can_use_tool","tool_name":"Write","input":{"content":"aa"#,
     );
     let told = play.written_with("\"control_response\"");
-    assert_eq!((&told[0]["response"]["request_id"], &told[0]["response"]["response"]["behavior"]), (&json!("r-1"), &json!("deny")));
+    assert_eq!(
+        (&told[0]["response"]["request_id"], &told[0]["response"]["response"]["behavior"]),
+        (&json!("r-1"), &json!("deny"))
+    );
     assert_eq!(unrecognised(&play.actions).len(), 1);
     assert_eq!(asks(&play).len(), 0);
 }
 
 /// A request for an edit, as the agent makes it in the mode it says it is in.
 fn edit(play: &mut Conversation, id: u32, mode: &str) {
-    play.say(&json!({"type": "system", "subtype": "status", "status": null, "permissionMode": mode}).to_string());
+    play.say(
+        &json!({"type": "system", "subtype": "status", "status": null, "permissionMode": mode})
+            .to_string(),
+    );
     let suggestions = json!([{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]);
-    let request =
-        json!({"subtype": "can_use_tool", "tool_name": "Edit", "input": {}, "tool_use_id": "t", "permission_suggestions": suggestions});
-    play.say(&json!({"type": "control_request", "request_id": id.to_string(), "request": request}).to_string());
+    let request = json!({"subtype": "can_use_tool", "tool_name": "Edit", "input": {}, "tool_use_id": "t", "permission_suggestions": suggestions});
+    play.say(
+        &json!({"type": "control_request", "request_id": id.to_string(), "request": request})
+            .to_string(),
+    );
 }
 
 #[test]
@@ -191,9 +251,12 @@ fn what_was_allowed_for_the_session_does_not_end_the_planning() {
 }
 
 #[test]
-fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_mode_by_an_agent_that_forgot_it() {
-    let lower: [fn(&mut Settings); 2] =
-        [|settings| settings.safety = Safety::Default, |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan)];
+fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_mode_by_an_agent_that_forgot_it()
+ {
+    let lower: [fn(&mut Settings); 2] = [
+        |settings| settings.safety = Safety::Default,
+        |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan),
+    ];
     for lower in lower {
         let mut play = recorded("two-turns");
         play.start(with(1, |settings| settings.safety = Safety::Edit)).until_agent("running").cut();
@@ -205,7 +268,9 @@ fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_
         play.start(with(2, lower));
         assert!(play.actions.contains(&Action::CloseStdin(1)), "the process still knows");
         play.exit(Exit::Code(0));
-        play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
+        play.say(
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#,
+        );
         edit(&mut play, 2, "default");
         assert_eq!(asks(&play).len(), 2);
     }
@@ -232,7 +297,10 @@ fn an_answer_after_the_end_of_its_turn_is_told_to_nobody() {
     edit(&mut play, 1, "default");
     play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
-    play.command(Command::Answer(Answer { ask: asks(&play)[0].ask, decision: Decision::AllowOnce }));
+    play.command(Command::Answer(Answer {
+        ask: asks(&play)[0].ask,
+        decision: Decision::AllowOnce,
+    }));
     assert_eq!(replies(&play).len(), 0);
 }
 

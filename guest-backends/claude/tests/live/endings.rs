@@ -2,7 +2,8 @@
 
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
-    Action, Command, Delivery, Exit, Exited, FailureKind, Input, Outcome, Part, Signal, SpawnFailed, StartTurn, Steer, Stop, ToolStatus,
+    Action, Command, Delivery, Exit, Exited, FailureKind, Input, Outcome, Part, Signal,
+    SpawnFailed, StartTurn, Steer, Stop, ToolStatus,
 };
 
 use crate::told::{ends, notices, shown};
@@ -20,7 +21,8 @@ fn an_interrupt_reaches_the_agent_wherever_it_is() {
         assert_eq!(play.outcomes(), [&Outcome::Interrupted], "{name}");
     }
     for name in ["interrupt-tool", "interrupt-ask"] {
-        let ended: Vec<ToolStatus> = ends(&scenarios::interrupted(name).actions).into_iter().map(|end| end.0).collect();
+        let ended: Vec<ToolStatus> =
+            ends(&scenarios::interrupted(name).actions).into_iter().map(|end| end.0).collect();
         assert_eq!(ended, [ToolStatus::Cancelled], "{name}");
     }
 }
@@ -49,7 +51,15 @@ fn errors_of_the_model_fail_their_turn_and_the_agent_lives_on() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(kinds, [FailureKind::BadRequest, FailureKind::Authentication, FailureKind::RateLimited, FailureKind::Overloaded]);
+    assert_eq!(
+        kinds,
+        [
+            FailureKind::BadRequest,
+            FailureKind::Authentication,
+            FailureKind::RateLimited,
+            FailureKind::Overloaded
+        ]
+    );
     assert_eq!(play.done()[4].text.as_deref(), Some("Alive after all."));
     assert_eq!(launches(&play).len(), 1);
 }
@@ -57,7 +67,9 @@ fn errors_of_the_model_fail_their_turn_and_the_agent_lives_on() {
 #[test]
 fn an_unknown_session_is_told_without_a_handshake() {
     let play = scenarios::session_unknown();
-    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown));
+    assert!(
+        matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown)
+    );
     assert_eq!(play.written_with("\"user\"").len(), 0);
 }
 
@@ -67,14 +79,20 @@ fn an_unknown_session_is_known_from_stderr_alone() {
     play.start(turn(1)).cut();
     let stderr_tail = "No conversation found with session ID: 0".to_owned();
     play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(1), stderr_tail }));
-    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown));
+    assert!(
+        matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown)
+    );
 }
 
 #[test]
 fn an_agent_that_dies_in_a_turn_loses_it() {
-    for (name, words) in [("killed", "signal 9"), ("bad-line", "Error parsing streaming input line")] {
+    for (name, words) in
+        [("killed", "signal 9"), ("bad-line", "Error parsing streaming input line")]
+    {
         let play = scenarios::alone(name);
-        let Outcome::Lost(failure) = play.outcomes()[0] else { panic!("{name}: {:?}", play.outcomes()) };
+        let Outcome::Lost(failure) = play.outcomes()[0] else {
+            panic!("{name}: {:?}", play.outcomes())
+        };
         assert_eq!(failure.kind, FailureKind::Crashed, "{name}");
         assert!(failure.message.contains(words), "{name}: {}", failure.message);
     }
@@ -88,12 +106,19 @@ fn an_agent_that_died_between_turns_is_started_again_in_its_session() {
     play.cut().exit(Exit::Signal(9));
     assert_eq!(play.done().len(), 1);
     play.start(turn(2));
-    assert!(launches(&play)[1].windows(2).any(|pair| pair == ["--resume", "862e10fe-e55e-460a-95ba-96b72a02aba3"]));
+    assert!(
+        launches(&play)[1]
+            .windows(2)
+            .any(|pair| pair == ["--resume", "862e10fe-e55e-460a-95ba-96b72a02aba3"])
+    );
 }
 
 #[test]
 fn a_turn_limit_is_a_limit() {
-    assert_eq!(scenarios::alone("turn-limit").outcomes(), [&Outcome::Limit("Reached maximum number of turns (2)".to_owned())]);
+    assert_eq!(
+        scenarios::alone("turn-limit").outcomes(),
+        [&Outcome::Limit("Reached maximum number of turns (2)".to_owned())]
+    );
 }
 
 #[test]
@@ -101,7 +126,11 @@ fn an_agent_that_cannot_be_started_fails_the_turn() {
     for (not_found, kind) in [(true, FailureKind::NotFound), (false, FailureKind::Other)] {
         let mut play = recorded("two-turns");
         play.start(turn(1)).cut();
-        play.input(Input::SpawnFailed(SpawnFailed { proc: 1, message: "no".to_owned(), not_found }));
+        play.input(Input::SpawnFailed(SpawnFailed {
+            proc: 1,
+            message: "no".to_owned(),
+            not_found,
+        }));
         assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == kind));
     }
 }
@@ -112,8 +141,11 @@ fn a_blank_prompt_and_a_foreign_id_start_nothing() {
     let foreign = StartTurn { native_id: Some("last week".to_owned()), ..turn(2) };
     let mut play = recorded("two-turns");
     play.start(blank).start(foreign);
-    let kinds: Vec<_> =
-        play.outcomes().into_iter().map(|outcome| if let Outcome::Failed(failure) = outcome { failure.kind } else { panic!() }).collect();
+    let kinds: Vec<_> = play
+        .outcomes()
+        .into_iter()
+        .map(|outcome| if let Outcome::Failed(failure) = outcome { failure.kind } else { panic!() })
+        .collect();
     assert_eq!(kinds, [FailureKind::BadRequest, FailureKind::SessionUnknown]);
     assert!(launches(&play).is_empty());
 }
@@ -128,11 +160,19 @@ fn an_agent_that_does_not_say_when_it_is_idle_ends_its_turn_with_its_result() {
 
 #[test]
 fn it_is_given_a_moment_where_something_else_may_still_speak() {
-    let started = r#"{"type":"system","subtype":"task_started","task_id":"b1","task_type":"local_bash"}"#;
-    let changed = |tasks: &str| format!(r#"{{"type":"system","subtype":"background_tasks_changed","tasks":{tasks}}}"#);
+    let started =
+        r#"{"type":"system","subtype":"task_started","task_id":"b1","task_type":"local_bash"}"#;
+    let changed = |tasks: &str| {
+        format!(r#"{{"type":"system","subtype":"background_tasks_changed","tasks":{tasks}}}"#)
+    };
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#;
-    let ended = r#"{"type":"system","subtype":"task_notification","task_id":"b1","status":"completed"}"#;
-    let updated = |status: &str| format!(r#"{{"type":"system","subtype":"task_updated","task_id":"b1","patch":{{"status":"{status}"}}}}"#);
+    let ended =
+        r#"{"type":"system","subtype":"task_notification","task_id":"b1","status":"completed"}"#;
+    let updated = |status: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"task_updated","task_id":"b1","patch":{{"status":"{status}"}}}}"#
+        )
+    };
     for (said, waits) in [
         (vec![started.to_owned()], true),
         (vec![started.to_owned(), updated("running")], true),
@@ -154,7 +194,14 @@ fn it_is_given_a_moment_where_something_else_may_still_speak() {
     let mut play = recorded("no-state-events");
     play.start(turn(1)).until_agent("control_response").cut();
     let parts = vec![Part::Text("more".to_owned())];
-    let steer = Steer { session: 1, turn: 1, message: 1, parts, delivery: Delivery::Queue, fresh_id: String::new() };
+    let steer = Steer {
+        session: 1,
+        turn: 1,
+        message: 1,
+        parts,
+        delivery: Delivery::Queue,
+        fresh_id: String::new(),
+    };
     play.command(Command::Steer(steer)).say(result);
     assert!(play.done().is_empty(), "what was queued has a result of its own");
     play.say(&result.replace("ok", "and more")).elapse(f64::from(LINGER_MS));
@@ -169,7 +216,10 @@ fn an_agent_is_asked_to_leave_and_made_to_when_it_does_not() {
     play.cut().command(Command::Shutdown);
     assert!(play.actions.contains(&Action::CloseStdin(1)));
     play.elapse(f64::from(LINGER_MS));
-    assert!(matches!(play.actions.last(), Some(Action::Stop(Stop { proc: 1, signal: Signal::Terminate, .. }))));
+    assert!(matches!(
+        play.actions.last(),
+        Some(Action::Stop(Stop { proc: 1, signal: Signal::Terminate, .. }))
+    ));
 }
 
 #[test]
@@ -183,12 +233,16 @@ fn what_comes_after_the_end_is_of_no_turn() {
     play.start(turn(1));
     play.until(is_done);
     let seen = play.actions.len();
-    play.cut().say(r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"late"}]}}"#);
+    play.cut().say(
+        r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"late"}]}}"#,
+    );
     play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"late"}"#);
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
     assert_eq!(play.actions.len(), seen);
     play.say(r#"{"type":"hologram"}"#);
-    assert!(matches!(play.actions.last(), Some(Action::Diagnostic(line)) if line.text.contains("hologram")));
+    assert!(
+        matches!(play.actions.last(), Some(Action::Diagnostic(line)) if line.text.contains("hologram"))
+    );
     play.command(Command::Interrupt(at(1)));
     assert_eq!(play.written_with("\"interrupt\"").len(), 0);
 }
@@ -198,8 +252,14 @@ fn an_agent_that_does_not_get_as_far_as_the_prompt_has_failed() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).cut();
     let stderr_tail = "error: unknown option '--hologram'".to_owned();
-    play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(1), stderr_tail: stderr_tail.clone() }));
-    assert!(matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == stderr_tail));
+    play.input(Input::Exited(Exited {
+        proc: 1,
+        how: Exit::Code(1),
+        stderr_tail: stderr_tail.clone(),
+    }));
+    assert!(
+        matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == stderr_tail)
+    );
 }
 
 #[test]
@@ -207,7 +267,9 @@ fn an_agent_that_leaves_begins_no_turns() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
-    play.cut().command(Command::Shutdown).say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
+    play.cut()
+        .command(Command::Shutdown)
+        .say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
     assert!(!play.actions.iter().any(|action| matches!(action, Action::TurnBegun(_))));
 }
 
@@ -227,7 +289,10 @@ fn of_several_results_the_last_decides_and_a_failure_before_it_is_told() {
     let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 bad","api_error_status":400}"#;
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut().say(failed).say(ok).say(IDLE);
-    assert_eq!((play.outcomes()[0], play.done()[0].text.as_deref()), (&Outcome::Completed, Some("fine")));
+    assert_eq!(
+        (play.outcomes()[0], play.done()[0].text.as_deref()),
+        (&Outcome::Completed, Some("fine"))
+    );
     assert_eq!(notices(&play.actions), ["API Error: 400 bad"]);
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut().say(ok).say(failed).say(IDLE);

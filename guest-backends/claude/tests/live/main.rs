@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::dialogue::{Play, control};
 use aetheel_backend_sdk::fixture::start;
-use aetheel_backend_sdk::wit::{Action, Answer, Command, Decision, Safety, Settings, StartTurn, TurnRef, Value};
+use aetheel_backend_sdk::wit::{
+    Action, Answer, Command, Decision, Safety, Settings, StartTurn, TurnRef, Value,
+};
 use claude::Backend;
 
 /// A played conversation.
@@ -54,7 +56,9 @@ fn is_done(action: &Action) -> bool {
 
 /// Plays up to the next ask and decides on it.
 fn decide(play: &mut Conversation, decision: Decision) {
-    let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else { unreachable!("it fits") };
+    let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else {
+        unreachable!("it fits")
+    };
     play.command(Command::Answer(Answer { ask: ask.ask, decision }));
 }
 

@@ -11,7 +11,12 @@ fn every_conversation_is_the_same_when_it_moves_wherever_it_can() {
     let mut moves = 0;
     for (name, play) in scenarios::all() {
         let of_this = play.check_moving();
-        assert!(of_this > 0 || !["two-turns", "allow-always", "settings", "danger-and-back", "background-task"].contains(&name), "{name}");
+        assert!(
+            of_this > 0
+                || !["two-turns", "allow-always", "settings", "danger-and-back", "background-task"]
+                    .contains(&name),
+            "{name}"
+        );
         moves += of_this;
     }
     assert!(moves >= 20, "{moves}");
@@ -22,7 +27,11 @@ fn the_agent_goes_on_and_costs_only_what_a_turn_used() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until(is_done);
     play.reload().start(turn(2)).finish();
-    assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 1, "the same process");
+    assert_eq!(
+        play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(),
+        1,
+        "the same process"
+    );
     assert_eq!(play.done()[1].usage.clone().unwrap().cost_usd, Some(0.000_603));
 }
 
@@ -32,8 +41,13 @@ fn a_turn_the_agent_begins_after_a_move_has_another_key_than_those_before() {
     play.start(with(1, |settings| settings.safety = Safety::Danger)).until(is_done);
     play.until(is_done);
     play.reload().say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
-    let begun: Vec<u32> =
-        play.actions.iter().filter_map(|action| if let Action::TurnBegun(turn) = action { Some(turn.turn) } else { None }).collect();
+    let begun: Vec<u32> = play
+        .actions
+        .iter()
+        .filter_map(
+            |action| if let Action::TurnBegun(turn) = action { Some(turn.turn) } else { None },
+        )
+        .collect();
     assert_eq!(begun, [0x8000_0000, 0x8000_0001]);
 }
 
@@ -51,7 +65,13 @@ fn a_state_of_another_form_is_refused() {
     let mut play = recorded("two-turns");
     play.start(with(1, |settings| settings.safety = Safety::Default)).until(is_done);
     let state = play.backend().save().unwrap();
-    for other in ["", "{}", "[", &state.replace("\"form\":1", "\"form\":2"), &state.replace("\"mode\":", "\"made\":")] {
+    for other in [
+        "",
+        "{}",
+        "[",
+        &state.replace("\"form\":1", "\"form\":2"),
+        &state.replace("\"mode\":", "\"made\":"),
+    ] {
         let refused = Backend::default().load(other, "9.9.9").unwrap_err();
         assert!(refused.contains("9.9.9"), "{refused}");
     }

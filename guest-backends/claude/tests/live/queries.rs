@@ -1,6 +1,8 @@
 //! Questions of the host beside turns.
 
-use aetheel_backend_sdk::wit::{Action, Command, Exit, FailureKind, Query, QueryAnswer, QueryKind, QueryResult};
+use aetheel_backend_sdk::wit::{
+    Action, Command, Exit, FailureKind, Query, QueryAnswer, QueryKind, QueryResult,
+};
 
 use crate::{Conversation, launches, recorded, scenarios, turn};
 
@@ -9,17 +11,32 @@ fn query(query: u32, kind: QueryKind) -> Command {
 }
 
 fn answers(play: &Conversation) -> Vec<&QueryAnswer> {
-    play.actions.iter().filter_map(|action| if let Action::QueryAnswer(answer) = action { Some(answer) } else { None }).collect()
+    play.actions
+        .iter()
+        .filter_map(
+            |action| if let Action::QueryAnswer(answer) = action { Some(answer) } else { None },
+        )
+        .collect()
 }
 
 #[test]
 fn health_and_models_are_asked_of_a_process_of_their_own_where_none_runs() {
     let mut play = recorded("two-turns");
-    play.command(query(1, QueryKind::Health)).command(query(2, QueryKind::Models)).until_agent("control_response").cut();
+    play.command(query(1, QueryKind::Health))
+        .command(query(2, QueryKind::Models))
+        .until_agent("control_response")
+        .cut();
     assert_eq!(launches(&play).len(), 1);
-    assert!(matches!(&answers(&play)[0].answer, QueryResult::Health(text) if text == "Claude Code answers and offers 6 models"));
-    let QueryResult::Models(models) = &answers(&play)[1].answer else { panic!("{:?}", answers(&play)) };
-    assert_eq!((models[2].id.as_str(), models[2].label.as_str(), models[2].efforts.len()), ("sonnet", "Sonnet", 5));
+    assert!(
+        matches!(&answers(&play)[0].answer, QueryResult::Health(text) if text == "Claude Code answers and offers 6 models")
+    );
+    let QueryResult::Models(models) = &answers(&play)[1].answer else {
+        panic!("{:?}", answers(&play))
+    };
+    assert_eq!(
+        (models[2].id.as_str(), models[2].label.as_str(), models[2].efforts.len()),
+        ("sonnet", "Sonnet", 5)
+    );
     assert!(play.actions.contains(&Action::CloseStdin(1)), "it is not kept");
     play.start(turn(1));
     assert_eq!(launches(&play).len(), 1, "one process at a time");
@@ -30,9 +47,13 @@ fn health_and_models_are_asked_of_a_process_of_their_own_where_none_runs() {
 #[test]
 fn what_is_asked_while_a_process_leaves_is_asked_of_the_next() {
     let mut play = recorded("two-turns");
-    play.command(query(1, QueryKind::Health)).until_agent("control_response").cut().command(query(2, QueryKind::Models));
+    play.command(query(1, QueryKind::Health))
+        .until_agent("control_response")
+        .cut()
+        .command(query(2, QueryKind::Models));
     assert_eq!((answers(&play).len(), launches(&play).len()), (1, 1));
-    play.exit(Exit::Code(0)).say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
+    play.exit(Exit::Code(0))
+        .say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     assert_eq!((answers(&play).len(), launches(&play).len()), (2, 2));
     play.exit(Exit::Code(0));
     assert_eq!(launches(&play).len(), 2);
@@ -44,7 +65,11 @@ fn a_running_agent_is_asked_for_a_sign_of_life() {
     assert_eq!(answers(&play).len(), 2);
     assert!(answers(&play).iter().all(|answer| matches!(&answer.answer, QueryResult::Health(_))));
     assert_eq!(play.written_with("mcp_status").len(), 1);
-    assert_eq!(launches(&play).len(), 2, "one to be asked before the turn, one for the conversation");
+    assert_eq!(
+        launches(&play).len(),
+        2,
+        "one to be asked before the turn, one for the conversation"
+    );
 }
 
 #[test]
@@ -52,9 +77,15 @@ fn a_query_to_an_agent_that_dies_is_answered() {
     let mut play = recorded("two-turns");
     play.command(query(1, QueryKind::Health)).cut().exit(Exit::Code(1));
     let mut warm = recorded("two-turns");
-    warm.start(turn(1)).until_agent("control_response").cut().command(query(1, QueryKind::Health)).exit(Exit::Signal(9));
+    warm.start(turn(1))
+        .until_agent("control_response")
+        .cut()
+        .command(query(1, QueryKind::Health))
+        .exit(Exit::Signal(9));
     for play in [play, warm] {
-        assert!(matches!(&answers(&play)[0].answer, QueryResult::Failed(failure) if failure.kind == FailureKind::Crashed));
+        assert!(
+            matches!(&answers(&play)[0].answer, QueryResult::Failed(failure) if failure.kind == FailureKind::Crashed)
+        );
         assert_eq!(launches(&play).len(), 1);
     }
 }
@@ -62,9 +93,14 @@ fn a_query_to_an_agent_that_dies_is_answered() {
 #[test]
 fn what_claude_code_does_not_have_is_unsupported() {
     let mut play = recorded("two-turns");
-    for (number, kind) in [QueryKind::Sessions, QueryKind::Compact, QueryKind::Rename("x".to_owned()), QueryKind::Raw("{}".to_owned())]
-        .into_iter()
-        .enumerate()
+    for (number, kind) in [
+        QueryKind::Sessions,
+        QueryKind::Compact,
+        QueryKind::Rename("x".to_owned()),
+        QueryKind::Raw("{}".to_owned()),
+    ]
+    .into_iter()
+    .enumerate()
     {
         play.command(query(u32::try_from(number).unwrap(), kind));
     }

@@ -1,4 +1,5 @@
-//! The same conversation, recorded once with a process of its own and once as a turn of one that lives on.
+//! The same conversation, recorded once with a process of its own and once as a turn of one that
+//! lives on.
 
 use aetheel_backend_sdk::fixture::{Fixture, run, start};
 use aetheel_backend_sdk::wit::{Action, Safety};
@@ -8,7 +9,12 @@ use crate::{folder, recorded, with};
 
 /// What the host and people hear.
 fn heard(actions: &[Action]) -> Vec<&Action> {
-    actions.iter().filter(|action| matches!(action, Action::Event(_) | Action::SessionReady(_) | Action::TurnDone(_))).collect()
+    actions
+        .iter()
+        .filter(|action| {
+            matches!(action, Action::Event(_) | Action::SessionReady(_) | Action::TurnDone(_))
+        })
+        .collect()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What people did in each recorded conversation.
 
 use aetheel_backend_sdk::wit::{
-    Action, Attachment, Command, Decision, Delivery, Exit, Mode, Part, Query, QueryKind, Safety, StartTurn, Steer,
+    Action, Attachment, Command, Decision, Delivery, Exit, Mode, Part, Query, QueryKind, Safety,
+    StartTurn, Steer,
 };
 
 use crate::{Conversation, at, decide, is_done, recorded, turn, with};
@@ -32,7 +33,11 @@ pub fn all() -> Vec<(&'static str, Conversation)> {
         ("errors", errors),
     ];
     all.extend(more.into_iter().map(|(name, play)| (name, play())));
-    all.extend([("resume", resumed("resume", false)), ("fork", resumed("fork", true)), ("danger-and-back", danger_and_back())]);
+    all.extend([
+        ("resume", resumed("resume", false)),
+        ("fork", resumed("fork", true)),
+        ("danger-and-back", danger_and_back()),
+    ]);
     all.extend([("stdin-closed", stdin_closed()), ("sign-of-life", sign_of_life())]);
     all
 }
@@ -84,7 +89,10 @@ pub fn questions() -> Conversation {
     let mut play = recorded("questions");
     play.start(turn(1));
     let colours = ("0".to_owned(), vec!["Red".to_owned(), "Blue".to_owned()]);
-    decide(&mut play, Decision::Answers(vec![colours, ("1".to_owned(), vec!["my own words".to_owned()])]));
+    decide(
+        &mut play,
+        Decision::Answers(vec![colours, ("1".to_owned(), vec!["my own words".to_owned()])]),
+    );
     decide(&mut play, Decision::Dismissed);
     play.finish();
     play
@@ -103,7 +111,9 @@ pub fn plan() -> Conversation {
 /// The first turn is interrupted where it was when recorded.
 pub fn interrupted(name: &str) -> Conversation {
     let mut play = recorded(name);
-    play.start(with(1, |settings| settings.safety = if name == "interrupt-tool" { Safety::Danger } else { Safety::Default }));
+    play.start(with(1, |settings| {
+        settings.safety = if name == "interrupt-tool" { Safety::Danger } else { Safety::Default }
+    }));
     play.until_host("interrupt").command(Command::Interrupt(at(1)));
     play.until(is_done);
     play
@@ -142,7 +152,11 @@ pub fn steer(delivery: Delivery) -> Steer {
 
 pub fn session_unknown() -> Conversation {
     let mut play = recorded("session-unknown");
-    play.start(StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..turn(1) }).finish();
+    play.start(StartTurn {
+        native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+        ..turn(1)
+    })
+    .finish();
     play
 }
 
@@ -154,7 +168,13 @@ pub fn resumed(name: &str, fork: bool) -> Conversation {
 pub fn image() -> Conversation {
     let file = |blob, media_type: &str, size| {
         let name = format!("{blob}.bin");
-        Attachment { blob, path: format!("/srv/files/{name}"), name, media_type: media_type.to_owned(), size }
+        Attachment {
+            blob,
+            path: format!("/srv/files/{name}"),
+            name,
+            media_type: media_type.to_owned(),
+            size,
+        }
     };
     let parts = vec![
         Part::Text("What is \"this\"?".to_owned()),
@@ -191,7 +211,9 @@ pub fn danger_and_back() -> Conversation {
 
 /// The system prompt changes before the second turn and not before the third.
 pub fn restart() -> Conversation {
-    let prompted = |number, prompt: &str| with(number, |settings| settings.system_prompt = Some(prompt.to_owned()));
+    let prompted = |number, prompt: &str| {
+        with(number, |settings| settings.system_prompt = Some(prompt.to_owned()))
+    };
     let mut play = recorded("restart");
     play.start(prompted(1, "Speak plainly."));
     decide(&mut play, Decision::AllowAlways);

@@ -28,7 +28,10 @@ fn model_effort_and_mode_change_in_the_running_agent() {
         ]
     );
     assert_eq!(launches(&play).len(), 1);
-    assert_eq!(play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(), ["One.", "Two.", "Three."]);
+    assert_eq!(
+        play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(),
+        ["One.", "Two.", "Three."]
+    );
     assert_eq!(ready(&play.actions)[1].model.as_deref(), Some("claude-opus-4-5"));
 }
 
@@ -47,7 +50,8 @@ fn a_prompt_waits_until_its_settings_are_in_force() {
 fn a_lower_safety_is_in_force_at_once_and_a_higher_one_where_it_was_launched_with_it() {
     let play = scenarios::danger_and_back();
     assert_eq!(launches(&play).len(), 1);
-    let modes: Vec<Value> = changes(&play).into_iter().map(|mut change| change["mode"].take()).collect();
+    let modes: Vec<Value> =
+        changes(&play).into_iter().map(|mut change| change["mode"].take()).collect();
     assert_eq!(modes, ["default", "bypassPermissions"]);
     assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Ask(_))).count(), 1);
     assert_eq!(play.outcomes(), [&Outcome::Completed; 3]);
@@ -70,7 +74,10 @@ fn planning_needs_a_process_that_cannot_bypass_permissions() {
     play.start(with(1, |settings| settings.safety = Safety::Danger));
     play.until(is_done);
     play.cut().start(with(2, |settings| settings.mode = Mode::Plan));
-    assert!(play.actions.contains(&Action::CloseStdin(1)), "in the mode of that one nobody is asked");
+    assert!(
+        play.actions.contains(&Action::CloseStdin(1)),
+        "in the mode of that one nobody is asked"
+    );
     play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
     let second = &launches(&play)[1];
     assert!(second.windows(2).any(|pair| pair == ["--permission-mode", "plan"]), "{second:?}");
@@ -82,7 +89,11 @@ fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_d
     let play = scenarios::restart();
     let launches = launches(&play);
     assert_eq!(launches.len(), 2);
-    assert!(launches[1].windows(2).any(|pair| pair == ["--resume", "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11"]));
+    assert!(
+        launches[1]
+            .windows(2)
+            .any(|pair| pair == ["--resume", "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11"])
+    );
     let prompts: Vec<_> = play
         .actions
         .iter()
@@ -91,8 +102,14 @@ fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_d
             _ => None,
         })
         .collect();
-    assert_eq!(prompts, [[Chunk::Text("Speak plainly.".to_owned())], [Chunk::Text("Speak in rhyme.".to_owned())]]);
-    assert_eq!(play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(), ["One.", "Two.", "Three."]);
+    assert_eq!(
+        prompts,
+        [[Chunk::Text("Speak plainly.".to_owned())], [Chunk::Text("Speak in rhyme.".to_owned())]]
+    );
+    assert_eq!(
+        play.done().iter().filter_map(|done| done.text.as_deref()).collect::<Vec<_>>(),
+        ["One.", "Two.", "Three."]
+    );
     assert_eq!(
         play.done()[1].usage.clone().unwrap().cost_usd,
         play.done()[0].usage.clone().unwrap().cost_usd,
@@ -107,7 +124,8 @@ fn tools_the_limit_of_turns_and_the_agents_own_model_need_a_new_process() {
     let own_model: fn(&mut Settings) = |settings| settings.model = None;
     for change in [tools, limit, own_model] {
         let mut play = recorded("two-turns");
-        let sonnet: fn(&mut Settings) = |settings| settings.model = Some("claude-sonnet-4-5".to_owned());
+        let sonnet: fn(&mut Settings) =
+            |settings| settings.model = Some("claude-sonnet-4-5".to_owned());
         play.start(with(1, sonnet));
         play.until(is_done);
         let changed = |settings: &mut Settings| {
@@ -130,7 +148,11 @@ fn a_setting_the_agent_refuses_is_made_a_flag() {
         play.until(is_done);
         play.cut().start(with(2, |settings| settings.mode = Mode::Plan)).say(refusal);
         assert!(play.actions.contains(&Action::CloseStdin(1)));
-        assert_eq!(play.written_with("\"user\"").len(), 1, "nothing is handed over before the setting is in force");
+        assert_eq!(
+            play.written_with("\"user\"").len(),
+            1,
+            "nothing is handed over before the setting is in force"
+        );
         play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
         assert!(launches(&play)[1].windows(2).any(|pair| pair == ["--permission-mode", "plan"]));
     }
@@ -144,7 +166,9 @@ fn what_the_agent_says_before_it_has_the_prompt_does_not_end_the_turn() {
     play.cut().start(with(2, |settings| settings.mode = Mode::Plan));
     play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"of something in the background"}"#);
     let id = play.id_of("set_permission_mode").unwrap();
-    play.say(&format!(r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id}}}}}"#));
+    play.say(&format!(
+        r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{id}}}}}"#
+    ));
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
     assert_eq!(play.done().len(), 1);
 }

@@ -1,7 +1,8 @@
 //! Turns of a conversation: handed over, added to, begun by the agent.
 
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Command, Delivery, Exit, Outcome, Safety, StartTurn, SteerOutcome, Steered, TurnDone, Write,
+    Action, Chunk, Command, Delivery, Exit, Outcome, Safety, StartTurn, SteerOutcome, Steered,
+    TurnDone, Write,
 };
 
 use crate::told::{notices, ready, shown};
@@ -13,7 +14,15 @@ fn a_prompt_is_handed_over_after_the_handshake() {
     play.start(turn(1));
     assert_eq!(
         launches(&play)[0][..7],
-        ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--permission-prompt-tool", "stdio"]
+        [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--permission-prompt-tool",
+            "stdio"
+        ]
     );
     assert_eq!(play.written_with("\"user\""), [] as [serde_json::Value; 0]);
     play.until_agent("control_response");
@@ -36,10 +45,17 @@ fn a_second_turn_finds_the_agent_warm_and_costs_only_what_it_used() {
     let play = scenarios::two_turns();
     assert_eq!(launches(&play).len(), 1);
     assert_eq!(ready(&play.actions).len(), 2, "told in every turn, as by one-shot runs");
-    for (done, text) in play.done().into_iter().zip(["Hello there from the mock model.", "Second turn in the same process."]) {
+    for (done, text) in play
+        .done()
+        .into_iter()
+        .zip(["Hello there from the mock model.", "Second turn in the same process."])
+    {
         assert_eq!((&done.outcome, done.text.as_deref()), (&Outcome::Completed, Some(text)));
         let usage = done.usage.clone().unwrap();
-        assert_eq!((usage.input, usage.cached, usage.output, usage.cost_usd), (100, 10, 20, Some(0.000_603)));
+        assert_eq!(
+            (usage.input, usage.cached, usage.output, usage.cost_usd),
+            (100, 10, 20, Some(0.000_603))
+        );
     }
 }
 
@@ -51,7 +67,11 @@ fn a_turn_the_agent_begins_by_itself_has_a_key_of_its_own() {
     assert_eq!(play.done()[1].turn, own.turn);
     assert_eq!(play.done()[1].text.as_deref(), Some("Started it in the background."));
     assert_eq!(play.done()[1].usage.clone().unwrap().output, 20);
-    let begun = play.actions.iter().position(|action| *action == Action::TurnBegun(at(0x8000_0000))).unwrap();
+    let begun = play
+        .actions
+        .iter()
+        .position(|action| *action == Action::TurnBegun(at(0x8000_0000)))
+        .unwrap();
     let first = play.actions.iter().position(is_done).unwrap();
     assert!(first < begun);
     assert_eq!(shown(&play.actions[begun..]), ["Started it in the background."]);
@@ -86,7 +106,11 @@ fn what_ends_in_the_background_does_not_end_a_turn_that_was_just_begun() {
 fn a_turn_that_begins_while_the_agent_starts_waits_for_it() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).command(Command::Interrupt(at(1)));
-    assert_eq!(play.outcomes(), [&Outcome::Interrupted], "nothing was handed over: nothing is to be waited for");
+    assert_eq!(
+        play.outcomes(),
+        [&Outcome::Interrupted],
+        "nothing was handed over: nothing is to be waited for"
+    );
     play.start(turn(2));
     play.until(is_done);
     assert_eq!(launches(&play).len(), 1);
@@ -106,17 +130,31 @@ fn a_conversation_has_one_turn_at_a_time() {
 fn a_message_is_steered_queued_or_takes_the_place_of_the_prompt() {
     for (name, delivery, priority, outcome, text) in [
         ("steer", Delivery::Steer, "next", SteerOutcome::Injected, "plan finished"),
-        ("queue", Delivery::Queue, "later", SteerOutcome::Queued, "plan finished\n\nThis is the queued later message."),
+        (
+            "queue",
+            Delivery::Queue,
+            "later",
+            SteerOutcome::Queued,
+            "plan finished\n\nThis is the queued later message.",
+        ),
         ("replace", Delivery::Replace, "now", SteerOutcome::Injected, "Now message handled."),
     ] {
         let play = scenarios::steered(name, delivery);
         let said = play.written_with("banana");
-        assert_eq!((&said[0]["priority"], &said[0]["uuid"]), (&priority.into(), &"11111111-2222-4333-8444-555555555555".into()), "{name}");
+        assert_eq!(
+            (&said[0]["priority"], &said[0]["uuid"]),
+            (&priority.into(), &"11111111-2222-4333-8444-555555555555".into()),
+            "{name}"
+        );
         assert!(play.actions.contains(&Action::Steered(Steered { message: 1, outcome })), "{name}");
         assert_eq!(play.done().len(), 1, "{name}: one turn, whatever the number of results");
         assert_eq!(play.done()[0].text.as_deref(), Some(text), "{name}");
     }
-    assert_eq!(scenarios::steered("queue", Delivery::Queue).done()[0].usage.clone().unwrap().output, 60, "both results are paid for");
+    assert_eq!(
+        scenarios::steered("queue", Delivery::Queue).done()[0].usage.clone().unwrap().output,
+        60,
+        "both results are paid for"
+    );
 }
 
 #[test]
@@ -138,7 +176,8 @@ fn what_cannot_be_steered_now_is_for_later() {
     stopping.start(turn(1)).until_agent("\"assistant\"").command(Command::Interrupt(at(1)));
     stopping.command(Command::Steer(scenarios::steer(Delivery::Steer)));
     assert_eq!(steered(&stopping), SteerOutcome::NotNow, "it is being stopped");
-    play.until_agent("\"type\":\"result\"").command(Command::Steer(scenarios::steer(Delivery::Steer)));
+    play.until_agent("\"type\":\"result\"")
+        .command(Command::Steer(scenarios::steer(Delivery::Steer)));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "it is about to be idle");
     play.until(is_done);
     play.command(Command::Steer(scenarios::steer(Delivery::Steer)));
@@ -160,10 +199,22 @@ fn an_image_goes_along_as_a_blob_and_other_files_as_their_place() {
     assert_eq!(body[1], Chunk::Base64(7));
     let content = &play.written_with("\"user\"")[0]["message"]["content"];
     assert_eq!(content[0]["text"], "What is \"this\"?");
-    assert_eq!((&content[1]["source"]["media_type"], &content[1]["source"]["data"]), (&"image/png".into(), &"<base64 of 7>".into()));
-    assert_eq!(content[2]["text"], "[Attached file: 8.bin (application/zip, 70 bytes) at /srv/files/8.bin]");
-    assert_eq!(content[3]["text"], "[Attached file: 9.bin (image/png, 4000000 bytes) at /srv/files/9.bin]", "more than the model takes");
-    assert_eq!(content[4]["text"], "[Attached file: 10.bin (image/tiff, 70 bytes) at /srv/files/10.bin]");
+    assert_eq!(
+        (&content[1]["source"]["media_type"], &content[1]["source"]["data"]),
+        (&"image/png".into(), &"<base64 of 7>".into())
+    );
+    assert_eq!(
+        content[2]["text"],
+        "[Attached file: 8.bin (application/zip, 70 bytes) at /srv/files/8.bin]"
+    );
+    assert_eq!(
+        content[3]["text"], "[Attached file: 9.bin (image/png, 4000000 bytes) at /srv/files/9.bin]",
+        "more than the model takes"
+    );
+    assert_eq!(
+        content[4]["text"],
+        "[Attached file: 10.bin (image/tiff, 70 bytes) at /srv/files/10.bin]"
+    );
 }
 
 #[test]
@@ -178,16 +229,27 @@ fn a_session_is_resumed_or_forked_by_its_id() {
     assert_eq!(notices(&fork.actions), [""; 0]);
     let lost = {
         let mut play = recorded("resume");
-        play.start(StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..turn(1) }).finish();
+        play.start(StartTurn {
+            native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+            ..turn(1)
+        })
+        .finish();
         play
     };
-    assert_eq!(notices(&lost.actions), ["Claude Code began a new session: what was said before is lost to it"]);
+    assert_eq!(
+        notices(&lost.actions),
+        ["Claude Code began a new session: what was said before is lost to it"]
+    );
 }
 
 #[test]
 fn a_forked_session_goes_on_in_the_next_turn() {
     let mut play = recorded("fork");
-    play.start(StartTurn { native_id: Some("862e10fe-e55e-460a-95ba-96b72a02aba3".to_owned()), fork: true, ..turn(1) });
+    play.start(StartTurn {
+        native_id: Some("862e10fe-e55e-460a-95ba-96b72a02aba3".to_owned()),
+        fork: true,
+        ..turn(1)
+    });
     play.until(is_done);
     let id = ready(&play.actions)[0].native_id.clone();
     play.cut().start(StartTurn { native_id: Some(id), ..turn(2) });

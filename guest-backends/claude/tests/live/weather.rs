@@ -9,8 +9,12 @@ use proptest::prelude::*;
 
 use crate::scenarios;
 
-static INPUTS: LazyLock<Vec<Vec<Input>>> =
-    LazyLock::new(|| scenarios::all().into_iter().map(|(_, play)| play.inputs.into_iter().map(|input| input.input).collect()).collect());
+static INPUTS: LazyLock<Vec<Vec<Input>>> = LazyLock::new(|| {
+    scenarios::all()
+        .into_iter()
+        .map(|(_, play)| play.inputs.into_iter().map(|input| input.input).collect())
+        .collect()
+});
 
 #[test]
 fn fair_weather_is_survived() {

@@ -57,7 +57,10 @@ fn an_empty_answer_has_no_text_at_all() {
 
 #[test]
 fn what_a_command_of_claude_code_says_is_the_answer() {
-    assert_eq!(done(&actions("stdin-slash")).text.as_deref(), Some("/help isn't available in this environment."));
+    assert_eq!(
+        done(&actions("stdin-slash")).text.as_deref(),
+        Some("/help isn't available in this environment.")
+    );
     assert_eq!(shown(&actions("slash-compact")), ["Error: No messages to compact"]);
     assert_eq!(shown(&actions("slash-clear")), [""; 0]);
 }
@@ -102,7 +105,11 @@ fn of_several_results_the_last_counts() {
 #[test]
 fn a_resumed_session_costs_what_its_turn_used_and_not_what_it_cost_so_far() {
     let usage = done(&actions("resume-totals")).usage.clone().unwrap();
-    assert_eq!((usage.input, usage.output), (20_000, 15), "the sums of the session are 80,000 and 60");
+    assert_eq!(
+        (usage.input, usage.output),
+        (20_000, 15),
+        "the sums of the session are 80,000 and 60"
+    );
     assert_eq!(usage.cost_usd, Some(0.040_15));
     assert_eq!(usage.context_size, Some(1_000_000));
 }
@@ -111,11 +118,21 @@ fn a_resumed_session_costs_what_its_turn_used_and_not_what_it_cost_so_far() {
 fn the_sums_of_a_session_in_the_place_of_a_turns_are_drift_and_shown_to_nobody() {
     let fixture = Fixture::load(&folder().join("resume-totals"));
     let without = |text: &str| text.replace("model_usage_since_last_result", "left_out");
-    let lines = fixture.stdout.iter().map(|text| line(Pipe::Stdout, &without(text))).chain([fixture.exited()]).collect();
+    let lines = fixture
+        .stdout
+        .iter()
+        .map(|text| line(Pipe::Stdout, &without(text)))
+        .chain([fixture.exited()])
+        .collect();
     let actions = run::<Backend>(turn(&fixture), lines);
     let usage = done(&actions).usage.clone().unwrap();
-    assert_eq!((usage.input, usage.output, usage.cost_usd), (20_000, 15, None), "what the requests told is what is left");
-    let told: Vec<_> = events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+    assert_eq!(
+        (usage.input, usage.output, usage.cost_usd),
+        (20_000, 15, None),
+        "what the requests told is what is left"
+    );
+    let told: Vec<_> =
+        events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
     let [EventKind::Unrecognised(unknown)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(unknown.path.as_deref(), Some("modelUsage"));
 }
@@ -128,7 +145,10 @@ fn a_result_that_is_cut_off_in_its_answer_is_a_success_also_of_a_newer_agent() {
         line(Pipe::Stdout, cut)
     });
     let actions = run::<Backend>(turn(&fixture), lines.chain([fixture.exited()]).collect());
-    assert_eq!((&done(&actions).outcome, done(&actions).text.as_deref()), (&Outcome::Completed, Some("again")));
+    assert_eq!(
+        (&done(&actions).outcome, done(&actions).text.as_deref()),
+        (&Outcome::Completed, Some("again"))
+    );
 }
 
 #[test]
@@ -151,12 +171,17 @@ fn the_newest_kinds_of_lines_are_understood() {
         stderr_tail: String::new(),
     })]);
     let actions = run::<Backend>(start("hi"), lines.collect());
-    assert!(!events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))), "{actions:?}");
+    assert!(
+        !events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))),
+        "{actions:?}"
+    );
     assert_eq!(
         notices(&actions),
         ["The rule was not saved.", "Another model answers.", "Credits are used up."],
         "words for people reach them"
     );
-    let denied = events(&actions).find_map(|event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None });
+    let denied = events(&actions).find_map(|event| {
+        if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None }
+    });
     assert_eq!(denied, Some(ToolStatus::Denied));
 }

@@ -47,17 +47,25 @@ fn retries_are_shown_with_their_reason_and_the_time_until_then() {
     let actions = actions("error-429-once");
     let retries: Vec<_> = events(&actions)
         .filter_map(|event| match event {
-            EventKind::Retry(failure) => Some((failure.kind, failure.message.as_str(), failure.retry_after_ms)),
+            EventKind::Retry(failure) => {
+                Some((failure.kind, failure.message.as_str(), failure.retry_after_ms))
+            }
             _ => None,
         })
         .collect();
-    assert_eq!(retries, [(FailureKind::RateLimited, "attempt 1 of 10 (rate_limit, 429)", Some(1000))]);
+    assert_eq!(
+        retries,
+        [(FailureKind::RateLimited, "attempt 1 of 10 (rate_limit, 429)", Some(1000))]
+    );
     assert_eq!(done(&actions).outcome, Outcome::Completed);
 }
 
 #[test]
 fn a_turn_limit_is_a_limit_and_not_a_failure() {
-    assert_eq!(done(&actions("max-turns-2-json")).outcome, Outcome::Limit("Reached maximum number of turns (2)".to_owned()));
+    assert_eq!(
+        done(&actions("max-turns-2-json")).outcome,
+        Outcome::Limit("Reached maximum number of turns (2)".to_owned())
+    );
 }
 
 #[test]
@@ -68,8 +76,14 @@ fn a_run_that_was_killed_is_lost_and_keeps_what_it_said() {
         ("sigterm-tool", "the agent was ended by signal 15"),
     ] {
         let actions = actions(name);
-        let Outcome::Lost(failure) = &done(&actions).outcome else { panic!("{name}: {:?}", done(&actions).outcome) };
-        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Crashed, message), "{name}");
+        let Outcome::Lost(failure) = &done(&actions).outcome else {
+            panic!("{name}: {:?}", done(&actions).outcome)
+        };
+        assert_eq!(
+            (failure.kind, failure.message.as_str()),
+            (FailureKind::Crashed, message),
+            "{name}"
+        );
         assert_eq!(done(&actions).text, None, "{name}");
     }
     assert!(shown(&actions("sigterm-stream"))[0].starts_with("0000 The quick brown fox"));
@@ -92,8 +106,11 @@ fn an_interrupt_is_a_signal_to_the_process_and_wins_over_a_missing_result() {
 
 #[test]
 fn silence_and_exit_0_is_no_success() {
-    let actions = run::<Backend>(start("hi"), vec![Fixture::load(&folder().join("plain")).exited()]);
-    let Outcome::Lost(failure) = &done(&actions).outcome else { panic!("{:?}", done(&actions).outcome) };
+    let actions =
+        run::<Backend>(start("hi"), vec![Fixture::load(&folder().join("plain")).exited()]);
+    let Outcome::Lost(failure) = &done(&actions).outcome else {
+        panic!("{:?}", done(&actions).outcome)
+    };
     assert_eq!(failure.kind, FailureKind::Protocol);
 }
 
@@ -103,5 +120,9 @@ fn a_process_that_stays_after_its_result_is_given_a_moment() {
     let mut inputs = fixture.inputs();
     inputs.pop();
     let actions = run::<Backend>(turn(&fixture), inputs);
-    assert!(matches!(actions.last(), Some(Action::SetTimer(timer)) if timer.after_ms == LINGER_MS), "{:?}", actions.last());
+    assert!(
+        matches!(actions.last(), Some(Action::SetTimer(timer)) if timer.after_ms == LINGER_MS),
+        "{:?}",
+        actions.last()
+    );
 }

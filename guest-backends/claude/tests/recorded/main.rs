@@ -1,4 +1,5 @@
-//! What recorded runs of Claude Code 2.1.197 become: every run whole (`actions.jsonl` beside it), and the hazards by name.
+//! What recorded runs of Claude Code 2.1.197 become: every run whole (`actions.jsonl` beside it),
+//! and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 mod answers;
@@ -10,7 +11,9 @@ mod tools;
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
-use aetheel_backend_sdk::wit::{Action, EventKind, FailureKind, Outcome, Pipe, SessionReady, StartTurn};
+use aetheel_backend_sdk::wit::{
+    Action, EventKind, FailureKind, Outcome, Pipe, SessionReady, StartTurn,
+};
 use claude::Backend;
 
 use told::{done, events, notices, ready};
@@ -52,7 +55,8 @@ fn nothing_the_real_agent_prints_is_unrecognised() {
             continue;
         }
         let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        let unknown: Vec<_> = events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+        let unknown: Vec<_> =
+            events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
         assert!(unknown.is_empty(), "{}: {unknown:?}", fixture.name());
     }
 }
@@ -71,9 +75,15 @@ fn a_session_is_ready_as_soon_as_it_is_told_and_never_when_it_was_not_found() {
 fn another_session_than_the_one_asked_for_is_told_to_people() {
     assert_eq!(notices(&actions("resume-2")), [""; 0]);
     let fixture = Fixture::load(&folder().join("resume-2"));
-    let other = StartTurn { native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()), ..start("hi") };
+    let other = StartTurn {
+        native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+        ..start("hi")
+    };
     let other = run::<Backend>(other, fixture.inputs());
-    assert_eq!(notices(&other), ["Claude Code began a new session: what was said before is lost to it"]);
+    assert_eq!(
+        notices(&other),
+        ["Claude Code began a new session: what was said before is lost to it"]
+    );
     let fork = StartTurn { fork: true, ..turn(&fixture) };
     assert_eq!(notices(&run::<Backend>(fork, fixture.inputs())), [""; 0]);
 }

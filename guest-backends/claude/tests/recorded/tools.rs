@@ -8,7 +8,15 @@ use crate::told::{ends, events};
 #[test]
 fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
     for (name, expected) in [
-        ("tools-sequence", vec!["bash ls", "file_read /srv/proj/hello.txt", "file_write /srv/proj/written.txt", "bash ls -d *.txt"]),
+        (
+            "tools-sequence",
+            vec![
+                "bash ls",
+                "file_read /srv/proj/hello.txt",
+                "file_write /srv/proj/written.txt",
+                "bash ls -d *.txt",
+            ],
+        ),
         ("tool-edit", vec!["file_read /srv/proj/hello.txt", "file_edit /srv/proj/hello.txt"]),
         ("tool-search", vec!["web_search mock query"]),
         ("tool-task", vec!["agent_spawn mock task call"]),
@@ -33,8 +41,14 @@ fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
 
 #[test]
 fn tools_end_as_they_did() {
-    assert_eq!(ends(&actions("tool-fail")), [(ToolStatus::Failed, "Exit code 3\nfailing", Some(3))]);
-    assert_eq!(ends(&actions("tool-unknown")), [(ToolStatus::Failed, "Error: No such tool available: no_such_tool", None)]);
+    assert_eq!(
+        ends(&actions("tool-fail")),
+        [(ToolStatus::Failed, "Exit code 3\nfailing", Some(3))]
+    );
+    assert_eq!(
+        ends(&actions("tool-unknown")),
+        [(ToolStatus::Failed, "Error: No such tool available: no_such_tool", None)]
+    );
     assert_eq!(ends(&actions("perm-default-write"))[0].0, ToolStatus::Denied);
     assert_eq!(ends(&actions("perm-default-write")).len(), 1);
     assert_eq!(ends(&actions("sigint-tool"))[0].0, ToolStatus::Cancelled);
@@ -52,7 +66,10 @@ fn an_edit_shows_what_it_changed() {
         .collect();
     assert_eq!(diffs.len(), 1);
     assert_eq!(diffs[0].path, "/srv/proj/hello.txt");
-    assert_eq!(diffs[0].unified.as_deref(), Some("@@ -1,2 +1,2 @@\n-hello file\n+goodbye file\n FILEMARK-hello\n"));
+    assert_eq!(
+        diffs[0].unified.as_deref(),
+        Some("@@ -1,2 +1,2 @@\n-hello file\n+goodbye file\n FILEMARK-hello\n")
+    );
 }
 
 #[test]
@@ -60,7 +77,9 @@ fn tasks_are_the_plan() {
     let actions = actions("tool-todo");
     let plans: Vec<_> = events(&actions)
         .filter_map(|event| match event {
-            EventKind::Plan(plan) => Some(plan.iter().map(|entry| (entry.text.as_str(), entry.status)).collect::<Vec<_>>()),
+            EventKind::Plan(plan) => Some(
+                plan.iter().map(|entry| (entry.text.as_str(), entry.status)).collect::<Vec<_>>(),
+            ),
             _ => None,
         })
         .collect();

@@ -1,7 +1,9 @@
 //! What a backend told in a turn, picked from its actions.
 #![allow(dead_code)] // each test program uses some of it
 
-use aetheel_backend_sdk::wit::{Action, EventKind, SessionReady, ToolStatus, TurnDone, Unrecognised};
+use aetheel_backend_sdk::wit::{
+    Action, EventKind, SessionReady, ToolStatus, TurnDone, Unrecognised,
+};
 
 pub fn done(actions: &[Action]) -> &TurnDone {
     let mut done = actions.iter().filter_map(|action| match action {
@@ -40,7 +42,9 @@ pub fn shown(actions: &[Action]) -> Vec<String> {
 pub fn ends(actions: &[Action]) -> Vec<(ToolStatus, &str, Option<u32>)> {
     events(actions)
         .filter_map(|event| match event {
-            EventKind::ToolEnd(end) => Some((end.status, end.output.as_deref().unwrap_or_default(), end.exit_code)),
+            EventKind::ToolEnd(end) => {
+                Some((end.status, end.output.as_deref().unwrap_or_default(), end.exit_code))
+            }
             _ => None,
         })
         .collect()

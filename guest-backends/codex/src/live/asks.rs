@@ -1,16 +1,19 @@
 //! What the agent asks of people, and what it is answered.
 //!
-//! Every request is answered: with the person's decision, or, where there is nobody to ask, in the mildest way that
-//! refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no words with either, so what a person
-//! said with a refusal is steered into the turn.
+//! Every request is answered: with the person's decision, or, where there is nobody to ask, in the
+//! mildest way that refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no
+//! words with either, so what a person said with a refusal is steered into the turn.
 //!
-//! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own `acceptForSession` is the
-//! thread's, and the protocol of 0.169.0 has nothing that takes it back when the level is lowered.
+//! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own
+//! `acceptForSession` is the thread's, and the protocol of 0.169.0 has nothing that takes it back
+//! when the level is lowered.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Talk;
-use aetheel_backend_sdk::wit::{AnswerForm, AskKind, Choice, Decision, Part, Question, ToolStart, TurnRef};
+use aetheel_backend_sdk::wit::{
+    AnswerForm, AskKind, Choice, Decision, Part, Question, ToolStart, TurnRef,
+};
 use serde_json::{Map, json};
 
 use super::{Call, Codex, wire};
@@ -27,7 +30,8 @@ pub(super) struct Open {
     always: Vec<Grant>,
 }
 
-/// Something allowed for the session: a command in its directory, the change of one file, a set of permissions.
+/// Something allowed for the session: a command in its directory, the change of one file, a set of
+/// permissions.
 pub(super) type Grant = String;
 
 /// What an answer looks like.
@@ -52,45 +56,68 @@ enum Then {
 
 impl Codex {
     /// The agent asks for something.
-    pub(super) fn request(&mut self, id: String, method: &str, params: &Value, line: &str, talk: &mut Talk) {
+    pub(super) fn request(
+        &mut self,
+        id: String,
+        method: &str,
+        params: &Value,
+        line: &str,
+        talk: &mut Talk,
+    ) {
         let proc = talk.proc();
         if !talk.is_ready() || self.asks.any(|open| open.id == id) {
             return;
         }
         let item = params.text("itemId").unwrap_or_default();
         let turn = self.asked_of(params);
-        let known = turn.and_then(|(session, _)| self.sessions.get(&session)?.turn.as_ref()?.story.open_tool(item).cloned());
+        let known = turn.and_then(|(session, _)| {
+            self.sessions.get(&session)?.turn.as_ref()?.story.open_tool(item).cloned()
+        });
         let reason = params.text("reason").filter(|reason| !reason.is_empty());
         let mut always = Vec::new();
         let mut diffs = Vec::new();
         let permission = |start: ToolStart, verb: &str, always: &str| {
-            let title = format!("{verb}: {}{}", start.title, reason.map(|reason| format!(" ({reason})")).unwrap_or_default());
+            let title = format!(
+                "{verb}: {}{}",
+                start.title,
+                reason.map(|reason| format!(" ({reason})")).unwrap_or_default()
+            );
             (title, AskKind::Permission(start), Some(always.to_owned()))
         };
         let (what, (title, kind, always_label)) = match method {
             "item/commandExecution/requestApproval" => {
-                let start =
-                    known.or_else(|| tool::start("command_execution", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
+                let start = known
+                    .or_else(|| tool::start("command_execution", params))
+                    .map(|start| ToolStart { id: item.to_owned(), ..start });
                 let Some(start) = start else { return };
                 always = command(params);
                 (What::Approval, permission(start, "Run", "Allow this command for the session"))
             }
             // It does not say what is changed: the item that was told before does.
             "item/fileChange/requestApproval" => {
-                let start = known.or_else(|| tool::start("file_change", params)).map(|start| ToolStart { id: item.to_owned(), ..start });
+                let start = known
+                    .or_else(|| tool::start("file_change", params))
+                    .map(|start| ToolStart { id: item.to_owned(), ..start });
                 let Some(start) = start else { return };
                 always = changes(params, &start.input);
                 diffs = tool::diffs(&start);
-                (What::Approval, permission(start, "Change", "Allow changes of these files for the session"))
+                (
+                    What::Approval,
+                    permission(start, "Change", "Allow changes of these files for the session"),
+                )
             }
             "item/permissions/requestApproval" => {
                 let wanted = params["permissions"].to_string();
                 always.push(wanted.clone());
                 let start = plain(item, "request_permissions", "More permissions", &wanted);
-                (What::Permissions(wanted), permission(start, "Allow", "Allow this for the session"))
+                (
+                    What::Permissions(wanted),
+                    permission(start, "Allow", "Allow this for the session"),
+                )
             }
             "item/tool/requestUserInput" => {
-                let questions: Vec<Question> = params.list("questions").iter().map(question).collect();
+                let questions: Vec<Question> =
+                    params.list("questions").iter().map(question).collect();
                 (What::Questions, (first(&questions), AskKind::Questions(questions), None))
             }
             "mcpServer/elicitation/request" => {
@@ -100,20 +127,40 @@ impl Codex {
             method => {
                 self.strange(&format!("request {method:?}"), params, line, talk);
                 // The tool fails, the turn goes on.
-                return self.calls.error(proc, &id, -32601, "this client does not offer that", talk.out());
+                return self.calls.error(
+                    proc,
+                    &id,
+                    -32601,
+                    "this client does not offer that",
+                    talk.out(),
+                );
             }
         };
         let Some((session, turn)) = turn else {
             let (result, _) = what.reply(Decision::Dismissed);
             return self.calls.result(proc, &id, &result, talk.out());
         };
-        let granted = self.sessions.get(&session).is_some_and(|session| always.iter().all(|grant| session.grants.holds(grant)));
+        let granted = self
+            .sessions
+            .get(&session)
+            .is_some_and(|session| always.iter().all(|grant| session.grants.holds(grant)));
         if granted && !always.is_empty() {
             let (result, _) = what.reply(Decision::AllowOnce);
             return self.calls.result(proc, &id, &result, talk.out());
         }
-        let offer = Offer { always: always_label.filter(|_| !always.is_empty()), diffs, ..Offer::default() };
-        self.asks.ask(TurnRef { session, turn }, title, kind, offer, Open { id, session, what, always }, talk.out());
+        let offer = Offer {
+            always: always_label.filter(|_| !always.is_empty()),
+            diffs,
+            ..Offer::default()
+        };
+        self.asks.ask(
+            TurnRef { session, turn },
+            title,
+            kind,
+            offer,
+            Open { id, session, what, always },
+            talk.out(),
+        );
     }
 
     pub(super) fn answered(&mut self, ask: u32, decision: Decision, talk: &mut Talk) {
@@ -140,7 +187,9 @@ impl Codex {
         let thread = params.text("threadId").unwrap_or_default();
         let turns = || self.sessions.values().filter_map(|session| session.turn.as_ref());
         let own = self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref());
-        let turn = own.or_else(|| turns().find(|turn| turn.children.iter().any(|(child, _)| child == thread)))?;
+        let turn = own.or_else(|| {
+            turns().find(|turn| turn.children.iter().any(|(child, _)| child == thread))
+        })?;
         Some((turn.key.session, turn.key.turn))
     }
 }
@@ -155,18 +204,27 @@ impl What {
         match self {
             // `cancel` stops by itself.
             Self::Approval => match decision {
-                Decision::AllowOnce | Decision::AllowAlways => (json!({ "decision": "accept" }).to_string(), then),
-                Decision::DenyAndStop => (json!({ "decision": "cancel" }).to_string(), Then::Nothing),
+                Decision::AllowOnce | Decision::AllowAlways => {
+                    (json!({ "decision": "accept" }).to_string(), then)
+                }
+                Decision::DenyAndStop => {
+                    (json!({ "decision": "cancel" }).to_string(), Then::Nothing)
+                }
                 _ => (json!({ "decision": "decline" }).to_string(), then),
             },
             Self::Permissions(wanted) => match decision {
-                Decision::AllowOnce | Decision::AllowAlways => (format!("{{\"permissions\":{wanted},\"scope\":\"turn\"}}"), then),
+                Decision::AllowOnce | Decision::AllowAlways => {
+                    (format!("{{\"permissions\":{wanted},\"scope\":\"turn\"}}"), then)
+                }
                 _ => (json!({ "permissions": {}, "scope": "turn" }).to_string(), then),
             },
             Self::Questions => {
-                let given = if let Decision::Answers(given) = decision { given } else { Vec::new() };
-                let answers: Map<String, serde_json::Value> =
-                    given.into_iter().map(|(id, texts)| (id, json!({ "answers": texts }))).collect();
+                let given =
+                    if let Decision::Answers(given) = decision { given } else { Vec::new() };
+                let answers: Map<String, serde_json::Value> = given
+                    .into_iter()
+                    .map(|(id, texts)| (id, json!({ "answers": texts })))
+                    .collect();
                 (json!({ "answers": answers }).to_string(), then)
             }
             Self::Form(fields) => {
@@ -196,32 +254,47 @@ impl What {
     }
 }
 
-/// What allowing a command for the session allows: the same one in the same directory, for the same reach.
+/// What allowing a command for the session allows: the same one in the same directory, for the same
+/// reach.
 fn command(params: &Value) -> Vec<Grant> {
     let fields = ["command", "cwd", "additionalPermissions", "networkApprovalContext"];
-    let named: Vec<(&str, serde_json::Value)> =
-        fields.into_iter().filter_map(|field| Some((field, json!(params.get(field).filter(|value| !value.is_null())?)))).collect();
+    let named: Vec<(&str, serde_json::Value)> = fields
+        .into_iter()
+        .filter_map(|field| {
+            Some((field, json!(params.get(field).filter(|value| !value.is_null())?)))
+        })
+        .collect();
     if named.is_empty() { Vec::new() } else { vec![json!({ "command": named }).to_string()] }
 }
 
-/// What allowing a change for the session allows: changes of each of its files, which the item before named.
+/// What allowing a change for the session allows: changes of each of its files, which the item
+/// before named.
 fn changes(params: &Value, input: &str) -> Vec<Grant> {
     let input = json::parse(input).unwrap_or(Value::Null);
     let root = params.text("grantRoot").map(|root| json!({ "root": root }).to_string());
-    let files = input.list("changes").iter().filter_map(|change| change.text("path")).map(|path| json!({ "file": path }).to_string());
+    let files = input
+        .list("changes")
+        .iter()
+        .filter_map(|change| change.text("path"))
+        .map(|path| json!({ "file": path }).to_string());
     files.chain(root).collect()
 }
 
-/// The use of a server's tool that is asked for, and what allowing it for the session allows: that tool of that server.
+/// The use of a server's tool that is asked for, and what allowing it for the session allows: that
+/// tool of that server.
 fn server_tool(params: &Value) -> Option<(ToolStart, Grant)> {
     let asked = &params["_meta"];
     let (server, tool) = (params.text("serverName")?, asked.text("tool_name")?);
     let form = &params["requestedSchema"]["properties"];
-    if asked.text("codex_approval_kind") != Some("mcp_tool_call") || form.as_object().is_some_and(|fields| !fields.is_empty()) {
+    if asked.text("codex_approval_kind") != Some("mcp_tool_call")
+        || form.as_object().is_some_and(|fields| !fields.is_empty())
+    {
         return None;
     }
     let called = format!("{server}.{tool}");
-    let input = Some(&asked["tool_params"]).filter(|input| !input.is_null()).map_or_else(|| "{}".to_owned(), Value::to_string);
+    let input = Some(&asked["tool_params"])
+        .filter(|input| !input.is_null())
+        .map_or_else(|| "{}".to_owned(), Value::to_string);
     Some((
         ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", &called, &called, &input) },
         json!({ "mcp": [server, tool] }).to_string(),
@@ -237,18 +310,24 @@ fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
         return (What::Form(Vec::new()), (title, AskKind::SignIn(url.to_owned()), None));
     }
     let schema = &params["requestedSchema"]["properties"];
-    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&schema.to_string()).unwrap_or_default();
+    let fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(&schema.to_string()).unwrap_or_default();
     if let Some((start, _)) = server_tool(params) {
         let always = format!("Allow {} for the session", start.native_name);
         return (What::Form(Vec::new()), (title, AskKind::Permission(start), Some(always)));
     }
     if fields.is_empty() {
-        let start = ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", server, message, "{}") };
+        let start =
+            ToolStart { kind: "mcp".to_owned(), ..plain("elicitation", server, message, "{}") };
         return (What::Form(Vec::new()), (title, AskKind::Permission(start), None));
     }
-    let kinds = fields.keys().map(|id| (id.clone(), schema[id.as_str()].text("type").unwrap_or("string").to_owned())).collect();
+    let kinds = fields
+        .keys()
+        .map(|id| (id.clone(), schema[id.as_str()].text("type").unwrap_or("string").to_owned()))
+        .collect();
     let required = texts(params["requestedSchema"].list("required"));
-    let questions = fields.keys().map(|id| field(id, &schema[id.as_str()], required.contains(id))).collect();
+    let questions =
+        fields.keys().map(|id| field(id, &schema[id.as_str()], required.contains(id))).collect();
     (What::Form(kinds), (title, AskKind::Questions(questions), None))
 }
 
@@ -282,7 +361,10 @@ fn choices(schema: &Value) -> Vec<Choice> {
     let names = schema.list("enumNames");
     let bare = schema.list("enum").iter().enumerate().filter_map(|(at, value)| {
         let value = value.as_str()?;
-        Some(Choice { id: value.to_owned(), ..Choice::plain(names.get(at).and_then(Value::as_str).unwrap_or(value)) })
+        Some(Choice {
+            id: value.to_owned(),
+            ..Choice::plain(names.get(at).and_then(Value::as_str).unwrap_or(value))
+        })
     });
     let titled = schema.list("oneOf").iter().chain(schema.list("anyOf")).filter_map(|value| {
         let id = value.text("const")?;
@@ -311,20 +393,27 @@ fn typed(kind: &str, mut texts: Vec<String>) -> serde_json::Value {
     let text = texts.pop().unwrap_or_default();
     match kind {
         "boolean" => json!(matches!(text.as_str(), "yes" | "true")),
-        "number" | "integer" => json::parse(&text).map_or_else(|_| json!(text), |number| json!(number)),
+        "number" | "integer" => {
+            json::parse(&text).map_or_else(|_| json!(text), |number| json!(number))
+        }
         _ => json!(text),
     }
 }
 
 fn question(asked: &Value) -> Question {
     let option = |option: &Value| {
-        let description = option.text("description").filter(|said| !said.is_empty()).map(str::to_owned);
+        let description =
+            option.text("description").filter(|said| !said.is_empty()).map(str::to_owned);
         Some(Choice { description, ..Choice::plain(option.text("label")?) })
     };
     let options: Vec<Choice> = asked.list("options").iter().filter_map(option).collect();
     Question {
         id: asked.text("id").unwrap_or_default().to_owned(),
-        text: asked.text("question").or_else(|| asked.text("header")).unwrap_or_default().to_owned(),
+        text: asked
+            .text("question")
+            .or_else(|| asked.text("header"))
+            .unwrap_or_default()
+            .to_owned(),
         free_text: asked.is_true("isOther") || options.is_empty(),
         options,
         secret: asked.is_true("isSecret"),
@@ -367,19 +456,35 @@ mod tests {
         let (what, (title, kind, _)) = elicitation(&params);
         let AskKind::Questions(questions) = kind else { panic!("{kind:?}") };
         assert_eq!(title, "db: Which?");
-        assert_eq!(questions.iter().map(|question| question.options.len()).collect::<Vec<_>>(), [2, 0, 0]);
+        assert_eq!(
+            questions.iter().map(|question| question.options.len()).collect::<Vec<_>>(),
+            [2, 0, 0]
+        );
         assert_eq!(
             questions.iter().map(|question| question.form).collect::<Vec<_>>(),
             [AnswerForm::Text, AnswerForm::Whole, AnswerForm::YesNo]
         );
-        assert_eq!(questions.iter().map(|question| question.optional).collect::<Vec<_>>(), [false, true, true]);
-        assert_eq!((&questions[0].preset[..], questions[0].options[1].label.as_str()), (&["red".to_owned()][..], "the blue one"));
+        assert_eq!(
+            questions.iter().map(|question| question.optional).collect::<Vec<_>>(),
+            [false, true, true]
+        );
+        assert_eq!(
+            (&questions[0].preset[..], questions[0].options[1].label.as_str()),
+            (&["red".to_owned()][..], "the blue one")
+        );
         let (nobody, _) = elicitation(&params).0.reply(Decision::Dismissed);
         let (declined, _) = elicitation(&params).0.reply(Decision::Declined);
-        assert!(nobody.contains(r#""action":"cancel""#) && declined.contains(r#""action":"decline""#), "{nobody} {declined}");
-        let answers = [("n", "3"), ("ok", "yes"), ("c", "red"), ("stray", "x")].map(|(id, text)| (id.to_owned(), vec![text.to_owned()]));
+        assert!(
+            nobody.contains(r#""action":"cancel""#) && declined.contains(r#""action":"decline""#),
+            "{nobody} {declined}"
+        );
+        let answers = [("n", "3"), ("ok", "yes"), ("c", "red"), ("stray", "x")]
+            .map(|(id, text)| (id.to_owned(), vec![text.to_owned()]));
         let (reply, _) = what.reply(Decision::Answers(answers.to_vec()));
-        assert_eq!(reply, r#"{"_meta":null,"action":"accept","content":{"c":"red","n":3,"ok":true}}"#);
+        assert_eq!(
+            reply,
+            r#"{"_meta":null,"action":"accept","content":{"c":"red","n":3,"ok":true}}"#
+        );
     }
 
     #[test]
@@ -391,13 +496,25 @@ mod tests {
         .expect("JSON");
         let (what, (title, kind, always)) = elicitation(&params);
         let AskKind::Permission(start) = kind else { panic!("{kind:?}") };
-        assert_eq!((start.native_name.as_str(), start.kind.as_str(), start.input.as_str()), ("srv.put", "mcp", r#"{"where":"/etc/x"}"#));
+        assert_eq!(
+            (start.native_name.as_str(), start.kind.as_str(), start.input.as_str()),
+            ("srv.put", "mcp", r#"{"where":"/etc/x"}"#)
+        );
         assert_eq!(
             (title.as_str(), always.as_deref()),
-            ("srv: Allow the srv MCP server to run tool \"put\"?", Some("Allow srv.put for the session"))
+            (
+                "srv: Allow the srv MCP server to run tool \"put\"?",
+                Some("Allow srv.put for the session")
+            )
         );
-        assert_eq!(what.reply(Decision::AllowAlways).0, r#"{"_meta":null,"action":"accept","content":{}}"#);
-        assert_eq!(server_tool(&params).map(|(_, grant)| grant).as_deref(), Some(r#"{"mcp":["srv","put"]}"#));
+        assert_eq!(
+            what.reply(Decision::AllowAlways).0,
+            r#"{"_meta":null,"action":"accept","content":{}}"#
+        );
+        assert_eq!(
+            server_tool(&params).map(|(_, grant)| grant).as_deref(),
+            Some(r#"{"mcp":["srv","put"]}"#)
+        );
 
         let params = json::parse(r#"{"serverName":"srv","_meta":{"noise":1},"message":"Go on?","requestedSchema":{"properties":{}}}"#)
             .expect("JSON");
@@ -410,9 +527,22 @@ mod tests {
     fn permissions_are_given_as_asked_for_and_for_as_long() {
         let what = || What::Permissions(r#"{"network":{"enabled":true}}"#.to_owned());
         let reply = |decision| what().reply(decision);
-        assert_eq!(reply(Decision::AllowOnce).0, r#"{"permissions":{"network":{"enabled":true}},"scope":"turn"}"#);
-        assert_eq!(reply(Decision::AllowAlways).0, reply(Decision::AllowOnce).0, "the session is remembered here");
-        assert_eq!(reply(Decision::Dismissed), (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Nothing));
-        assert_eq!(reply(Decision::DenyAndStop), (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Stop));
+        assert_eq!(
+            reply(Decision::AllowOnce).0,
+            r#"{"permissions":{"network":{"enabled":true}},"scope":"turn"}"#
+        );
+        assert_eq!(
+            reply(Decision::AllowAlways).0,
+            reply(Decision::AllowOnce).0,
+            "the session is remembered here"
+        );
+        assert_eq!(
+            reply(Decision::Dismissed),
+            (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Nothing)
+        );
+        assert_eq!(
+            reply(Decision::DenyAndStop),
+            (r#"{"permissions":{},"scope":"turn"}"#.to_owned(), Then::Stop)
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! `codex app-server`: one process, a thread for every session.
 //!
-//! Owns what a turn waits for, its thread and its own id ([`session`], [`turn`]), and whom a message is for ([`notice`], [`asks`], [`query`]);
-//! the process is the SDK's. Newline-delimited JSON-RPC without the `jsonrpc` field; the process leaves when its stdin is closed, and
-//! refuses a second `initialize`, so that a newer generation takes its state over ([`saved`]).
+//! Owns what a turn waits for, its thread and its own id ([`session`], [`turn`]), and whom a
+//! message is for ([`notice`], [`asks`], [`query`]); the process is the SDK's. Newline-delimited
+//! JSON-RPC without the `jsonrpc` field; the process leaves when its stdin is closed, and refuses a
+//! second `initialize`, so that a newer generation takes its state over ([`saved`]).
 
 mod asks;
 mod notice;
@@ -18,7 +19,8 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Failure, FailureKind, Line, Outcome, Query, QueryKind, Spawn, StartTurn, Steer, TurnRef, Value as Argument,
+    Action, Answer, Failure, FailureKind, Line, Outcome, Query, QueryKind, Spawn, StartTurn, Steer,
+    TurnRef, Value as Argument,
 };
 use aetheel_backend_sdk::{TurnResult, failure};
 use serde_json::json;
@@ -60,7 +62,11 @@ enum Call {
 
 impl Default for Codex {
     fn default() -> Self {
-        Self { calls: Calls::new("", Ids::Numbers), sessions: BTreeMap::new(), asks: Asks::default() }
+        Self {
+            calls: Calls::new("", Ids::Numbers),
+            sessions: BTreeMap::new(),
+            asks: Asks::default(),
+        }
     }
 }
 
@@ -85,10 +91,17 @@ impl Agent for Codex {
     }
 
     fn spawned(&mut self, _: Option<String>, talk: &mut Talk) {
-        let client = json!({ "name": "aetheel", "title": "Aetheel", "version": env!("CARGO_PKG_VERSION") });
+        let client =
+            json!({ "name": "aetheel", "title": "Aetheel", "version": env!("CARGO_PKG_VERSION") });
         // The mode `plan` and its questions are of the experimental ones.
         let params = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true, "requestAttestation": false } });
-        self.calls.request(talk.proc(), "initialize", &params.to_string(), Call::Initialize, talk.out());
+        self.calls.request(
+            talk.proc(),
+            "initialize",
+            &params.to_string(),
+            Call::Initialize,
+            talk.out(),
+        );
     }
 
     fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
@@ -99,16 +112,25 @@ impl Agent for Codex {
         let Some(said) = talk.object(&line) else { return };
         match self.calls.sort(&said) {
             Message::Response(call, result) => self.response(call, result, talk),
-            Message::Request(id, method, params) => self.request(id, method, params, &line.text, talk),
-            Message::Notification(method, params) => self.notification(method, params, &line.text, talk),
-            Message::Stray(_) => talk.unrecognised("answer to nothing that was asked", None, &line.text),
+            Message::Request(id, method, params) => {
+                self.request(id, method, params, &line.text, talk)
+            }
+            Message::Notification(method, params) => {
+                self.notification(method, params, &line.text, talk)
+            }
+            Message::Stray(_) => {
+                talk.unrecognised("answer to nothing that was asked", None, &line.text)
+            }
             Message::Other => talk.unrecognised("message without a method", None, &line.text),
         }
     }
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
         self.asks.close(turn.session);
-        let told = self.sessions.get_mut(&turn.session).and_then(|session| session.turn.take_if(|told| told.key == turn));
+        let told = self
+            .sessions
+            .get_mut(&turn.session)
+            .and_then(|session| session.turn.take_if(|told| told.key == turn));
         let result = match told {
             Some(told) => told.result(outcome, talk.out()),
             None => TurnResult { outcome, text: None, usage: None },
@@ -150,14 +172,17 @@ impl Agent for Codex {
                 talk.refuse(query, why.clone());
             }
             if let Some(turn) = session.turn {
-                self.sessions.insert(turn.key.session, Session { turn: Some(turn), ..Session::default() });
+                self.sessions
+                    .insert(turn.key.session, Session { turn: Some(turn), ..Session::default() });
             }
         }
         for call in self.calls.clear() {
             match call {
                 Call::Steer(message) => session::steered(message, false, talk),
                 // Of a thread that is being shortened it was said above.
-                Call::Query(query) if query.kind != QueryKind::Compact => talk.refuse(query.query, why.clone()),
+                Call::Query(query) if query.kind != QueryKind::Compact => {
+                    talk.refuse(query.query, why.clone())
+                }
                 _ => {}
             }
         }
@@ -168,8 +193,9 @@ impl Agent for Codex {
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        let restored =
-            Self::restored(state).ok_or_else(|| format!("the state saved by version {saved_by} is not one this version reads"))?;
+        let restored = Self::restored(state).ok_or_else(|| {
+            format!("the state saved by version {saved_by} is not one this version reads")
+        })?;
         let proc;
         (*self, proc) = restored;
         Ok(proc)
@@ -184,7 +210,9 @@ impl Codex {
                     talk.ready();
                     self.calls.notify(talk.proc(), "initialized", "{}", talk.out());
                 }
-                Err(error) => talk.give_up(Failure { kind: FailureKind::Protocol, ..refusal(error) }),
+                Err(error) => {
+                    talk.give_up(Failure { kind: FailureKind::Protocol, ..refusal(error) })
+                }
             },
             Call::Open(session, turn) => self.opened(session, turn, result, talk),
             Call::Begin(session, turn, begun) => self.begun(session, turn, *begun, result, talk),
@@ -194,7 +222,8 @@ impl Codex {
         }
     }
 
-    /// Tells of output this parser does not know: in the turn it belongs to, else in any that is open, else in the log.
+    /// Tells of output this parser does not know: in the turn it belongs to, else in any that is
+    /// open, else in the log.
     fn strange(&self, what: &str, params: &Value, output: &str, talk: &mut Talk) {
         match self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref()) {
             Some(turn) => turn.emit(talk.out()).unrecognised(what, None, output),
@@ -205,5 +234,8 @@ impl Codex {
 
 /// Returns what an `error` object says.
 fn refusal(error: &Value) -> Failure {
-    failure::failure(error.text("message").unwrap_or("the request was refused"), &error["data"]["codexErrorInfo"])
+    failure::failure(
+        error.text("message").unwrap_or("the request was refused"),
+        &error["data"]["codexErrorInfo"],
+    )
 }

@@ -2,7 +2,9 @@
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, Talk};
-use aetheel_backend_sdk::wit::{Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome};
+use aetheel_backend_sdk::wit::{
+    Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome,
+};
 
 use super::Codex;
 use super::turn::{Stage, Turn};
@@ -52,10 +54,17 @@ const KNOWN: [&str; 36] = [
 ];
 
 impl Codex {
-    pub(super) fn notification(&mut self, method: &str, params: &Value, line: &str, talk: &mut Talk) {
+    pub(super) fn notification(
+        &mut self,
+        method: &str,
+        params: &Value,
+        line: &str,
+        talk: &mut Talk,
+    ) {
         match method {
             "turn/started" => {
-                if let (Some(key), Some(id)) = (self.session_of(params), params["turn"].text("id")) {
+                if let (Some(key), Some(id)) = (self.session_of(params), params["turn"].text("id"))
+                {
                     self.running(key, None, id, talk);
                 }
             }
@@ -69,23 +78,31 @@ impl Codex {
             }
             "thread/compacted" => self.forget_told(params),
             "thread/name/updated" => {
-                if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName")) {
+                if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName"))
+                {
                     turn.emit(talk.out()).event(EventKind::Title(name.to_owned()));
                 }
             }
-            "warning" | "guardianWarning" => self.warning(params.text("message").unwrap_or_default(), params, talk),
+            "warning" | "guardianWarning" => {
+                self.warning(params.text("message").unwrap_or_default(), params, talk)
+            }
             // Said of the machine at the start, and of us.
             "configWarning" => log(Level::Warn, params, talk.out()),
             "deprecationNotice" => log(Level::Debug, params, talk.out()),
             _ if KNOWN.contains(&method) => {}
-            // About a turn that is over, or not begun: the sums of an old turn come with a resumed thread.
+            // About a turn that is over, or not begun: the sums of an old turn come with a resumed
+            // thread.
             _ if params.get("turnId").is_some() && self.running_of(params).is_none() => {}
             _ => {
                 let Some(turn) = self.running_of(params) else {
                     return self.strange(&format!("notification {method:?}"), params, line, talk);
                 };
                 if !turn.told(method, params, talk.out()) {
-                    turn.emit(talk.out()).unrecognised(format!("notification {method:?}"), Some("method".to_owned()), line);
+                    turn.emit(talk.out()).unrecognised(
+                        format!("notification {method:?}"),
+                        Some("method".to_owned()),
+                        line,
+                    );
                 }
             }
         }
@@ -100,7 +117,8 @@ impl Codex {
     /// The turn a message is about, if that is the one that runs.
     pub(super) fn running_of(&mut self, params: &Value) -> Option<&mut Turn> {
         let id = params.text("turnId")?;
-        self.turn_of(params).filter(|turn| matches!(&turn.stage, Stage::Running(running) if running == id))
+        self.turn_of(params)
+            .filter(|turn| matches!(&turn.stage, Stage::Running(running) if running == id))
     }
 
     /// The session a message's thread belongs to, also when it is that of a sub-agent.
@@ -144,13 +162,16 @@ impl Codex {
 
     fn completed(&mut self, params: &Value, talk: &mut Talk) {
         let told = &params["turn"];
-        let running = self.turn_of(params).is_some_and(|turn| matches!(&turn.stage, Stage::Running(_) | Stage::Asked));
+        let running = self
+            .turn_of(params)
+            .is_some_and(|turn| matches!(&turn.stage, Stage::Running(_) | Stage::Asked));
         if !running {
             return self.compacted(params, talk);
         }
         let Some(key) = self.session_of(params) else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        let ours = |turn: &Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
+        let ours =
+            |turn: &Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
         let Some(turn) = session.turn.as_mut().filter(|turn| ours(turn)) else { return };
         let outcome = match told.text("status") {
             Some("completed") => Outcome::Completed,
@@ -165,7 +186,11 @@ impl Codex {
             }
             status => {
                 let message = format!("Codex ended the turn as {:?}", status.unwrap_or("nothing"));
-                Outcome::Failed(Failure { kind: FailureKind::Protocol, message, retry_after_ms: None })
+                Outcome::Failed(Failure {
+                    kind: FailureKind::Protocol,
+                    message,
+                    retry_after_ms: None,
+                })
             }
         };
         let turn = turn.key;
@@ -188,7 +213,10 @@ impl Codex {
     fn warning(&mut self, text: &str, params: &Value, talk: &mut Talk) {
         match self.turn_of(params) {
             Some(turn) => turn.emit(talk.out()).notice(text),
-            None => talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: text.to_owned() })),
+            None => talk.action(Action::Diagnostic(Diagnostic {
+                level: Level::Warn,
+                text: text.to_owned(),
+            })),
         }
     }
 }

@@ -20,35 +20,71 @@ impl Codex {
             .session
             .and_then(|key| self.sessions.get(&key))
             .is_some_and(|session| session.turn.is_some() || session.compacting.is_some());
-        let thread = query.session.and_then(|session| Some(self.sessions.get(&session)?.thread.as_ref()?.id.thread.clone()));
+        let thread = query.session.and_then(|session| {
+            Some(self.sessions.get(&session)?.thread.as_ref()?.id.thread.clone())
+        });
         let (method, params) = match (&query.kind, thread) {
             (QueryKind::Health, _) => ("account/read", json!({ "refreshToken": false })),
             (QueryKind::Models, _) => ("model/list", json!({})),
             (QueryKind::Sessions, _) => ("thread/list", json!({ "limit": SESSIONS })),
-            (QueryKind::Rename(name), Some(thread)) => ("thread/name/set", json!({ "threadId": thread, "name": name })),
-            (QueryKind::Compact, Some(_)) if busy => {
-                return talk.refuse(query.query, failure(FailureKind::Other, "the session is at work: try again after its turn"));
+            (QueryKind::Rename(name), Some(thread)) => {
+                ("thread/name/set", json!({ "threadId": thread, "name": name }))
             }
-            (QueryKind::Compact, Some(thread)) => ("thread/compact/start", json!({ "threadId": thread })),
+            (QueryKind::Compact, Some(_)) if busy => {
+                return talk.refuse(
+                    query.query,
+                    failure(FailureKind::Other, "the session is at work: try again after its turn"),
+                );
+            }
+            (QueryKind::Compact, Some(thread)) => {
+                ("thread/compact/start", json!({ "threadId": thread }))
+            }
             (QueryKind::Rename(_) | QueryKind::Compact, None) => {
-                return talk.refuse(query.query, failure(FailureKind::SessionUnknown, "the session has no thread on this link yet"));
+                return talk.refuse(
+                    query.query,
+                    failure(
+                        FailureKind::SessionUnknown,
+                        "the session has no thread on this link yet",
+                    ),
+                );
             }
             (QueryKind::DeleteSession(id), _) => match NativeId::parse(id) {
                 Some(id) => ("thread/delete", json!({ "threadId": id.thread })),
-                None => return talk.refuse(query.query, failure(FailureKind::SessionUnknown, "the session id is not one of Codex")),
+                None => {
+                    return talk.refuse(
+                        query.query,
+                        failure(FailureKind::SessionUnknown, "the session id is not one of Codex"),
+                    );
+                }
             },
             (QueryKind::Raw(_), _) => {
-                return talk.refuse(query.query, failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"));
+                return talk.refuse(
+                    query.query,
+                    failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"),
+                );
             }
         };
-        if let (QueryKind::Compact, Some(session)) = (&query.kind, query.session.and_then(|key| self.sessions.get_mut(&key))) {
+        if let (QueryKind::Compact, Some(session)) =
+            (&query.kind, query.session.and_then(|key| self.sessions.get_mut(&key)))
+        {
             session.compacting = Some(query.query);
         }
-        self.calls.request(talk.proc(), method, &params.to_string(), Call::Query(query), talk.out());
+        self.calls.request(
+            talk.proc(),
+            method,
+            &params.to_string(),
+            Call::Query(query),
+            talk.out(),
+        );
     }
 
     /// The agent answered a query.
-    pub(super) fn query_answered(&mut self, query: Query, result: Result<&Value, &Value>, talk: &mut Talk) {
+    pub(super) fn query_answered(
+        &mut self,
+        query: Query,
+        result: Result<&Value, &Value>,
+        talk: &mut Talk,
+    ) {
         let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
         match (compacting, result) {
             // It has only begun, see `compacted`.
@@ -66,10 +102,10 @@ impl Codex {
     /// A thread was shortened, if that is what was going on in it.
     pub(super) fn compacted(&mut self, params: &Value, talk: &mut Talk) {
         let id = params.text("threadId");
-        let open = self
-            .sessions
-            .iter_mut()
-            .find(|(_, session)| session.compacting.is_some() && session.thread.as_ref().map(|thread| thread.id.thread.as_str()) == id);
+        let open = self.sessions.iter_mut().find(|(_, session)| {
+            session.compacting.is_some()
+                && session.thread.as_ref().map(|thread| thread.id.thread.as_str()) == id
+        });
         let Some((_, session)) = open else { return };
         let query = session.compacting.take();
         let turn = &params["turn"];
@@ -91,8 +127,12 @@ pub(super) fn answer(query: Query, result: Result<&Value, &Value>, talk: &mut Ta
     let answer = match (result, query.kind) {
         (Err(error), _) => QueryResult::Failed(refusal(error)),
         (Ok(result), QueryKind::Health) => health(result),
-        (Ok(result), QueryKind::Models) => QueryResult::Models(result.list("data").iter().filter_map(model).collect()),
-        (Ok(result), QueryKind::Sessions) => QueryResult::Sessions(result.list("data").iter().filter_map(session).collect()),
+        (Ok(result), QueryKind::Models) => {
+            QueryResult::Models(result.list("data").iter().filter_map(model).collect())
+        }
+        (Ok(result), QueryKind::Sessions) => {
+            QueryResult::Sessions(result.list("data").iter().filter_map(session).collect())
+        }
         (Ok(_), _) => QueryResult::Done,
     };
     talk.answer(query.query, answer);
@@ -106,14 +146,23 @@ fn health(account: &Value) -> QueryResult {
             FailureKind::Authentication,
             "Codex answers, but is not signed in: run `codex login --with-api-key`; CODEX_API_KEY is for one-shot runs alone",
         )),
-        None => QueryResult::Health("Codex answers; its model provider needs no sign-in".to_owned()),
+        None => {
+            QueryResult::Health("Codex answers; its model provider needs no sign-in".to_owned())
+        }
     }
 }
 
 fn model(told: &Value) -> Option<Model> {
     let id = told.text("model").or_else(|| told.text("id"))?.to_owned();
-    let efforts = told.list("supportedReasoningEfforts").iter().filter_map(|effort| effort.text("reasoningEffort"));
-    Some(Model { label: told.text("displayName").unwrap_or(&id).to_owned(), efforts: efforts.map(str::to_owned).collect(), id })
+    let efforts = told
+        .list("supportedReasoningEfforts")
+        .iter()
+        .filter_map(|effort| effort.text("reasoningEffort"));
+    Some(Model {
+        label: told.text("displayName").unwrap_or(&id).to_owned(),
+        efforts: efforts.map(str::to_owned).collect(),
+        id,
+    })
 }
 
 fn session(told: &Value) -> Option<SessionInfo> {
@@ -126,7 +175,8 @@ fn session(told: &Value) -> Option<SessionInfo> {
     })
 }
 
-/// Seconds since 1970 as RFC 3339. The date by Howard Hinnant's `civil_from_days`, whose years begin in March.
+/// Seconds since 1970 as RFC 3339. The date by Howard Hinnant's `civil_from_days`, whose years
+/// begin in March.
 #[allow(clippy::cast_possible_truncation)] // `as` saturates, and the year fits
 fn rfc3339(seconds: f64) -> String {
     let seconds = (seconds.clamp(0.0, 253_402_300_799.0)) as i64;
@@ -136,8 +186,16 @@ fn rfc3339(seconds: f64) -> String {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month = (5 * of_year + 2) / 153;
     let date = of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = (year_of_era + era * 400 + i64::from(month >= 10), if month < 10 { month + 3 } else { month - 9 });
-    format!("{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+    let (year, month) = (
+        year_of_era + era * 400 + i64::from(month >= 10),
+        if month < 10 { month + 3 } else { month - 9 },
+    );
+    format!(
+        "{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The state of an idle link, as JSON, for a newer generation: the process goes on and takes no second `initialize`.
+//! The state of an idle link, as JSON, for a newer generation: the process goes on and takes no
+//! second `initialize`.
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
@@ -21,7 +22,9 @@ impl Codex {
         if !idle || self.sessions.values().any(|session| session.compacting.is_some()) {
             return None;
         }
-        let threads = self.sessions.iter().filter_map(|(key, session)| Some((key, session.thread.as_ref()?, session.grants.given())));
+        let threads = self.sessions.iter().filter_map(|(key, session)| {
+            Some((key, session.thread.as_ref()?, session.grants.given()))
+        });
         let sessions: Vec<serde_json::Value> = threads
             .map(|(key, thread, grants)| {
                 let allowed: Vec<_> = grants.iter().map(|(reach, what)| json!({ "reach": reach, "what": what })).collect();
@@ -45,7 +48,9 @@ impl Codex {
         let sessions = state.list("sessions").iter();
         let restored = Self {
             asks: Asks::counting_from(state.count("asks")?),
-            sessions: sessions.map(|saved| Some((saved.count("session")?, session(saved)?))).collect::<Option<_>>()?,
+            sessions: sessions
+                .map(|saved| Some((saved.count("session")?, session(saved)?)))
+                .collect::<Option<_>>()?,
             ..Self::default()
         };
         Some((restored, state.count("proc")?))
@@ -63,8 +68,16 @@ fn session(saved: &Value) -> Option<Session> {
         limits: Limits::named(saved.list("limits").iter().filter_map(Value::as_str))?,
     };
     let id = NativeId::parse(saved.text("id")?)?;
-    let grant = |given: &Value| Some((u8::try_from(given.count("reach")?).ok()?, given.text("what")?.to_owned()));
+    let grant = |given: &Value| {
+        Some((u8::try_from(given.count("reach")?).ok()?, given.text("what")?.to_owned()))
+    };
     let grants = Grants::restored(saved.list("allowed").iter().filter_map(grant).collect());
-    let thread = Thread { id, reported: text("reported")?, in_force, model: text("own-model"), effort: text("own-effort") };
+    let thread = Thread {
+        id,
+        reported: text("reported")?,
+        in_force,
+        model: text("own-model"),
+        effort: text("own-effort"),
+    };
     Some(Session::with(thread, grants))
 }

@@ -2,7 +2,9 @@
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
-use aetheel_backend_sdk::wit::{Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome};
+use aetheel_backend_sdk::wit::{
+    Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome,
+};
 use aetheel_backend_sdk::{Grants, failure};
 use serde_json::json;
 
@@ -20,7 +22,8 @@ pub(crate) struct Session {
     /// A thread is being opened: the one asked for, none for a new one, and what it will go by.
     pub(crate) opening: Option<(Option<NativeId>, bool, InForce, u64)>,
     pub(crate) turn: Option<Turn>,
-    /// The query that had the thread shortened. That is a turn of the agent's own, which another one must not disturb.
+    /// The query that had the thread shortened. That is a turn of the agent's own, which another
+    /// one must not disturb.
     pub(crate) compacting: Option<u32>,
     /// What was allowed for the session.
     pub(crate) grants: Grants<Grant>,
@@ -52,8 +55,15 @@ impl Session {
 }
 
 impl Thread {
-    /// Tells the host the id when it is not the one it was told last. `model` is the one chosen, if any.
-    fn report(&mut self, session: u32, model: Option<String>, title: Option<String>, out: &mut Vec<Action>) {
+    /// Tells the host the id when it is not the one it was told last. `model` is the one chosen, if
+    /// any.
+    fn report(
+        &mut self,
+        session: u32,
+        model: Option<String>,
+        title: Option<String>,
+        out: &mut Vec<Action>,
+    ) {
         let native_id = self.id.to_string();
         if self.reported != native_id {
             self.reported.clone_from(&native_id);
@@ -67,12 +77,17 @@ impl Codex {
     /// Does what a waiting turn needs next.
     pub(super) fn advance(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
         let (key, proc) = (start.session, talk.proc());
-        let Some(session) = self.sessions.get_mut(&key).filter(|session| session.compacting.is_none()) else { return Step::Wait };
+        let Some(session) =
+            self.sessions.get_mut(&key).filter(|session| session.compacting.is_none())
+        else {
+            return Step::Wait;
+        };
         let Some(turn) = &mut session.turn else { return Step::Wait };
         let asked = turn.asked.clone();
         // A thread that is open is the conversation, unless another one is asked for.
-        let open =
-            session.thread.as_mut().filter(|thread| !turn.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread));
+        let open = session.thread.as_mut().filter(|thread| {
+            !turn.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread)
+        });
         let wanted = InForce::of(&start.settings, &start.cwd);
         if let Some(thread) = open {
             if thread.in_force.limits != wanted.limits {
@@ -92,7 +107,13 @@ impl Codex {
             let own = (thread.model.as_deref(), thread.effort.as_deref());
             let params = wire::begin(&thread.id.thread, &thread.in_force, &wanted, own, &input);
             let begun = Box::new(Begun { in_force: wanted, told });
-            self.calls.request(proc, "turn/start", &params, Call::Begin(key, start.turn, begun), talk.out());
+            self.calls.request(
+                proc,
+                "turn/start",
+                &params,
+                Call::Begin(key, start.turn, begun),
+                talk.out(),
+            );
             wire::fill_blobs(talk.out());
             turn.stage = Stage::Asked;
             return Step::Prompted;
@@ -103,11 +124,27 @@ impl Codex {
                 (Some(_), false) => "thread/resume",
                 (Some(_), true) => "thread/fork",
             };
-            let params = wire::open(&start.settings, &start.cwd, asked.as_ref().map(|asked| asked.thread.as_str()));
-            self.calls.request(proc, method, &params.to_string(), Call::Open(key, start.turn), talk.out());
+            let params = wire::open(
+                &start.settings,
+                &start.cwd,
+                asked.as_ref().map(|asked| asked.thread.as_str()),
+            );
+            self.calls.request(
+                proc,
+                method,
+                &params.to_string(),
+                Call::Open(key, start.turn),
+                talk.out(),
+            );
             // Said with the first turn only, so that what it goes back to is known.
-            let in_force = InForce { model: None, effort: None, plan: asked.as_ref().is_some_and(|asked| asked.plan), ..wanted };
-            session.opening = Some((asked, turn.fork, in_force, prompt::instructions(&start.settings).1));
+            let in_force = InForce {
+                model: None,
+                effort: None,
+                plan: asked.as_ref().is_some_and(|asked| asked.plan),
+                ..wanted
+            };
+            session.opening =
+                Some((asked, turn.fork, in_force, prompt::instructions(&start.settings).1));
             // It continues in the copy.
             (turn.fork, turn.asked, turn.known) = (false, None, None);
             if session.thread.take().is_some() {
@@ -118,35 +155,65 @@ impl Codex {
     }
 
     /// A thread was opened, or was not.
-    pub(super) fn opened(&mut self, key: u32, for_turn: u32, result: Result<&Value, &Value>, talk: &mut Talk) {
+    pub(super) fn opened(
+        &mut self,
+        key: u32,
+        for_turn: u32,
+        result: Result<&Value, &Value>,
+        talk: &mut Talk,
+    ) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let Some((asked, forked, in_force, told)) = session.opening.take() else { return };
-        let found = result.ok().and_then(|result| result["thread"].text("id")).filter(|id| NativeId::parse(id).is_some());
+        let found = result
+            .ok()
+            .and_then(|result| result["thread"].text("id"))
+            .filter(|id| NativeId::parse(id).is_some());
         match (found, result) {
             (Some(found), Ok(result)) => {
                 let own = |key: &str| result.text(key).map(str::to_owned);
                 let id = match &asked {
                     None => NativeId { told: Some(told), ..NativeId::bare(found) },
-                    Some(asked) => NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) },
+                    Some(asked) => {
+                        NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) }
+                    }
                 };
-                let mut thread = Thread { id, reported: String::new(), in_force, model: own("model"), effort: own("reasoningEffort") };
-                if let Some(turn) = session.turn.as_ref().filter(|turn| matches!(turn.stage, Stage::Waiting)) {
-                    thread.report(key, turn.model.clone(), result["thread"].text("name").map(str::to_owned), talk.out());
+                let mut thread = Thread {
+                    id,
+                    reported: String::new(),
+                    in_force,
+                    model: own("model"),
+                    effort: own("reasoningEffort"),
+                };
+                if let Some(turn) =
+                    session.turn.as_ref().filter(|turn| matches!(turn.stage, Stage::Waiting))
+                {
+                    thread.report(
+                        key,
+                        turn.model.clone(),
+                        result["thread"].text("name").map(str::to_owned),
+                        talk.out(),
+                    );
                 }
                 session.thread = Some(thread);
                 if let (Some(turn), Some(asked), false) = (&session.turn, asked, forked)
                     && asked.thread != found
                 {
-                    turn.emit(talk.out()).notice("Codex could not continue the conversation and began a new one.");
+                    turn.emit(talk.out())
+                        .notice("Codex could not continue the conversation and began a new one.");
                     if let Some(thread) = &mut session.thread {
-                        (thread.id.told, thread.id.plan, thread.in_force.plan) = (None, false, false);
+                        (thread.id.told, thread.id.plan, thread.in_force.plan) =
+                            (None, false, false);
                     }
                 }
             }
             (_, result) => {
                 let failure = match result {
                     Err(error) => refusal(error),
-                    Ok(_) => Failure { kind: FailureKind::Protocol, message: "Codex named no thread".to_owned(), retry_after_ms: None },
+                    Ok(_) => Failure {
+                        kind: FailureKind::Protocol,
+                        message: "Codex named no thread".to_owned(),
+                        retry_after_ms: None,
+                    },
                 };
                 if let Some(turn) = talk.turn_of(key).filter(|turn| turn.turn == for_turn) {
                     self.finish(turn, Outcome::Failed(failure), talk);
@@ -156,7 +223,14 @@ impl Codex {
     }
 
     /// A turn began, or did not.
-    pub(super) fn begun(&mut self, key: u32, turn: u32, begun: Begun, result: Result<&Value, &Value>, talk: &mut Talk) {
+    pub(super) fn begun(
+        &mut self,
+        key: u32,
+        turn: u32,
+        begun: Begun,
+        result: Result<&Value, &Value>,
+        talk: &mut Talk,
+    ) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         match result {
             Ok(result) => {
@@ -184,7 +258,10 @@ impl Codex {
 
     /// The agent's id of a turn that was asked for is known.
     pub(super) fn running(&mut self, key: u32, turn: Option<u32>, id: &str, talk: &mut Talk) {
-        let Some(open) = self.sessions.get_mut(&key).and_then(|session| session.turn.as_mut()) else { return };
+        let Some(open) = self.sessions.get_mut(&key).and_then(|session| session.turn.as_mut())
+        else {
+            return;
+        };
         if matches!(open.stage, Stage::Asked) && turn.is_none_or(|turn| turn == open.key.turn) {
             open.stage = Stage::Running(id.to_owned());
             if talk.is_interrupted(key) {
@@ -201,29 +278,51 @@ impl Codex {
         }
     }
 
-    /// Ends the commands that still run in a session, those of its sub-agents as well: a turn that is interrupted leaves its own running
-    /// (seen in 0.169.0), and so does a thread nobody listens to any more.
+    /// Ends the commands that still run in a session, those of its sub-agents as well: a turn that
+    /// is interrupted leaves its own running (seen in 0.169.0), and so does a thread nobody listens
+    /// to any more.
     pub(super) fn end_commands(&mut self, key: u32, talk: &mut Talk) {
         let Some(session) = self.sessions.get(&key).filter(|_| talk.is_ready()) else { return };
-        let children = session.turn.iter().flat_map(|turn| turn.children.iter().map(|(thread, _)| thread));
+        let children =
+            session.turn.iter().flat_map(|turn| turn.children.iter().map(|(thread, _)| thread));
         for thread in session.thread.iter().map(|thread| &thread.id.thread).chain(children) {
             let params = json!({ "threadId": thread }).to_string();
-            self.calls.request(talk.proc(), "thread/backgroundTerminals/clean", &params, Call::Note, talk.out());
+            self.calls.request(
+                talk.proc(),
+                "thread/backgroundTerminals/clean",
+                &params,
+                Call::Note,
+                talk.out(),
+            );
         }
     }
 
     pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
         let open = self.sessions.get(&steer.session).and_then(|session| session.turn.as_ref());
-        let fits = steer.delivery == Delivery::Steer && open.is_some_and(|turn| turn.key.turn == steer.turn);
-        if !(fits && self.tell(steer.session, &wire::input(None, &steer.parts), Call::Steer(steer.message), talk)) {
+        let fits = steer.delivery == Delivery::Steer
+            && open.is_some_and(|turn| turn.key.turn == steer.turn);
+        if !(fits
+            && self.tell(
+                steer.session,
+                &wire::input(None, &steer.parts),
+                Call::Steer(steer.message),
+                talk,
+            ))
+        {
             steered(steer.message, false, talk);
         }
     }
 
     /// Hands further input to the running turn of a session. Returns false when there is none.
     pub(super) fn tell(&mut self, key: u32, input: &str, call: Call, talk: &mut Talk) -> bool {
-        let Some((thread, turn)) = self.running_turn(key).filter(|_| talk.is_ready()) else { return false };
-        let params = format!("{{\"threadId\":{},\"expectedTurnId\":{},\"input\":{input}}}", json!(thread), json!(turn));
+        let Some((thread, turn)) = self.running_turn(key).filter(|_| talk.is_ready()) else {
+            return false;
+        };
+        let params = format!(
+            "{{\"threadId\":{},\"expectedTurnId\":{},\"input\":{input}}}",
+            json!(thread),
+            json!(turn)
+        );
         self.calls.request(talk.proc(), "turn/steer", &params, call, talk.out());
         wire::fill_blobs(talk.out());
         true
@@ -235,7 +334,12 @@ impl Codex {
             return;
         }
         self.end_commands(key, talk);
-        if let Some(thread) = self.sessions.remove(&key).and_then(|session| session.thread).filter(|_| talk.is_ready()) {
+        if let Some(thread) = self
+            .sessions
+            .remove(&key)
+            .and_then(|session| session.thread)
+            .filter(|_| talk.is_ready())
+        {
             let params = json!({ "threadId": thread.id.thread }).to_string();
             self.calls.request(talk.proc(), "thread/unsubscribe", &params, Call::Note, talk.out());
         }
@@ -244,13 +348,16 @@ impl Codex {
     fn running_turn(&self, key: u32) -> Option<(String, String)> {
         let session = self.sessions.get(&key)?;
         match &session.turn.as_ref()?.stage {
-            Stage::Running(turn) => Some((session.thread.as_ref()?.id.thread.clone(), turn.clone())),
+            Stage::Running(turn) => {
+                Some((session.thread.as_ref()?.id.thread.clone(), turn.clone()))
+            }
             _ => None,
         }
     }
 }
 
-/// Says what became of a message. What the agent refuses, because the turn is just over, is prompted again later.
+/// Says what became of a message. What the agent refuses, because the turn is just over, is
+/// prompted again later.
 pub(super) fn steered(message: u32, injected: bool, talk: &mut Talk) {
     let outcome = if injected { SteerOutcome::Injected } else { SteerOutcome::NotNow };
     talk.steered(message, outcome);

@@ -78,11 +78,17 @@ impl Turn {
         let item = params.text("itemId").unwrap_or_default();
         let delta = params.text("delta").unwrap_or_default();
         match method {
-            "item/agentMessage/delta" | "item/plan/delta" => self.story.answer.more(item, false, delta, &mut emit),
-            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => self.story.answer.more(item, true, delta, &mut emit),
+            "item/agentMessage/delta" | "item/plan/delta" => {
+                self.story.answer.more(item, false, delta, &mut emit)
+            }
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
+                self.story.answer.more(item, true, delta, &mut emit)
+            }
             "item/reasoning/summaryPartAdded" => self.story.answer.paragraph(item, true, &mut emit),
             "item/commandExecution/outputDelta" => self.story.output(item, delta, &mut emit),
-            "item/mcpToolCall/progress" => self.story.output(item, params.text("message").unwrap_or_default(), &mut emit),
+            "item/mcpToolCall/progress" => {
+                self.story.output(item, params.text("message").unwrap_or_default(), &mut emit)
+            }
             "turn/plan/updated" => emit.plan(plan(params)),
             "thread/tokenUsage/updated" => {
                 let told = &params["tokenUsage"];
@@ -101,7 +107,11 @@ impl Turn {
                 let message = error.text("message").unwrap_or_default();
                 if params.is_true("willRetry") {
                     let why = error.text("additionalDetails").unwrap_or_default();
-                    let told = if why.is_empty() { message.to_owned() } else { format!("{message}: {why}") };
+                    let told = if why.is_empty() {
+                        message.to_owned()
+                    } else {
+                        format!("{message}: {why}")
+                    };
                     let kind = match failure::failure(why, &error["codexErrorInfo"]).kind {
                         FailureKind::Other => FailureKind::Overloaded,
                         kind => kind,
@@ -114,7 +124,10 @@ impl Turn {
                 }
             }
             "model/rerouted" => {
-                emit.notice(format!("The model was changed to {} by its service.", params.text("toModel").unwrap_or("another")));
+                emit.notice(format!(
+                    "The model was changed to {} by its service.",
+                    params.text("toModel").unwrap_or("another")
+                ));
             }
             _ => return false,
         }

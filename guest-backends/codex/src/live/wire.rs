@@ -6,12 +6,14 @@ use serde_json::{Map, Value, json};
 use crate::limits::{self, Limits};
 use crate::prompt;
 
-/// Stands around the number of a blob in a line that is not cut into chunks yet. JSON texts never hold it: what people
-/// write has it as `\u0001`.
+/// Stands around the number of a blob in a line that is not cut into chunks yet. JSON texts never
+/// hold it: what people write has it as `\u0001`.
 const BLOB: char = '\u{1}';
 
-/// Keeps commands that may write in the working directory out of `/tmp`, which is everybody's: `$TMPDIR` is their own.
-pub(crate) const OWN_TEMPORARY_FOLDER: (&str, bool) = ("sandbox_workspace_write.exclude_slash_tmp", true);
+/// Keeps commands that may write in the working directory out of `/tmp`, which is everybody's:
+/// `$TMPDIR` is their own.
+pub(crate) const OWN_TEMPORARY_FOLDER: (&str, bool) =
+    ("sandbox_workspace_write.exclude_slash_tmp", true);
 
 /// Who may do what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +23,9 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// `on-request` asks when the sandbox is in the way: of commands that do more than look, and of changes of files, where it is read-only.
-    /// (`untrusted` asks before every command, also `ls`, in 0.169.0.) What cannot be asked in `plan` cannot be allowed by mistake either.
+    /// `on-request` asks when the sandbox is in the way: of commands that do more than look, and of
+    /// changes of files, where it is read-only. (`untrusted` asks before every command, also `ls`,
+    /// in 0.169.0.) What cannot be asked in `plan` cannot be allowed by mistake either.
     pub(crate) fn of(settings: &Settings) -> Self {
         let (approval, sandbox) = match (settings.mode, settings.safety) {
             _ if !limits::may_write(settings) => ("never", "read-only"),
@@ -36,8 +39,15 @@ impl Policy {
 
     /// Finds one by the words it was saved with.
     pub(crate) fn named(approval: &str, sandbox: &str) -> Option<Self> {
-        let all = [("never", "read-only"), ("on-request", "read-only"), ("on-request", "workspace-write"), ("never", "danger-full-access")];
-        all.into_iter().find(|known| *known == (approval, sandbox)).map(|(approval, sandbox)| Self { approval, sandbox })
+        let all = [
+            ("never", "read-only"),
+            ("on-request", "read-only"),
+            ("on-request", "workspace-write"),
+            ("never", "danger-full-access"),
+        ];
+        all.into_iter()
+            .find(|known| *known == (approval, sandbox))
+            .map(|(approval, sandbox)| Self { approval, sandbox })
     }
 
     /// The sandbox as a turn changes it; threads take its name.
@@ -81,7 +91,8 @@ impl InForce {
 /// Parameters that open a thread: `thread/start`, and with an id `thread/resume` and `thread/fork`.
 pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Value {
     let policy = Policy::of(settings);
-    let mut params = json!({ "cwd": cwd, "approvalPolicy": policy.approval, "sandbox": policy.sandbox });
+    let mut params =
+        json!({ "cwd": cwd, "approvalPolicy": policy.approval, "sandbox": policy.sandbox });
     let (text, _) = prompt::instructions(settings);
     // Not kept with a thread: one that is resumed would have all tools again.
     let mut config = Limits::of(settings).config().unwrap_or_else(|| json!({}));
@@ -106,9 +117,15 @@ pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Valu
     params
 }
 
-/// Parameters of `turn/start`: the prompt, and what the thread has to go by from now on. `model` and `effort` are the
-/// thread's own, for going back to them.
-pub(crate) fn begin(thread: &str, now: &InForce, wanted: &InForce, own: (Option<&str>, Option<&str>), input: &str) -> String {
+/// Parameters of `turn/start`: the prompt, and what the thread has to go by from now on. `model`
+/// and `effort` are the thread's own, for going back to them.
+pub(crate) fn begin(
+    thread: &str,
+    now: &InForce,
+    wanted: &InForce,
+    own: (Option<&str>, Option<&str>),
+    input: &str,
+) -> String {
     let mut params = Map::new();
     params.insert("threadId".to_owned(), json!(thread));
     if wanted.policy != now.policy {
@@ -126,14 +143,18 @@ pub(crate) fn begin(thread: &str, now: &InForce, wanted: &InForce, own: (Option<
     if wanted.effort.is_some() && wanted.effort != now.effort {
         params.insert("effort".to_owned(), json!(effort));
     }
-    // No effort at all changes nothing where it stands alone, but is the default in here (seen in 0.169.0).
+    // No effort at all changes nothing where it stands alone, but is the default in here (seen in
+    // 0.169.0).
     let back = wanted.effort.is_none() && now.effort.is_some();
     if let Some(model) = model
         && (back || wanted.plan != now.plan)
     {
-        let settings = json!({ "model": model, "reasoning_effort": effort, "developer_instructions": null });
-        params
-            .insert("collaborationMode".to_owned(), json!({ "mode": if wanted.plan { "plan" } else { "default" }, "settings": settings }));
+        let settings =
+            json!({ "model": model, "reasoning_effort": effort, "developer_instructions": null });
+        params.insert(
+            "collaborationMode".to_owned(),
+            json!({ "mode": if wanted.plan { "plan" } else { "default" }, "settings": settings }),
+        );
     }
     let params = Value::Object(params).to_string();
     // The input may hold places of blobs, which JSON could not.
@@ -142,7 +163,8 @@ pub(crate) fn begin(thread: &str, now: &InForce, wanted: &InForce, own: (Option<
 
 /// Returns a prompt as JSON, with the places of its images, after a text that goes before it.
 pub(crate) fn input(before: Option<&str>, parts: &[Part]) -> String {
-    let text = |text: &str| json!({ "type": "text", "text": text, "text_elements": [] }).to_string();
+    let text =
+        |text: &str| json!({ "type": "text", "text": text, "text_elements": [] }).to_string();
     let mut items: Vec<String> = before.map(text).into_iter().collect();
     for part in parts {
         items.push(match part {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Ask, Command, Decision, EventKind, Input, Query, QueryKind, QueryResult, Safety, StartTurn, ToolEnd, ToolStart,
-    TurnDone, Unrecognised,
+    Action, Answer, Ask, Command, Decision, EventKind, Input, Query, QueryKind, QueryResult,
+    Safety, StartTurn, ToolEnd, ToolStart, TurnDone, Unrecognised,
 };
 use codex::Backend;
 
@@ -62,21 +62,35 @@ pub fn query(query: u32, session: Option<u32>, kind: QueryKind) -> Command {
 
 /// Answers to queries, in order.
 pub fn answers(actions: &[Action]) -> Vec<&QueryResult> {
-    actions.iter().filter_map(|action| if let Action::QueryAnswer(answer) = action { Some(&answer.answer) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(|action| {
+            if let Action::QueryAnswer(answer) = action { Some(&answer.answer) } else { None }
+        })
+        .collect()
 }
 
 pub fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
-    actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None })
+    actions.iter().filter_map(|action| {
+        if let Action::Event(event) = action { Some(&event.kind) } else { None }
+    })
 }
 
 /// Texts as people see them in the end, those withdrawn left out.
 pub fn shown(actions: &[Action]) -> Vec<String> {
-    pieces(events(actions).filter_map(|event| if let EventKind::Text(text) = event { Some(text) } else { None }))
+    pieces(
+        events(actions)
+            .filter_map(|event| if let EventKind::Text(text) = event { Some(text) } else { None }),
+    )
 }
 
 /// Thoughts as people see them in the end.
 pub fn thoughts(actions: &[Action]) -> Vec<String> {
-    pieces(events(actions).filter_map(|event| if let EventKind::Thinking(text) = event { Some(text) } else { None }))
+    pieces(
+        events(actions).filter_map(|event| {
+            if let EventKind::Thinking(text) = event { Some(text) } else { None }
+        }),
+    )
 }
 
 fn pieces<'a>(texts: impl Iterator<Item = &'a aetheel_backend_sdk::wit::Text>) -> Vec<String> {
@@ -92,21 +106,35 @@ fn pieces<'a>(texts: impl Iterator<Item = &'a aetheel_backend_sdk::wit::Text>) -
 }
 
 pub fn tool_starts(actions: &[Action]) -> Vec<&ToolStart> {
-    events(actions).filter_map(|event| if let EventKind::ToolStart(tool) = event { Some(tool) } else { None }).collect()
+    events(actions)
+        .filter_map(|event| if let EventKind::ToolStart(tool) = event { Some(tool) } else { None })
+        .collect()
 }
 
 pub fn tool_ends(actions: &[Action]) -> Vec<&ToolEnd> {
-    events(actions).filter_map(|event| if let EventKind::ToolEnd(tool) = event { Some(tool) } else { None }).collect()
+    events(actions)
+        .filter_map(|event| if let EventKind::ToolEnd(tool) = event { Some(tool) } else { None })
+        .collect()
 }
 
 pub fn unknown(actions: &[Action]) -> Vec<&Unrecognised> {
-    events(actions).filter_map(|event| if let EventKind::Unrecognised(unknown) = event { Some(unknown) } else { None }).collect()
+    events(actions)
+        .filter_map(
+            |event| if let EventKind::Unrecognised(unknown) = event { Some(unknown) } else { None },
+        )
+        .collect()
 }
 
 pub fn ids(actions: &[Action]) -> Vec<&str> {
     actions
         .iter()
-        .filter_map(|action| if let Action::SessionReady(ready) = action { Some(ready.native_id.as_str()) } else { None })
+        .filter_map(|action| {
+            if let Action::SessionReady(ready) = action {
+                Some(ready.native_id.as_str())
+            } else {
+                None
+            }
+        })
         .collect()
 }
 

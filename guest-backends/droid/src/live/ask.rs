@@ -1,7 +1,8 @@
 //! What Droid asks: permission for tools, whether to go on with a plan, and questions of the model.
 //!
-//! Every request is answered, and never with an error: Droid calls that an invalid message and waits for ever. What is
-//! not understood is answered with what refuses both kinds of request that 0.225.2 has.
+//! Every request is answered, and never with an error: Droid calls that an invalid message and
+//! waits for ever. What is not understood is answered with what refuses both kinds of request that
+//! 0.225.2 has.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
@@ -33,7 +34,14 @@ enum Wants {
 }
 
 impl Droid {
-    pub(super) fn asked(&mut self, id: &str, method: &str, params: &Json, raw: &str, talk: &mut Talk) {
+    pub(super) fn asked(
+        &mut self,
+        id: &str,
+        method: &str,
+        params: &Json,
+        raw: &str,
+        talk: &mut Talk,
+    ) {
         if self.asks.any(|ask| ask.id == id) {
             return;
         }
@@ -44,7 +52,12 @@ impl Droid {
         let (title, kind, always, wants) = match method {
             "droid.request_permission" => {
                 if turn.allows(params) {
-                    return self.calls.result(talk.proc(), id, r#"{"selectedOption":"proceed_once"}"#, talk.out());
+                    return self.calls.result(
+                        talk.proc(),
+                        id,
+                        r#"{"selectedOption":"proceed_once"}"#,
+                        talk.out(),
+                    );
                 }
                 permission(params)
             }
@@ -61,22 +74,31 @@ impl Droid {
         let Some(Ask { id, wants }) = self.asks.take(answer.ask) else { return };
         let Some(turn) = &mut self.turn else { return };
         let result = match (wants, answer.decision) {
-            (Wants::Permission(_), Decision::AllowOnce) => json!({ "selectedOption": "proceed_once" }),
+            (Wants::Permission(_), Decision::AllowOnce) => {
+                json!({ "selectedOption": "proceed_once" })
+            }
             (Wants::Permission(always), Decision::AllowAlways) => {
                 json!({ "selectedOption": always.as_deref().unwrap_or("proceed_once") })
             }
             (Wants::Permission(_), decision) => {
                 turn.refused(decision == Decision::DenyAndStop);
                 match decision {
-                    Decision::Deny(Some(comment)) => json!({ "selectedOption": "cancel", "comment": comment }),
+                    Decision::Deny(Some(comment)) => {
+                        json!({ "selectedOption": "cancel", "comment": comment })
+                    }
                     _ => json!({ "selectedOption": "cancel" }),
                 }
             }
             (Wants::Answers(questions), Decision::Answers(given)) => {
                 // Incomplete answers are refused, and the model asks once more.
                 let answer = |(index, question): &(u32, String)| {
-                    let texts = given.iter().find(|(id, _)| *id == index.to_string()).map(|(_, texts)| texts.join(", "));
-                    let text = texts.filter(|text| !text.is_empty()).unwrap_or_else(|| "(no answer)".to_owned());
+                    let texts = given
+                        .iter()
+                        .find(|(id, _)| *id == index.to_string())
+                        .map(|(_, texts)| texts.join(", "));
+                    let text = texts
+                        .filter(|text| !text.is_empty())
+                        .unwrap_or_else(|| "(no answer)".to_owned());
                     json!({ "index": index, "question": question, "answer": text })
                 };
                 json!({ "cancelled": false, "answers": questions.iter().map(answer).collect::<Vec<_>>() })
@@ -97,14 +119,16 @@ impl Droid {
 }
 
 impl Turn {
-    /// Whether the safety level allows everything that is asked for: edits of files in the working directory.
+    /// Whether the safety level allows everything that is asked for: edits of files in the working
+    /// directory.
     fn allows(&self, params: &Json) -> bool {
         let uses = params.list("toolUses");
         self.may_edit()
             && !uses.is_empty()
             && uses.iter().all(|tool| {
                 let details = &tool["details"];
-                let path = details.text("filePath").or_else(|| tool["toolUse"]["input"].text("file_path"));
+                let path =
+                    details.text("filePath").or_else(|| tool["toolUse"]["input"].text("file_path"));
                 matches!(tool.text("confirmationType"), Some("edit" | "create" | "apply_patch"))
                     && details.text("moveTo").is_none()
                     && path.is_some_and(|path| inside(path, &self.cwd))
@@ -119,14 +143,19 @@ fn inside(path: &str, cwd: &str) -> bool {
     } else {
         Some(path)
     };
-    below.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('~') && rest.split('/').all(|name| name != ".."))
+    below.is_some_and(|rest| {
+        !rest.is_empty() && !rest.starts_with('~') && rest.split('/').all(|name| name != "..")
+    })
 }
 
 fn permission(params: &Json) -> (String, AskKind, Option<String>, Wants) {
     let uses = params.list("toolUses");
-    let option = params.list("options").iter().find(|option| option.text("value").is_some_and(|value| value.starts_with("proceed_always")));
+    let option = params.list("options").iter().find(|option| {
+        option.text("value").is_some_and(|value| value.starts_with("proceed_always"))
+    });
     let always = option.and_then(|option| option.text("label")).map(str::to_owned);
-    let wants = Wants::Permission(option.and_then(|option| option.text("value")).map(str::to_owned));
+    let wants =
+        Wants::Permission(option.and_then(|option| option.text("value")).map(str::to_owned));
     if let [only] = uses
         && let Some(plan) = only["details"].text("plan")
     {
@@ -140,29 +169,45 @@ fn permission(params: &Json) -> (String, AskKind, Option<String>, Wants) {
         [tool] => labelled(tool),
         [tool, more @ ..] => format!("{} (and {} more)", labelled(tool), more.len()),
     };
-    let title = reason.map_or_else(|| title.clone(), |reason| format!("{title}: {}", one_line(reason, 160)));
+    let title = reason
+        .map_or_else(|| title.clone(), |reason| format!("{title}: {}", one_line(reason, 160)));
     (title, AskKind::Permission(together(tools)), always, wants)
 }
 
 fn labelled(tool: &ToolStart) -> String {
-    if tool.title == tool.native_name { tool.title.clone() } else { format!("{}: {}", tool.native_name, tool.title) }
+    if tool.title == tool.native_name {
+        tool.title.clone()
+    } else {
+        format!("{}: {}", tool.native_name, tool.title)
+    }
 }
 
 /// One use stands for several that are asked for at once: nobody shall allow what is not shown.
 fn together(tools: Vec<ToolStart>) -> ToolStart {
     let inputs = tools.iter().map(|tool| tool.input.as_str()).collect::<Vec<_>>().join(",");
-    let targets = tools.iter().filter_map(|tool| tool.target.as_deref()).collect::<Vec<_>>().join("\n");
+    let targets =
+        tools.iter().filter_map(|tool| tool.target.as_deref()).collect::<Vec<_>>().join("\n");
     let several = tools.len() > 1;
     let first = tools.into_iter().next().unwrap_or_else(|| tool::TOOLS.start("", "", &Json::Null));
-    if several { ToolStart { input: format!("[{inputs}]"), target: Some(targets), ..first } } else { first }
+    if several {
+        ToolStart { input: format!("[{inputs}]"), target: Some(targets), ..first }
+    } else {
+        first
+    }
 }
 
 fn about(asked: &Json) -> ToolStart {
     let used = &asked["toolUse"];
     let details = &asked["details"];
-    let mut tool = tool::TOOLS.start(used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
+    let mut tool = tool::TOOLS.start(
+        used.text("id").unwrap_or_default(),
+        used.text("name").unwrap_or_default(),
+        &used["input"],
+    );
     // What Droid is about to do, where that is more than the tool's input.
-    let target = ["fullCommand", "filePath", "target", "command"].into_iter().find_map(|key| details.text(key));
+    let target = ["fullCommand", "filePath", "target", "command"]
+        .into_iter()
+        .find_map(|key| details.text(key));
     if let Some(target) = target {
         tool.title = one_line(target, 160);
         tool.target = Some(target.to_owned());
@@ -171,23 +216,33 @@ fn about(asked: &Json) -> ToolStart {
 }
 
 fn questions(params: &Json) -> (String, AskKind, Option<String>, Wants) {
-    let asked: Vec<(u32, &Json)> =
-        params.list("questions").iter().map(|question| (question.count("index").unwrap_or_default(), question)).collect();
+    let asked: Vec<(u32, &Json)> = params
+        .list("questions")
+        .iter()
+        .map(|question| (question.count("index").unwrap_or_default(), question))
+        .collect();
     let text = |question: &Json| question.text("question").unwrap_or_default().to_owned();
     let questions: Vec<Question> = asked
         .iter()
         .map(|(index, question)| Question {
             id: index.to_string(),
             text: text(question),
-            options: question.list("options").iter().filter_map(Json::as_str).map(Choice::plain).collect(),
+            options: question
+                .list("options")
+                .iter()
+                .filter_map(Json::as_str)
+                .map(Choice::plain)
+                .collect(),
             many: question.is_true("multiSelect"),
             free_text: true,
             ..Question::default()
         })
         .collect();
-    let title = asked.first().and_then(|(_, question)| question.text("topic")).unwrap_or("Droid asks");
+    let title =
+        asked.first().and_then(|(_, question)| question.text("topic")).unwrap_or("Droid asks");
     let title = one_line(title, 160);
-    let wants = Wants::Answers(asked.iter().map(|(index, question)| (*index, text(question))).collect());
+    let wants =
+        Wants::Answers(asked.iter().map(|(index, question)| (*index, text(question))).collect());
     (title, AskKind::Questions(questions), None, wants)
 }
 

@@ -1,4 +1,5 @@
-//! The state of a session between two turns, as JSON, for another instance: the process goes on with it.
+//! The state of a session between two turns, as JSON, for another instance: the process goes on
+//! with it.
 
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::live::Asks;
@@ -40,7 +41,8 @@ impl Droid {
         };
         let put = Some(&state["put"]).filter(|put| !put.is_null());
         let taken = Self {
-            calls: Calls::new(ENVELOPE, Ids::Strings).counting_from(state.text("calls")?.parse().ok()?),
+            calls: Calls::new(ENVELOPE, Ids::Strings)
+                .counting_from(state.text("calls")?.parse().ok()?),
             fixed: Fixed::taken_over(&state["fixed"])?,
             resume,
             native: state.text("native").map(str::to_owned),

@@ -1,7 +1,8 @@
 //! A long-lived `droid exec`, spoken to in JSON-RPC over its stdio: one session, many turns.
 //!
-//! The SDK sees to the process and to which turns are open. Here is what a waiting turn needs next (`prompt`): the session, the settings, the
-//! prompt; the rest is what Droid says while the turn runs ([`notes`]) and asks ([`ask`]).
+//! The SDK sees to the process and to which turns are open. Here is what a waiting turn needs next
+//! (`prompt`): the session, the settings, the prompt; the rest is what Droid says while the turn
+//! runs ([`notes`]) and asks ([`ask`]).
 
 mod ask;
 mod kept;
@@ -15,7 +16,8 @@ use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::text::{one_line, stderr_end};
 use aetheel_backend_sdk::wit::{
-    Answer, Exited, Failure, FailureKind, Level, Line, Outcome, Query, Spawn, StartTurn, Steer, SteerOutcome, TurnRef,
+    Answer, Exited, Failure, FailureKind, Level, Line, Outcome, Query, Spawn, StartTurn, Steer,
+    SteerOutcome, TurnRef,
 };
 use aetheel_backend_sdk::{TurnResult, failure};
 
@@ -116,13 +118,20 @@ impl Agent for Droid {
 
     fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
         self.fixed = start.map(|start| Fixed::of(&start.settings)).unwrap_or_default();
-        let mut arguments = ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc"].map(word).to_vec();
+        let mut arguments =
+            ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc"]
+                .map(word)
+                .to_vec();
         self.fixed.flags(&mut arguments, talk.out());
         Ok(live::spawn("droid", arguments))
     }
 
     fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
-        if self.calls.open().any(|call| call.opens() || matches!(call, Call::Settings(_) | Call::Compact(_))) {
+        if self
+            .calls
+            .open()
+            .any(|call| call.opens() || matches!(call, Call::Settings(_) | Call::Compact(_)))
+        {
             return Step::Wait;
         }
         if self.fixed != Fixed::of(&start.settings) {
@@ -135,26 +144,46 @@ impl Agent for Droid {
         };
         let wanted = wanted.or(&self.defaults, self.put.as_ref());
         if let Some(params) = wanted.change_from(self.put.as_ref()) {
-            self.calls.request(talk.proc(), "droid.update_session_settings", &params, Call::Settings(wanted), talk.out());
+            self.calls.request(
+                talk.proc(),
+                "droid.update_session_settings",
+                &params,
+                Call::Settings(wanted),
+                talk.out(),
+            );
             return Step::Wait;
         }
         if let Some(put) = &mut self.put {
             put.safety = wanted.safety;
         }
-        talk.emit(name(start)).session_ready(native, self.put.as_ref().and_then(|put| put.model.clone()));
+        talk.emit(name(start))
+            .session_ready(native, self.put.as_ref().and_then(|put| put.model.clone()));
         turn::say(&start.parts, Call::Prompt, &mut self.calls, talk);
         self.turn = Some(Turn::new(start));
         Step::Prompted
     }
 
     fn line(&mut self, line: Line, talk: &mut Talk) {
-        let Some(value) = json::object(&line, |what, text| self.unrecognised(what, None, text, talk)) else { return };
+        let Some(value) =
+            json::object(&line, |what, text| self.unrecognised(what, None, text, talk))
+        else {
+            return;
+        };
         match self.calls.sort(&value) {
             Message::Response(call, result) => self.response(call, result, talk),
             Message::Stray(stray) => self.stray(stray, talk),
-            Message::Request(id, method, params) => self.asked(&id, method, params, &line.text, talk),
-            Message::Notification("droid.session_notification", params) => self.notified(params, &line.text, talk),
-            Message::Notification(method, _) => self.unrecognised(format!("notification {method:?}"), Some("method"), &line.text, talk),
+            Message::Request(id, method, params) => {
+                self.asked(&id, method, params, &line.text, talk)
+            }
+            Message::Notification("droid.session_notification", params) => {
+                self.notified(params, &line.text, talk)
+            }
+            Message::Notification(method, _) => self.unrecognised(
+                format!("notification {method:?}"),
+                Some("method"),
+                &line.text,
+                talk,
+            ),
             Message::Other => self.unrecognised("line that is no message", None, &line.text, talk),
         }
     }
@@ -163,7 +192,10 @@ impl Agent for Droid {
         self.asks.close(turn.session);
         let mut told = self.turn.take();
         let usage = told.as_ref().and_then(|told| told.usage.clone());
-        let text = told.as_mut().filter(|_| outcome == Outcome::Completed).and_then(|told| told.answer.last());
+        let text = told
+            .as_mut()
+            .filter(|_| outcome == Outcome::Completed)
+            .and_then(|told| told.answer.last());
         for message in told.into_iter().flat_map(|told| told.steers) {
             talk.steered(message, SteerOutcome::Dropped);
         }
@@ -173,7 +205,13 @@ impl Agent for Droid {
     fn interrupt(&mut self, _: TurnRef, talk: &mut Talk) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.interrupted) {
             turn.interrupted = true;
-            self.calls.request(talk.proc(), "droid.interrupt_session", "{}", Call::Interrupt, talk.out());
+            self.calls.request(
+                talk.proc(),
+                "droid.interrupt_session",
+                "{}",
+                Call::Interrupt,
+                talk.out(),
+            );
         }
     }
 
@@ -190,7 +228,13 @@ impl Agent for Droid {
     }
 
     fn leave(&mut self, talk: &mut Talk) {
-        self.calls.request(talk.proc(), "droid.interrupt_session", "{}", Call::Interrupt, talk.out());
+        self.calls.request(
+            talk.proc(),
+            "droid.interrupt_session",
+            "{}",
+            Call::Interrupt,
+            talk.out(),
+        );
         self.calls.request(talk.proc(), "droid.close_session", "{}", Call::Close, talk.out());
     }
 
@@ -208,7 +252,9 @@ impl Agent for Droid {
         if prompted || said.is_empty() {
             return Outcome::Lost(why);
         }
-        let kind = Some(failure::of_model(&said).kind).filter(|kind| *kind != FailureKind::Other).unwrap_or(why.kind);
+        let kind = Some(failure::of_model(&said).kind)
+            .filter(|kind| *kind != FailureKind::Other)
+            .unwrap_or(why.kind);
         Outcome::Failed(Failure { kind, ..why })
     }
 
@@ -217,7 +263,8 @@ impl Agent for Droid {
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        let (taken, proc) = Self::taken_over(state).ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
+        let (taken, proc) = Self::taken_over(state)
+            .ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
         *self = taken;
         Ok(proc)
     }
@@ -231,12 +278,16 @@ impl Call {
 }
 
 impl Droid {
-    /// An answer to nothing, or a second one: Droid first takes some requests and then finds that it cannot, and says so
-    /// under the same id.
+    /// An answer to nothing, or a second one: Droid first takes some requests and then finds that
+    /// it cannot, and says so under the same id.
     fn stray(&mut self, stray: &Json, talk: &mut Talk) {
         let Some(message) = stray["error"].text("message") else { return };
         match &self.turn {
-            Some(turn) if !turn.heard => self.finish(turn.key, Outcome::Failed(failure(FailureKind::Protocol, message)), talk),
+            Some(turn) if !turn.heard => self.finish(
+                turn.key,
+                Outcome::Failed(failure(FailureKind::Protocol, message)),
+                talk,
+            ),
             _ => {
                 let text = format!("Droid refused a message of ours: {}", one_line(message, 300));
                 talk.emit(TurnRef { session: self.session, turn: 0 }).diagnostic(Level::Warn, text);
@@ -245,7 +296,13 @@ impl Droid {
     }
 
     /// Between turns Droid talks to itself.
-    fn unrecognised(&self, what: impl Into<String>, path: Option<&str>, raw: &str, talk: &mut Talk) {
+    fn unrecognised(
+        &self,
+        what: impl Into<String>,
+        path: Option<&str>,
+        raw: &str,
+        talk: &mut Talk,
+    ) {
         if talk.turn_of(self.session).is_some() {
             talk.unrecognised(what, path, raw);
         }

@@ -29,7 +29,11 @@ impl Droid {
         match text("type") {
             "assistant_text_delta" | "thinking_text_delta" => {
                 turn.heard = true;
-                let holds = if text("type") == "assistant_text_delta" { Holds::Text } else { Holds::Thinking };
+                let holds = if text("type") == "assistant_text_delta" {
+                    Holds::Text
+                } else {
+                    Holds::Thinking
+                };
                 let index = note.count("blockIndex").unwrap_or_default();
                 turn.answer.more(text("messageId"), index, holds, text("textDelta"), &mut emit);
             }
@@ -37,7 +41,12 @@ impl Droid {
             "assistant_message_retracted" => {
                 turn.answer.retract(text("messageId"), &mut emit);
                 for id in std::mem::take(&mut turn.announced) {
-                    turn.tool_end(&id, true, "Tool execution cancelled: asked again".to_owned(), &mut emit);
+                    turn.tool_end(
+                        &id,
+                        true,
+                        "Tool execution cancelled: asked again".to_owned(),
+                        &mut emit,
+                    );
                 }
             }
             "tool_call" => {
@@ -55,7 +64,11 @@ impl Droid {
                 turn.heard = true;
                 let reason = text("reason");
                 let attempt = note.count("attempt").unwrap_or_default();
-                emit.retry(failure::of_retry(reason), format!("{} (attempt {attempt})", reason.replace('_', " ")), None);
+                emit.retry(
+                    failure::of_retry(reason),
+                    format!("{} (attempt {attempt})", reason.replace('_', " ")),
+                    None,
+                );
             }
             "error" => {
                 turn.heard = true;
@@ -63,7 +76,11 @@ impl Droid {
             }
             "session_title_updated" => emit.event(EventKind::Title(text("title").to_owned())),
             "session_compacted" => emit.notice("Droid shortened the conversation"),
-            "mcp_auth_required" => emit.notice(format!("the MCP server {} wants a sign-in: {}", text("serverName"), text("authUrl"))),
+            "mcp_auth_required" => emit.notice(format!(
+                "the MCP server {} wants a sign-in: {}",
+                text("serverName"),
+                text("authUrl")
+            )),
             "queued_messages_discarded" => {
                 if !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);
@@ -89,13 +106,19 @@ impl Droid {
             | "loop_state_changed"
             | "mcp_status_changed"
             | "mcp_auth_completed" => {}
-            kind => emit.unrecognised(format!("notification {kind:?}"), Some("params.notification.type".to_owned()), raw),
+            kind => emit.unrecognised(
+                format!("notification {kind:?}"),
+                Some("params.notification.type".to_owned()),
+                raw,
+            ),
         }
     }
 
     /// Droid left its planning mode by itself, once the plan was approved.
     fn settings_updated(&mut self, settings: &Json, talk: &mut Talk) {
-        let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else { return };
+        let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else {
+            return;
+        };
         if put.mode == mode {
             return;
         }
@@ -136,7 +159,13 @@ impl Droid {
                             turn.answer.whole(id, index, Holds::Text, text, &mut emit);
                         }
                         Some("thinking") => {
-                            turn.answer.whole(id, index, Holds::Thinking, block.text("thinking").unwrap_or_default(), &mut emit);
+                            turn.answer.whole(
+                                id,
+                                index,
+                                Holds::Thinking,
+                                block.text("thinking").unwrap_or_default(),
+                                &mut emit,
+                            );
                         }
                         Some("redacted_thinking" | "image") => {}
                         Some("tool_use") => {
@@ -145,7 +174,11 @@ impl Droid {
                         }
                         kind => {
                             let path = format!("params.notification.message.content[{at}].type");
-                            emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some(path), raw);
+                            emit.unrecognised(
+                                format!("content block {:?}", kind.unwrap_or_default()),
+                                Some(path),
+                                raw,
+                            );
                         }
                     }
                 }
@@ -153,7 +186,11 @@ impl Droid {
             }
             (role, _) => {
                 let path = "params.notification.message.role".to_owned();
-                emit.unrecognised(format!("message of {:?}", role.unwrap_or_default()), Some(path), raw);
+                emit.unrecognised(
+                    format!("message of {:?}", role.unwrap_or_default()),
+                    Some(path),
+                    raw,
+                );
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{Agent as _, Talk};
-use aetheel_backend_sdk::wit::{Failure, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome};
+use aetheel_backend_sdk::wit::{
+    Failure, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome,
+};
 use aetheel_backend_sdk::{Emit, failure};
 use serde_json::{Map, Value, json};
 
@@ -36,8 +38,9 @@ impl Put {
             model: settings.model.clone(),
             effort: plan::effort(settings, emit),
             mode: if settings.mode == Mode::Plan { "spec" } else { "auto" }.to_owned(),
-            // The higher ones trust the model's word for how harmless a command is, and `low` writes files everywhere. Edits
-            // in the working directory are allowed in `ask`, everything by a flag.
+            // The higher ones trust the model's word for how harmless a command is, and `low`
+            // writes files everywhere. Edits in the working directory are allowed in `ask`,
+            // everything by a flag.
             level: "off".to_owned(),
             tools,
             safety: Some(settings.safety),
@@ -47,7 +50,12 @@ impl Put {
     /// What a session says is in force.
     fn told(settings: &Json) -> Self {
         let text = |key| settings.text(key).map(str::to_owned);
-        let tools = settings.list("restrictToolIds").iter().filter_map(Json::as_str).map(str::to_owned).collect();
+        let tools = settings
+            .list("restrictToolIds")
+            .iter()
+            .filter_map(Json::as_str)
+            .map(str::to_owned)
+            .collect();
         Self {
             model: text("modelId"),
             effort: text("reasoningEffort"),
@@ -61,11 +69,13 @@ impl Put {
     /// With what is not chosen as the session had it, as far as that is known.
     pub(super) fn or(mut self, defaults: &Self, now: Option<&Self>) -> Self {
         self.model = self.model.or_else(|| defaults.model.clone()).or_else(|| now?.model.clone());
-        self.effort = self.effort.or_else(|| defaults.effort.clone()).or_else(|| now?.effort.clone());
+        self.effort =
+            self.effort.or_else(|| defaults.effort.clone()).or_else(|| now?.effort.clone());
         self
     }
 
-    /// The parameters that make it so in a session where `now` is in force; none: there is nothing to do.
+    /// The parameters that make it so in a session where `now` is in force; none: there is nothing
+    /// to do.
     pub(super) fn change_from(&self, now: Option<&Self>) -> Option<String> {
         let mut params = Map::new();
         let mut set = |name: &str, wanted: Value, is: Option<Value>| {
@@ -76,9 +86,16 @@ impl Put {
         set("modelId", json!(self.model), now.map(|now| json!(now.model)));
         set("reasoningEffort", json!(self.effort), now.map(|now| json!(now.effort)));
         set("interactionMode", json!(self.mode), now.map(|now| json!(now.mode)));
-        // What people allowed for the session raised it, in Droid alone; a lower level and planning take that back.
-        let lowered = |now: &&Self| now.safety > self.safety || (self.mode == "spec" && now.mode != self.mode);
-        set("autonomyLevel", json!(self.level), now.filter(|now| !lowered(now)).map(|now| json!(now.level)));
+        // What people allowed for the session raised it, in Droid alone; a lower level and planning
+        // take that back.
+        let lowered = |now: &&Self| {
+            now.safety > self.safety || (self.mode == "spec" && now.mode != self.mode)
+        };
+        set(
+            "autonomyLevel",
+            json!(self.level),
+            now.filter(|now| !lowered(now)).map(|now| json!(now.level)),
+        );
         set("restrictToolIds", json!(self.tools), now.map(|now| json!(now.tools)));
         (!params.is_empty()).then(|| Value::Object(params).to_string())
     }
@@ -89,7 +106,13 @@ impl Droid {
     pub(super) fn open(&mut self, wanted: Put, cwd: &str, talk: &mut Talk) {
         if let Some((id, fork)) = self.resume.take() {
             let params = json!({ "sessionId": id }).to_string();
-            return self.calls.request(talk.proc(), "droid.load_session", &params, Call::Load { id, fork }, talk.out());
+            return self.calls.request(
+                talk.proc(),
+                "droid.load_session",
+                &params,
+                Call::Load { id, fork },
+                talk.out(),
+            );
         }
         let mut params = json!({
             "machineId": "aetheel",
@@ -106,7 +129,13 @@ impl Droid {
         if !wanted.tools.is_empty() {
             params["restrictToolIds"] = json!(wanted.tools);
         }
-        self.calls.request(talk.proc(), "droid.initialize_session", &params.to_string(), Call::New(wanted), talk.out());
+        self.calls.request(
+            talk.proc(),
+            "droid.initialize_session",
+            &params.to_string(),
+            Call::New(wanted),
+            talk.out(),
+        );
     }
 
     pub(super) fn response(&mut self, call: Call, result: Result<&Json, &Json>, talk: &mut Talk) {
@@ -125,14 +154,23 @@ impl Droid {
                 self.defaults = Put::default();
             }
             // The copy is a session of its own, not yet the one that is open.
-            (Call::Fork, Ok(result)) => self.resume = self.native.take().and(result.text("newSessionId")).map(|id| (id.to_owned(), false)),
+            (Call::Fork, Ok(result)) => {
+                self.resume = self
+                    .native
+                    .take()
+                    .and(result.text("newSessionId"))
+                    .map(|id| (id.to_owned(), false))
+            }
             (Call::Settings(put), Ok(_)) => self.put = Some(put),
             (Call::Load { id, .. }, Err(error)) if error.number("code") != Some(NO_SESSION) => {
                 // It may well be there.
                 self.resume = Some((id, false));
                 self.refused(error, talk);
             }
-            (Call::Load { .. }, Err(_)) => self.fail(failure(FailureKind::SessionUnknown, "Droid does not know the session"), talk),
+            (Call::Load { .. }, Err(_)) => self.fail(
+                failure(FailureKind::SessionUnknown, "Droid does not know the session"),
+                talk,
+            ),
             (Call::Settings(_), Err(error)) => {
                 // Some of them may be in force.
                 self.put = None;
@@ -165,8 +203,8 @@ impl Droid {
             effort: if wanted.effort.is_none() { told.effort.clone() } else { None },
             ..Put::default()
         };
-        // An unknown model is passed over in silence; asked for once more, Droid says that it is unknown. An effort the
-        // model does not have becomes the nearest, which is fine.
+        // An unknown model is passed over in silence; asked for once more, Droid says that it is
+        // unknown. An effort the model does not have becomes the nearest, which is fine.
         self.put = Some(Put {
             model: told.model,
             effort: wanted.effort.clone().or(told.effort),

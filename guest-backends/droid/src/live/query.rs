@@ -3,7 +3,9 @@
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::Talk;
-use aetheel_backend_sdk::wit::{Action, FailureKind, Model, Query, QueryKind, QueryResult, SessionReady};
+use aetheel_backend_sdk::wit::{
+    Action, FailureKind, Model, Query, QueryKind, QueryResult, SessionReady,
+};
 use serde_json::json;
 
 use super::{Call, Droid};
@@ -17,13 +19,17 @@ impl Droid {
                 self.session = query.session.unwrap_or(self.session);
                 return talk.later(query);
             }
-            QueryKind::Rename(_) | QueryKind::Compact if self.native.is_none() || !talk.is_ready() => {
+            QueryKind::Rename(_) | QueryKind::Compact
+                if self.native.is_none() || !talk.is_ready() =>
+            {
                 failure(FailureKind::Unsupported, "no session is open; begin a turn first")
             }
             QueryKind::Compact if talk.turn_of(self.session).is_some() => {
                 failure(FailureKind::Other, "a turn is running; ask again when it is over")
             }
-            QueryKind::Health | QueryKind::Models | QueryKind::Rename(_) | QueryKind::Compact => return self.ask_droid(query, talk),
+            QueryKind::Health | QueryKind::Models | QueryKind::Rename(_) | QueryKind::Compact => {
+                return self.ask_droid(query, talk);
+            }
             QueryKind::Sessions | QueryKind::DeleteSession(_) | QueryKind::Raw(_) => {
                 failure(FailureKind::Unsupported, "Droid has no such thing")
             }
@@ -35,24 +41,41 @@ impl Droid {
         let key = query.query;
         let (method, params, call) = match query.kind {
             QueryKind::Health => ("droid.list_models", "{}".to_owned(), Call::Health(key)),
-            QueryKind::Rename(title) => ("droid.rename_session", json!({ "title": title }).to_string(), Call::Rename(key)),
+            QueryKind::Rename(title) => {
+                ("droid.rename_session", json!({ "title": title }).to_string(), Call::Rename(key))
+            }
             QueryKind::Compact => ("droid.compact_session", "{}".to_owned(), Call::Compact(key)),
             _ => ("droid.list_models", "{}".to_owned(), Call::Models(key)),
         };
         self.calls.request(talk.proc(), method, &params, call, talk.out());
     }
 
-    pub(super) fn query_answered(&mut self, query: u32, call: &Call, result: Result<&Json, &Json>, talk: &mut Talk) {
+    pub(super) fn query_answered(
+        &mut self,
+        query: u32,
+        call: &Call,
+        result: Result<&Json, &Json>,
+        talk: &mut Talk,
+    ) {
         let answer = match (call, result) {
-            (_, Err(error)) => QueryResult::Failed(failure::of_model(error.text("message").unwrap_or("Droid refused"))),
-            (Call::Health(_), Ok(result)) => QueryResult::Health(format!("Droid answers; {} models", models(result).len())),
+            (_, Err(error)) => QueryResult::Failed(failure::of_model(
+                error.text("message").unwrap_or("Droid refused"),
+            )),
+            (Call::Health(_), Ok(result)) => {
+                QueryResult::Health(format!("Droid answers; {} models", models(result).len()))
+            }
             (Call::Models(_), Ok(result)) => QueryResult::Models(models(result)),
             (Call::Compact(_), Ok(result)) => {
                 // What was compacted is a new session, loaded before the next prompt.
                 if let Some(id) = result.text("newSessionId") {
                     self.native = None;
                     self.resume = Some((id.to_owned(), false));
-                    let ready = SessionReady { session: self.session, native_id: id.to_owned(), model: None, title: None };
+                    let ready = SessionReady {
+                        session: self.session,
+                        native_id: id.to_owned(),
+                        model: None,
+                        title: None,
+                    };
                     talk.action(Action::SessionReady(ready));
                 }
                 QueryResult::Done
@@ -66,7 +89,9 @@ impl Droid {
 /// The question a request of ours was for.
 pub(super) fn of_call(call: &Call) -> Option<u32> {
     match call {
-        Call::Health(query) | Call::Models(query) | Call::Rename(query) | Call::Compact(query) => Some(*query),
+        Call::Health(query) | Call::Models(query) | Call::Rename(query) | Call::Compact(query) => {
+            Some(*query)
+        }
         _ => None,
     }
 }
@@ -74,8 +99,17 @@ pub(super) fn of_call(call: &Call) -> Option<u32> {
 fn models(result: &Json) -> Vec<Model> {
     let model = |model: &Json| {
         let id = model.text("id").filter(|_| !model.is_true("disabled"))?;
-        let efforts = model.list("supportedReasoningEfforts").iter().filter_map(Json::as_str).map(str::to_owned).collect();
-        Some(Model { id: id.to_owned(), label: model.text("displayName").unwrap_or(id).to_owned(), efforts })
+        let efforts = model
+            .list("supportedReasoningEfforts")
+            .iter()
+            .filter_map(Json::as_str)
+            .map(str::to_owned)
+            .collect();
+        Some(Model {
+            id: id.to_owned(),
+            label: model.text("displayName").unwrap_or(id).to_owned(),
+            efforts,
+        })
     };
     result.list("models").iter().filter_map(model).collect()
 }

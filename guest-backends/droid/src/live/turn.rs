@@ -8,7 +8,8 @@ use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{Agent as _, Talk};
 use aetheel_backend_sdk::rpc::Calls;
 use aetheel_backend_sdk::wit::{
-    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings, StartTurn, Steer, SteerOutcome, TurnRef, Usage,
+    Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings,
+    StartTurn, Steer, SteerOutcome, TurnRef, Usage,
 };
 use serde_json::json;
 
@@ -27,7 +28,8 @@ pub(super) struct Turn {
     pub(super) usage: Option<Usage>,
     /// Droid did something about it.
     pub(super) heard: bool,
-    /// Droid repeats what people say when the model gets it: first the prompt, then what was steered.
+    /// Droid repeats what people say when the model gets it: first the prompt, then what was
+    /// steered.
     pub(super) echoed: bool,
     /// Messages steered in that the model has not got yet.
     pub(super) steers: Vec<u32>,
@@ -102,11 +104,21 @@ pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mu
     }
     let mut params = json!({ "text": text });
     if images.is_empty() {
-        return calls.request(talk.proc(), "droid.add_user_message", &params.to_string(), call, talk.out());
+        return calls.request(
+            talk.proc(),
+            "droid.add_user_message",
+            &params.to_string(),
+            call,
+            talk.out(),
+        );
     }
-    // The host puts the bytes in. JSON escapes control characters, so this mark is nowhere else in the line.
+    // The host puts the bytes in. JSON escapes control characters, so this mark is nowhere else in
+    // the line.
     const HERE: char = '\u{1}';
-    params["images"] = images.iter().map(|image| json!({ "type": "base64", "mediaType": image.media_type, "data": "bytes" })).collect();
+    params["images"] = images
+        .iter()
+        .map(|image| json!({ "type": "base64", "mediaType": image.media_type, "data": "bytes" }))
+        .collect();
     let params = params.to_string().replace(r#""data":"bytes""#, &format!(r#""data":"{HERE}""#));
     calls.request(talk.proc(), "droid.add_user_message", &params, call, talk.out());
     if let Some(Action::Write(write)) = talk.out().last_mut()
@@ -114,13 +126,19 @@ pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mu
     {
         let pieces: Vec<String> = line.split(HERE).map(str::to_owned).collect();
         let mut blobs = images.iter().map(|image| Chunk::Base64(image.blob));
-        write.body = pieces.into_iter().flat_map(|piece| [Some(Chunk::Text(piece)), blobs.next()]).flatten().collect();
+        write.body = pieces
+            .into_iter()
+            .flat_map(|piece| [Some(Chunk::Text(piece)), blobs.next()])
+            .flatten()
+            .collect();
     }
 }
 
 impl Droid {
     pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
-        let open = |turn: &&mut Turn| turn.key.turn == steer.turn && !turn.interrupted && turn.over.is_none();
+        let open = |turn: &&mut Turn| {
+            turn.key.turn == steer.turn && !turn.interrupted && turn.over.is_none()
+        };
         match self.turn.as_mut().filter(open) {
             Some(turn) if steer.delivery == Delivery::Steer => {
                 turn.steers.push(steer.message);
@@ -164,8 +182,12 @@ impl Droid {
             Reason::Completed => Outcome::Completed,
             Reason::ProcessExit if error.is_none() && turn.answer.has_text() => Outcome::Completed,
             Reason::ProcessExit => Outcome::Lost(failure(FailureKind::Crashed, "Droid is leaving")),
-            Reason::Failed(kind) => Outcome::Failed(failure::of_reason(kind, &word, error.as_deref())),
-            Reason::Unknown => Outcome::Failed(failure::of_reason(FailureKind::Other, &word, error.as_deref())),
+            Reason::Failed(kind) => {
+                Outcome::Failed(failure::of_reason(kind, &word, error.as_deref()))
+            }
+            Reason::Unknown => {
+                Outcome::Failed(failure::of_reason(FailureKind::Other, &word, error.as_deref()))
+            }
         };
         if outcome == Outcome::Completed && turn.refused {
             ask::explain_refusal(&mut talk.emit(turn.key));
@@ -178,14 +200,21 @@ impl Droid {
 impl Turn {
     /// A tool is announced with an empty input, then told with it, twice.
     pub(super) fn tool_start(&mut self, used: &Json, emit: &mut Emit) {
-        let (id, name, input) = (used.text("id").unwrap_or_default(), used.text("name").unwrap_or_default(), &used["input"]);
+        let (id, name, input) = (
+            used.text("id").unwrap_or_default(),
+            used.text("name").unwrap_or_default(),
+            &used["input"],
+        );
         let empty = input.as_object().is_none_or(aetheel_backend_sdk::json::Object::is_empty);
         let known = self.tools.get(id);
         if known.is_some_and(|tool| tool.told || tool.ended || empty) {
             return;
         }
         emit.tool_start(tool::TOOLS.start(id, name, input));
-        self.tools.insert(id.to_owned(), Tool { told: !empty, ended: false, writes: tool::writes(name, input) });
+        self.tools.insert(
+            id.to_owned(),
+            Tool { told: !empty, ended: false, writes: tool::writes(name, input) },
+        );
         if let Some(plan) = tool::todos(name, input) {
             emit.plan(plan);
         }
@@ -197,7 +226,8 @@ impl Turn {
         if std::mem::replace(&mut tool.ended, true) {
             return;
         }
-        let end = tool::end(id, is_error, output, tool.writes.take(), self.refused && !self.interrupted);
+        let end =
+            tool::end(id, is_error, output, tool.writes.take(), self.refused && !self.interrupted);
         emit.tool_end(end);
     }
 
@@ -205,11 +235,16 @@ impl Turn {
         if self.tools.get(id).is_some_and(|tool| tool.ended) {
             return;
         }
-        // `status` comes with an empty text when a command starts; sub-agents tell what they use and say.
+        // `status` comes with an empty text when a command starts; sub-agents tell what they use
+        // and say.
         let said = match update.text("type") {
             Some("tool_call") => update.text("toolName").map(|name| format!("[{name}]")),
             Some("tool_result") => None,
-            _ => update.text("text").or_else(|| update.text("details")).or_else(|| update.text("error")).map(str::to_owned),
+            _ => update
+                .text("text")
+                .or_else(|| update.text("details"))
+                .or_else(|| update.text("error"))
+                .map(str::to_owned),
         };
         if let Some(said) = said.filter(|said| !said.is_empty()) {
             emit.tool_output(id, format!("{said}\n"));

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
 use aetheel_backend_sdk::fixture::start;
-use aetheel_backend_sdk::wit::{Action, Ask, EventKind, Safety, StartTurn, SteerOutcome, ToolStatus, Value};
+use aetheel_backend_sdk::wit::{
+    Action, Ask, EventKind, Safety, StartTurn, SteerOutcome, ToolStatus, Value,
+};
 use droid::Backend;
 
 pub type Live = Play<Backend>;
@@ -80,39 +82,66 @@ pub fn shown(actions: &[Action], turn: u32) -> String {
 pub fn notices(actions: &[Action], turn: u32) -> Vec<&str> {
     events(actions, turn)
         .into_iter()
-        .filter_map(|event| if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None })
+        .filter_map(|event| {
+            if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None }
+        })
         .collect()
 }
 
 pub fn tool_ends(actions: &[Action], turn: u32) -> Vec<ToolStatus> {
     events(actions, turn)
         .into_iter()
-        .filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None })
+        .filter_map(
+            |event| if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None },
+        )
         .collect()
 }
 
 pub fn ready(actions: &[Action]) -> Vec<String> {
     actions
         .iter()
-        .filter_map(|action| if let Action::SessionReady(ready) = action { Some(ready.native_id.clone()) } else { None })
+        .filter_map(|action| {
+            if let Action::SessionReady(ready) = action {
+                Some(ready.native_id.clone())
+            } else {
+                None
+            }
+        })
         .collect()
 }
 
 pub fn asks(actions: &[Action]) -> Vec<&Ask> {
-    actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
+        .collect()
 }
 
 pub fn steered(actions: &[Action]) -> Vec<(u32, SteerOutcome)> {
     actions
         .iter()
-        .filter_map(|action| if let Action::Steered(steered) = action { Some((steered.message, steered.outcome)) } else { None })
+        .filter_map(|action| {
+            if let Action::Steered(steered) = action {
+                Some((steered.message, steered.outcome))
+            } else {
+                None
+            }
+        })
         .collect()
 }
 
 /// The arguments of every process that was asked for.
 pub fn spawns(actions: &[Action]) -> Vec<Vec<String>> {
     let words = |arguments: &[Value]| {
-        arguments.iter().map(|value| if let Value::Text(text) = value { text.clone() } else { "<>".to_owned() }).collect()
+        arguments
+            .iter()
+            .map(|value| if let Value::Text(text) = value { text.clone() } else { "<>".to_owned() })
+            .collect()
     };
-    actions.iter().filter_map(|action| if let Action::Spawn(spawn) = action { Some(words(&spawn.arguments)) } else { None }).collect()
+    actions
+        .iter()
+        .filter_map(|action| {
+            if let Action::Spawn(spawn) = action { Some(words(&spawn.arguments)) } else { None }
+        })
+        .collect()
 }

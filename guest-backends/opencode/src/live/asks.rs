@@ -1,7 +1,8 @@
 //! What the agent asks people: permissions and questions.
 //!
-//! Every request is answered, unless the agent takes it back. A permission that is refused without a word ends the turn; with a word
-//! the model goes on. A question can be left unanswered, and the model goes on; rejecting it ends the turn (1.18.33).
+//! Every request is answered, unless the agent takes it back. A permission that is refused without
+//! a word ends the turn; with a word the model goes on. A question can be left unanswered, and the
+//! model goes on; rejecting it ends the turn (1.18.33).
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,9 @@ pub(crate) fn withdraw(asks: &mut BTreeMap<u32, Open>, session: u32, out: &mut V
 
 impl OpenCode {
     pub(super) fn asked(&mut self, session: u32, kind: &str, request: &Value, talk: &mut Talk) {
-        let (Some(known), Some(id)) = (self.sessions.get(&session), request.text("id")) else { return };
+        let (Some(known), Some(id)) = (self.sessions.get(&session), request.text("id")) else {
+            return;
+        };
         // Nothing that was sent here waits for it, and nobody would be asked.
         let Some(turn) = &known.turn else { return };
         if self.asks.values().any(|open| open.request == id) {
@@ -60,7 +63,10 @@ impl OpenCode {
         let name = turn.name;
         let (title, ask_kind, what, always) = if kind == "question.asked" {
             let questions = request.list("questions");
-            let title = questions.first().and_then(|first| first.text("question")).unwrap_or("OpenCode asks");
+            let title = questions
+                .first()
+                .and_then(|first| first.text("question"))
+                .unwrap_or("OpenCode asks");
             (
                 title.to_owned(),
                 AskKind::Questions(questions.iter().enumerate().map(question).collect()),
@@ -70,12 +76,30 @@ impl OpenCode {
         } else {
             let permission = request.text("permission").unwrap_or_default().to_owned();
             let always = texts(&request["always"]);
-            if safety::granted(&turn.settings, &permission) || known.allowed.contains(&(permission.clone(), always.clone())) {
-                return self.reply(session, id, "permission", "reply", &json!({"reply": "once"}), talk);
+            if safety::granted(&turn.settings, &permission)
+                || known.allowed.contains(&(permission.clone(), always.clone()))
+            {
+                return self.reply(
+                    session,
+                    id,
+                    "permission",
+                    "reply",
+                    &json!({"reply": "once"}),
+                    talk,
+                );
             }
-            let start = about(&permission, request, turn.parts.used(request["tool"].text("callID").unwrap_or_default()));
+            let start = about(
+                &permission,
+                request,
+                turn.parts.used(request["tool"].text("callID").unwrap_or_default()),
+            );
             let title = format!("OpenCode asks to use {permission}: {}", start.title);
-            let label = (!always.is_empty()).then(|| one_line(&format!("Allow {permission} {} in this session", always.join(", ")), TITLE));
+            let label = (!always.is_empty()).then(|| {
+                one_line(
+                    &format!("Allow {permission} {} in this session", always.join(", ")),
+                    TITLE,
+                )
+            });
             (title, AskKind::Permission(start), What::Permission(permission, always), label)
         };
         let ask = self.link.key();
@@ -91,7 +115,9 @@ impl OpenCode {
             What::Permission(permission, always) => {
                 let reply = match decision {
                     Decision::AllowOnce | Decision::AllowAlways => json!({"reply": "once"}),
-                    Decision::Deny(why) => json!({"reply": "reject", "message": why.as_deref().unwrap_or(REFUSED)}),
+                    Decision::Deny(why) => {
+                        json!({"reply": "reject", "message": why.as_deref().unwrap_or(REFUSED)})
+                    }
                     Decision::DenyAndStop => json!({"reply": "reject"}),
                     _ => json!({"reply": "reject", "message": NOBODY}),
                 };
@@ -104,7 +130,11 @@ impl OpenCode {
                 let answers = |texts: &dyn Fn(usize) -> Vec<String>| json!({"answers": (0..*count).map(texts).collect::<Vec<_>>()});
                 let reply = match decision {
                     Decision::Answers(given) => answers(&|number| {
-                        given.iter().find(|(id, _)| *id == number.to_string()).map(|(_, texts)| texts.clone()).unwrap_or_default()
+                        given
+                            .iter()
+                            .find(|(id, _)| *id == number.to_string())
+                            .map(|(_, texts)| texts.clone())
+                            .unwrap_or_default()
                     }),
                     Decision::Deny(Some(why)) => answers(&|_| vec![why.clone()]),
                     Decision::DenyAndStop => {
@@ -118,7 +148,9 @@ impl OpenCode {
         }
         if *decision == Decision::DenyAndStop {
             // The server ends the turn after a bare refusal, and calls it done.
-            if let Some(turn) = self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut()) {
+            if let Some(turn) =
+                self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut())
+            {
                 turn.stopped();
             }
             self.stop_parent(session, child, talk);
@@ -138,11 +170,16 @@ impl OpenCode {
 
     /// Allows something for the rest of the session, also where it is asked already.
     fn allow(&mut self, session: u32, permission: &str, always: &[String], talk: &mut Talk) {
-        let Some(known) = self.sessions.get_mut(&session).filter(|_| !always.is_empty()) else { return };
+        let Some(known) = self.sessions.get_mut(&session).filter(|_| !always.is_empty()) else {
+            return;
+        };
         known.allowed.insert((permission.to_owned(), always.to_vec()));
-        let covered =
-            |open: &Open| open.session == session && matches!(&open.what, What::Permission(p, a) if p == permission && a == always);
-        let asks: Vec<u32> = self.asks.iter().filter(|(_, open)| covered(open)).map(|(ask, _)| *ask).collect();
+        let covered = |open: &Open| {
+            open.session == session
+                && matches!(&open.what, What::Permission(p, a) if p == permission && a == always)
+        };
+        let asks: Vec<u32> =
+            self.asks.iter().filter(|(_, open)| covered(open)).map(|(ask, _)| *ask).collect();
         for ask in asks {
             talk.action(Action::AskWithdrawn(ask));
             self.answered(ask, &Decision::AllowOnce, talk);
@@ -157,20 +194,35 @@ impl OpenCode {
         }
     }
 
-    fn reply(&mut self, session: u32, id: &str, kind: &str, how: &str, body: &serde_json::Value, talk: &mut Talk) {
+    fn reply(
+        &mut self,
+        session: u32,
+        id: &str,
+        kind: &str,
+        how: &str,
+        body: &serde_json::Value,
+        talk: &mut Talk,
+    ) {
         // It becomes part of a path.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return;
         }
         let directory = self.sessions.get(&session).map(|session| session.cwd.as_str());
-        self.link.http(("POST", &format!("/{kind}/{id}/{how}")), directory, text(body), Purpose::Reply, talk);
+        self.link.http(
+            ("POST", &format!("/{kind}/{id}/{how}")),
+            directory,
+            text(body),
+            Purpose::Reply,
+            talk,
+        );
     }
 }
 
 /// What a permission is about: the use of the tool that wants it, or what the request says itself.
 fn about(permission: &str, request: &Value, used: Option<&ToolStart>) -> ToolStart {
     let patterns = texts(&request["patterns"]).join(", ");
-    // Where it is about more than the tool shows: a place outside the directory, a change as a diff.
+    // Where it is about more than the tool shows: a place outside the directory, a change as a
+    // diff.
     let input = match (&request["metadata"], used) {
         (Value::Object(metadata), _) if !metadata.is_empty() => request["metadata"].to_string(),
         (_, Some(used)) => used.input.clone(),
@@ -181,14 +233,25 @@ fn about(permission: &str, request: &Value, used: Option<&ToolStart>) -> ToolSta
         _ if patterns.is_empty() => permission.to_owned(),
         _ => one_line(&patterns, TITLE),
     };
-    let id = used.map_or_else(|| request.text("id").unwrap_or_default().to_owned(), |used| used.id.clone());
-    let target = used.and_then(|used| used.target.clone()).or_else(|| Some(patterns).filter(|patterns| !patterns.is_empty()));
+    let id = used
+        .map_or_else(|| request.text("id").unwrap_or_default().to_owned(), |used| used.id.clone());
+    let target = used
+        .and_then(|used| used.target.clone())
+        .or_else(|| Some(patterns).filter(|patterns| !patterns.is_empty()));
     let kind = match used {
         Some(used) if tool::kind(permission) == "other" => used.kind.clone(),
         _ => tool::kind(permission).to_owned(),
     };
     let native_name = used.map_or_else(|| permission.to_owned(), |used| used.native_name.clone());
-    ToolStart { id, parent: used.and_then(|used| used.parent.clone()), kind, native_name, title, target, input }
+    ToolStart {
+        id,
+        parent: used.and_then(|used| used.parent.clone()),
+        kind,
+        native_name,
+        title,
+        target,
+        input,
+    }
 }
 
 fn question((number, question): (usize, &Value)) -> Question {
@@ -208,5 +271,10 @@ fn choice(option: &Value) -> Option<Choice> {
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array().unwrap_or_default().iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.as_array()
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }

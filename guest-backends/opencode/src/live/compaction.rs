@@ -1,5 +1,6 @@
-//! Shortening a conversation on request. The server takes the request and calls it done before it asks the model; what became of it comes as
-//! events: that the session was shortened, or an error (1.18.33).
+//! Shortening a conversation on request. The server takes the request and calls it done before it
+//! asks the model; what became of it comes as events: that the session was shortened, or an error
+//! (1.18.33).
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::live::Talk;
@@ -43,7 +44,9 @@ impl Compaction {
 impl OpenCode {
     /// The server took the request of a session.
     pub(super) fn compaction_taken(&mut self, session: u32, talk: &mut Talk) {
-        if let Some(open) = self.sessions.get_mut(&session).and_then(|session| session.compaction.as_mut()) {
+        if let Some(open) =
+            self.sessions.get_mut(&session).and_then(|session| session.compaction.as_mut())
+        {
             open.taken = true;
         }
         self.compaction_ends(session, talk);
@@ -51,7 +54,11 @@ impl OpenCode {
 
     /// An event says something that may be about it.
     pub(super) fn compaction_told(&mut self, native: &str, told: Told, talk: &mut Talk) {
-        let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
+        let Some(session) =
+            self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
+        else {
+            return;
+        };
         let Some(open) = &mut session.compaction else { return };
         match told {
             Told::Busy => open.busy = true,
@@ -65,13 +72,18 @@ impl OpenCode {
 
     fn compaction_ends(&mut self, session: u32, talk: &mut Talk) {
         let Some(session) = self.sessions.get_mut(&session) else { return };
-        let Some(Compaction { query, told: Some(told), .. }) = session.compaction.take_if(|open| open.taken && open.told.is_some()) else {
+        let Some(Compaction { query, told: Some(told), .. }) =
+            session.compaction.take_if(|open| open.taken && open.told.is_some())
+        else {
             return;
         };
         let why = match told {
             Told::Shortened => return talk.answer(query, QueryResult::Done),
             Told::Failed(why) => why,
-            Told::Busy | Told::Idle => failure(FailureKind::Other, "OpenCode ended without having shortened the conversation"),
+            Told::Busy | Told::Idle => failure(
+                FailureKind::Other,
+                "OpenCode ended without having shortened the conversation",
+            ),
         };
         talk.refuse(query, why);
     }

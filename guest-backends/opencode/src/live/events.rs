@@ -1,4 +1,5 @@
-//! What the server tells of all its directories (`/global/event`): `{"directory", "payload": {"type", "properties"}}`.
+//! What the server tells of all its directories (`/global/event`): `{"directory", "payload":
+//! {"type", "properties"}}`.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Talk;
@@ -12,7 +13,8 @@ use super::turn::Next;
 use super::{Child, OpenCode, failure};
 use crate::todo;
 
-/// Events that say nothing a turn needs: signs of life, its own user interfaces, what other events tell better.
+/// Events that say nothing a turn needs: signs of life, its own user interfaces, what other events
+/// tell better.
 const IGNORED: [&str; 25] = [
     "catalog.updated",
     "command.executed",
@@ -42,7 +44,17 @@ const IGNORED: [&str; 25] = [
     "vcs.branch.updated",
 ];
 /// Families of such events.
-const IGNORED_FAMILIES: [&str; 9] = ["ide.", "installation.", "lsp.", "mcp.", "pty.", "session.next.", "tui.", "workspace.", "worktree."];
+const IGNORED_FAMILIES: [&str; 9] = [
+    "ide.",
+    "installation.",
+    "lsp.",
+    "mcp.",
+    "pty.",
+    "session.next.",
+    "tui.",
+    "workspace.",
+    "worktree.",
+];
 
 /// Titles the server gives before it knows a better one.
 const PROVISIONAL: [&str; 2] = ["New session - ", "Child session - "];
@@ -52,8 +64,11 @@ impl OpenCode {
         let parsed = json::parse(data).unwrap_or_default();
         let event = parsed.get("payload").unwrap_or(&parsed);
         let (kind, properties) = (event.text("type"), &event["properties"]);
-        let Some(kind) = kind else { return self.unrecognised("server event without a type", None, data, talk) };
-        if IGNORED.contains(&kind) || IGNORED_FAMILIES.iter().any(|family| kind.starts_with(family)) {
+        let Some(kind) = kind else {
+            return self.unrecognised("server event without a type", None, data, talk);
+        };
+        if IGNORED.contains(&kind) || IGNORED_FAMILIES.iter().any(|family| kind.starts_with(family))
+        {
             return;
         }
         let native = properties.text("sessionID").unwrap_or_default();
@@ -61,7 +76,9 @@ impl OpenCode {
             let session = child.session;
             return self.child_event(session, native, kind, properties, data, talk);
         }
-        let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else {
+        let Some(session) =
+            self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
+        else {
             return self.foreign(kind, properties, data, talk);
         };
         match kind {
@@ -76,12 +93,18 @@ impl OpenCode {
             },
             "session.idle" => self.idle(native, talk),
             "session.error" => {
-                self.compaction_told(native, Told::Failed(failure::of_error(&properties["error"])), talk);
+                self.compaction_told(
+                    native,
+                    Told::Failed(failure::of_error(&properties["error"])),
+                    talk,
+                );
                 self.told(native, |turn, _| turn.error(&properties["error"]), talk);
             }
             "message.updated" => {
                 let info = &properties["info"];
-                if let Some(model) = info.text("role").filter(|role| *role == "assistant").and_then(|_| model(info)) {
+                if let Some(model) =
+                    info.text("role").filter(|role| *role == "assistant").and_then(|_| model(info))
+                {
                     session.model = Some(model);
                 }
                 if session.turn.is_none() {
@@ -101,7 +124,9 @@ impl OpenCode {
                     turn.parts.removed(part, &mut talk.emit(turn.name));
                 }
             }
-            "session.updated" | "session.created" => self.updated(native, &properties["info"], talk),
+            "session.updated" | "session.created" => {
+                self.updated(native, &properties["info"], talk)
+            }
             "session.compacted" => {
                 if let Some(turn) = talk.turn_of(session.key) {
                     talk.emit(turn).notice("OpenCode shortened the conversation");
@@ -117,8 +142,12 @@ impl OpenCode {
                 let session = session.key;
                 self.asked(session, kind, properties, talk);
             }
-            "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, talk),
-            other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk),
+            "permission.replied" | "question.replied" | "question.rejected" => {
+                self.replied(properties, talk)
+            }
+            other => {
+                self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk)
+            }
         }
     }
 
@@ -127,17 +156,34 @@ impl OpenCode {
         self.told(native, |turn, _| turn.idle(), talk);
     }
 
-    /// An event of a sub-agent: what it uses and asks belongs to the turn that started it, what it says does not.
-    fn child_event(&mut self, session: u32, native: &str, kind: &str, properties: &Value, data: &str, talk: &mut Talk) {
+    /// An event of a sub-agent: what it uses and asks belongs to the turn that started it, what it
+    /// says does not.
+    fn child_event(
+        &mut self,
+        session: u32,
+        native: &str,
+        kind: &str,
+        properties: &Value,
+        data: &str,
+        talk: &mut Talk,
+    ) {
         match kind {
             "message.part.updated" => {
                 let tool = self.children.get(native).and_then(|child| child.tool.clone());
-                if let Some(turn) = self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut()) {
-                    turn.parts.part(&properties["part"], Some(tool.as_deref()), &mut talk.emit(turn.name));
+                if let Some(turn) =
+                    self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut())
+                {
+                    turn.parts.part(
+                        &properties["part"],
+                        Some(tool.as_deref()),
+                        &mut talk.emit(turn.name),
+                    );
                 }
             }
             "permission.asked" | "question.asked" => self.asked(session, kind, properties, talk),
-            "permission.replied" | "question.replied" | "question.rejected" => self.replied(properties, talk),
+            "permission.replied" | "question.replied" | "question.rejected" => {
+                self.replied(properties, talk)
+            }
             "session.created" => self.foreign(kind, properties, data, talk),
             "message.part.delta"
             | "message.part.removed"
@@ -148,7 +194,9 @@ impl OpenCode {
             | "session.status"
             | "session.updated"
             | "todo.updated" => {}
-            other => self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk),
+            other => {
+                self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk)
+            }
         }
     }
 
@@ -156,10 +204,18 @@ impl OpenCode {
     fn foreign(&mut self, kind: &str, properties: &Value, data: &str, talk: &mut Talk) {
         match kind {
             "session.created" | "session.updated" => {
-                let (Some(id), Some(parent)) = (properties["info"].text("id"), properties["info"].text("parentID")) else { return };
-                let of_child = self.children.get(parent).map(|child| (child.session, child.tool.clone()));
+                let (Some(id), Some(parent)) =
+                    (properties["info"].text("id"), properties["info"].text("parentID"))
+                else {
+                    return;
+                };
+                let of_child =
+                    self.children.get(parent).map(|child| (child.session, child.tool.clone()));
                 let of_session = || {
-                    let session = self.sessions.values().find(|session| session.native.as_deref() == Some(parent))?;
+                    let session = self
+                        .sessions
+                        .values()
+                        .find(|session| session.native.as_deref() == Some(parent))?;
                     session.turn.as_ref().map(|turn| (turn.name.session, None))
                 };
                 if let Some((session, tool)) = of_child.or_else(of_session)
@@ -170,7 +226,10 @@ impl OpenCode {
             }
             "session.error" if properties.text("sessionID").is_none() => {
                 let failure = failure::of_error(&properties["error"]);
-                talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: format!("OpenCode's server: {}", failure.message) }));
+                talk.action(Action::Diagnostic(Diagnostic {
+                    level: Level::Warn,
+                    text: format!("OpenCode's server: {}", failure.message),
+                }));
             }
             // Sessions of the server that are not this link's, or whose turn is over.
             _ if properties.get("sessionID").is_some() => {}
@@ -185,7 +244,11 @@ impl OpenCode {
         heard: impl FnOnce(&mut super::turn::Turn, &mut std::collections::BTreeSet<String>) -> Next,
         talk: &mut Talk,
     ) {
-        let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
+        let Some(session) =
+            self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
+        else {
+            return;
+        };
         let Some(turn) = &mut session.turn else { return };
         let name = turn.name;
         let next = heard(turn, &mut session.past);
@@ -193,29 +256,51 @@ impl OpenCode {
     }
 
     fn busy(&mut self, native: &str, talk: &mut Talk) {
-        let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
+        let Some(session) =
+            self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
+        else {
+            return;
+        };
         if std::mem::take(&mut session.stray) && talk.turn_of(session.key).is_none() {
             let turn = TurnRef { session: session.key, turn: 0 };
-            self.link.http(("POST", &format!("/session/{native}/abort")), Some(&session.cwd), Vec::new(), Purpose::Abort(turn), talk);
+            self.link.http(
+                ("POST", &format!("/session/{native}/abort")),
+                Some(&session.cwd),
+                Vec::new(),
+                Purpose::Abort(turn),
+                talk,
+            );
             return;
         }
         self.told(native, |turn, _| turn.busy(), talk);
     }
 
     fn part(&mut self, native: &str, part: &Value, talk: &mut Talk) {
-        let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
+        let Some(session) =
+            self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
+        else {
+            return;
+        };
         let Some(turn) = &mut session.turn else { return };
         // The use of a tool that started a sub-agent says which session that has.
-        if let (Some(id), Some(child)) = (part.text("id"), part["state"]["metadata"].text("sessionId"))
+        if let (Some(id), Some(child)) =
+            (part.text("id"), part["state"]["metadata"].text("sessionId"))
             && part.text("tool") == Some("task")
         {
-            self.children.insert(child.to_owned(), Child { session: session.key, tool: Some(id.to_owned()) });
+            self.children.insert(
+                child.to_owned(),
+                Child { session: session.key, tool: Some(id.to_owned()) },
+            );
         }
         turn.part(part, talk.out());
     }
 
     fn updated(&mut self, native: &str, info: &Value, talk: &mut Talk) {
-        let Some(session) = self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native)) else { return };
+        let Some(session) =
+            self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
+        else {
+            return;
+        };
         if let (false, Some(model)) = (session.chosen, model(&info["model"])) {
             self.defaults.insert(session.cwd.clone(), model);
         }
@@ -228,11 +313,17 @@ impl OpenCode {
 
     /// In its own turn where there is one, else in any.
     fn unrecognised(&self, what: &str, native: Option<&str>, data: &str, talk: &mut Talk) {
-        let own = self.sessions.values().find(|session| native.is_some() && session.native.as_deref() == native);
+        let own = self
+            .sessions
+            .values()
+            .find(|session| native.is_some() && session.native.as_deref() == native);
         let own = own.and_then(|session| talk.turn_of(session.key));
         match own.or_else(|| self.sessions.keys().find_map(|key| talk.turn_of(*key))) {
             Some(turn) => talk.emit(turn).unrecognised(what, Some("payload.type".to_owned()), data),
-            None => talk.action(Action::Diagnostic(Diagnostic { level: Level::Debug, text: format!("{what}: {}", head(data, 300)) })),
+            None => talk.action(Action::Diagnostic(Diagnostic {
+                level: Level::Debug,
+                text: format!("{what}: {}", head(data, 300)),
+            })),
         }
     }
 
@@ -240,17 +331,33 @@ impl OpenCode {
     pub(super) fn catch_up(&mut self, talk: &mut Talk) {
         for session in self.sessions.values() {
             if let Some(turn) = &session.turn {
-                self.link.http(("GET", "/session/status"), Some(&session.cwd), Vec::new(), Purpose::Status(turn.name), talk);
+                self.link.http(
+                    ("GET", "/session/status"),
+                    Some(&session.cwd),
+                    Vec::new(),
+                    Purpose::Status(turn.name),
+                    talk,
+                );
             }
         }
     }
 
     pub(super) fn status(&mut self, turn: TurnRef, body: &Value, talk: &mut Talk) {
         let Some(session) = self.sessions.get(&turn.session) else { return };
-        let Some(native) = session.native.as_ref().filter(|_| talk.turn_of(session.key) == Some(turn)) else { return };
+        let Some(native) =
+            session.native.as_ref().filter(|_| talk.turn_of(session.key) == Some(turn))
+        else {
+            return;
+        };
         let idle = matches!(body[native.as_str()].text("type"), None | Some("idle"));
         let path = format!("/session/{native}/message");
-        self.link.http(("GET", &path), Some(&session.cwd), Vec::new(), Purpose::Messages { turn, idle }, talk);
+        self.link.http(
+            ("GET", &path),
+            Some(&session.cwd),
+            Vec::new(),
+            Purpose::Messages { turn, idle },
+            talk,
+        );
     }
 
     pub(super) fn caught_up(&mut self, turn: TurnRef, idle: bool, body: &Value, talk: &mut Talk) {
@@ -259,13 +366,18 @@ impl OpenCode {
         let messages = body.as_array().unwrap_or_default();
         let is_asked = |message: &&Value| message["info"].text("role") == Some("user");
         let first = match open.first() {
-            Some(first) => messages.iter().position(|message| message["info"].text("id") == Some(first)),
-            None => messages
-                .iter()
-                .rposition(|message| is_asked(&message) && !session.past.contains(message["info"].text("id").unwrap_or_default())),
+            Some(first) => {
+                messages.iter().position(|message| message["info"].text("id") == Some(first))
+            }
+            None => messages.iter().rposition(|message| {
+                is_asked(&message)
+                    && !session.past.contains(message["info"].text("id").unwrap_or_default())
+            }),
         };
         let Some(first) = first else { return };
-        open.begun |= messages[first..].iter().any(|message| message["info"].text("role") == Some("assistant"));
+        open.begun |= messages[first..]
+            .iter()
+            .any(|message| message["info"].text("role") == Some("assistant"));
         for message in &messages[first..] {
             open.message(&message["info"], &mut session.past);
             for part in message.list("parts") {
@@ -293,7 +405,8 @@ pub(super) fn says_something(title: &str) -> bool {
 fn retry(session: &Session, status: &Value, talk: &mut Talk) {
     let Some(turn) = talk.turn_of(session.key) else { return };
     let failure = failure::of_words(status.text("message").unwrap_or_default());
-    let kind = if failure.kind == FailureKind::Other { FailureKind::Overloaded } else { failure.kind };
+    let kind =
+        if failure.kind == FailureKind::Other { FailureKind::Overloaded } else { failure.kind };
     let attempt = status.count("attempt").unwrap_or(1);
     talk.emit(turn).retry(kind, format!("attempt {attempt}: {}", failure.message), None);
 }

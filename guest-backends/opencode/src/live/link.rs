@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::wit::{Action, Chunk, HttpRequest, SetTimer, TurnRef};
 
-/// Milliseconds the server may take to answer. The first request for a directory makes it start there.
+/// Milliseconds the server may take to answer. The first request for a directory makes it start
+/// there.
 const PATIENCE: u32 = 60_000;
 /// Milliseconds it may take to shorten a conversation, for which it asks the model.
 pub(crate) const LONG_PATIENCE: u32 = 600_000;
@@ -83,7 +84,8 @@ impl Wait {
 /// Keys, requests and timers that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The last key used; one count for all kinds of keys. Timers among them: the SDK sets none for an agent that is stopped at once.
+    /// The last key used; one count for all kinds of keys. Timers among them: the SDK sets none for
+    /// an agent that is stopped at once.
     pub(crate) last: u32,
     requests: BTreeMap<u32, Purpose>,
     timers: BTreeMap<u32, (TurnRef, Wait)>,
@@ -97,18 +99,36 @@ impl Link {
     }
 
     /// Sends a request. `directory` decides which of the server's instances takes it.
-    pub(crate) fn http(&mut self, request: (&str, &str), directory: Option<&str>, body: Vec<Chunk>, purpose: Purpose, talk: &mut Talk) {
+    pub(crate) fn http(
+        &mut self,
+        request: (&str, &str),
+        directory: Option<&str>,
+        body: Vec<Chunk>,
+        purpose: Purpose,
+        talk: &mut Talk,
+    ) {
         let Some(proc) = talk.process() else { return };
         let (method, path) = request;
         let path = match directory {
             Some(directory) => format!("{path}?directory={}", percent(directory)),
             None => path.to_owned(),
         };
-        let timeout_ms = if matches!(purpose, Purpose::Query { asked: Asked::Compact { .. }, .. }) { LONG_PATIENCE } else { PATIENCE };
+        let timeout_ms = if matches!(purpose, Purpose::Query { asked: Asked::Compact { .. }, .. }) {
+            LONG_PATIENCE
+        } else {
+            PATIENCE
+        };
         let request = self.key();
         self.requests.insert(request, purpose);
         let body = (!body.is_empty()).then_some(body);
-        talk.action(Action::Http(HttpRequest { request, proc, method: method.to_owned(), path, body, timeout_ms }));
+        talk.action(Action::Http(HttpRequest {
+            request,
+            proc,
+            method: method.to_owned(),
+            path,
+            body,
+            timeout_ms,
+        }));
     }
 
     /// Takes a request that was answered.
@@ -176,6 +196,9 @@ mod tests {
 
     #[test]
     fn any_directory_is_one_value_of_the_query() {
-        assert_eq!(percent("/srv/my proj/ü&a=b?#%"), "%2Fsrv%2Fmy%20proj%2F%C3%BC%26a%3Db%3F%23%25");
+        assert_eq!(
+            percent("/srv/my proj/ü&a=b?#%"),
+            "%2Fsrv%2Fmy%20proj%2F%C3%BC%26a%3Db%3F%23%25"
+        );
     }
 }

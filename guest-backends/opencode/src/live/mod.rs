@@ -1,8 +1,10 @@
-//! `opencode serve`: one server for all sessions and directories, spoken to over HTTP, listened to over server-sent events.
+//! `opencode serve`: one server for all sessions and directories, spoken to over HTTP, listened to
+//! over server-sent events.
 //!
-//! The SDK sees to the process, to which turns are open and to questions that wait for the server. Here is who waits for what the server
-//! says: the link for its events ([`server`]), a turn for its session ([`session`]) and its end ([`turn`]), a person for an answer
-//! ([`asks`]). `tests/live.rs` pins it over recorded dialogues.
+//! The SDK sees to the process, to which turns are open and to questions that wait for the server.
+//! Here is who waits for what the server says: the link for its events ([`server`]), a turn for its
+//! session ([`session`]) and its end ([`turn`]), a person for an answer ([`asks`]). `tests/live.rs`
+//! pins it over recorded dialogues.
 
 mod asks;
 mod compaction;
@@ -19,8 +21,8 @@ use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::live::{self, Agent, Step, Talk};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Delivery, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn, StartTurn, Steer, SteerOutcome, Stop,
-    TurnRef,
+    Action, Answer, Delivery, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn,
+    StartTurn, Steer, SteerOutcome, Stop, TurnRef,
 };
 use aetheel_backend_sdk::{TurnResult, failure};
 
@@ -73,9 +75,15 @@ impl Agent for OpenCode {
         }
         start.settings.model.as_deref().map(prompt::model).transpose()?;
         if start.native_id.as_deref().is_some_and(|id| !prompt::is_session(id)) {
-            return Err(failure(FailureKind::SessionUnknown, "the session id is not one of OpenCode"));
+            return Err(failure(
+                FailureKind::SessionUnknown,
+                "the session id is not one of OpenCode",
+            ));
         }
-        self.sessions.entry(start.session).or_insert_with(|| Session::new(start.session)).begin(start);
+        self.sessions
+            .entry(start.session)
+            .or_insert_with(|| Session::new(start.session))
+            .begin(start);
         Ok(())
     }
 
@@ -101,7 +109,11 @@ impl Agent for OpenCode {
         self.link.cancel(turn, None, talk.out());
         asks::withdraw(&mut self.asks, turn.session, talk.out());
         self.children.retain(|_, child| child.session != turn.session);
-        let result = match self.sessions.get_mut(&turn.session).and_then(|known| Some((known.turn.take()?, &mut known.past))) {
+        let result = match self
+            .sessions
+            .get_mut(&turn.session)
+            .and_then(|known| Some((known.turn.take()?, &mut known.past)))
+        {
             Some((told, past)) => told.end(outcome, past),
             None => TurnResult { outcome, text: None, usage: None },
         };
@@ -127,7 +139,13 @@ impl Agent for OpenCode {
             let body = session::body(&steer.parts, &open.settings, open.model.as_ref());
             open.expected += 1;
             let path = format!("/session/{native}/prompt_async");
-            self.link.http(("POST", &path), Some(&session.cwd), body, Purpose::Steer { turn, message: steer.message }, talk);
+            self.link.http(
+                ("POST", &path),
+                Some(&session.cwd),
+                body,
+                Purpose::Steer { turn, message: steer.message },
+                talk,
+            );
         } else {
             talk.steered(steer.message, SteerOutcome::NotNow);
         }
@@ -151,7 +169,11 @@ impl Agent for OpenCode {
 
     fn shutdown(&mut self, talk: &mut Talk) {
         for &proc in self.listings.keys() {
-            talk.action(Action::Stop(Stop { proc, signal: Signal::Terminate, grace_ms: Self::GRACE_MS }));
+            talk.action(Action::Stop(Stop {
+                proc,
+                signal: Signal::Terminate,
+                grace_ms: Self::GRACE_MS,
+            }));
         }
         talk.leave();
     }
@@ -170,7 +192,9 @@ impl Agent for OpenCode {
             }
         }
         for known in self.sessions.values_mut() {
-            if let Some(open) = known.compaction.take().filter(|open| !open_queries.contains(&open.query())) {
+            if let Some(open) =
+                known.compaction.take().filter(|open| !open_queries.contains(&open.query()))
+            {
                 talk.refuse(open.query(), why.clone());
             }
             known.orphaned();
@@ -218,7 +242,13 @@ impl OpenCode {
         if let (Some(open), Some(native)) = (&mut session.turn, &session.native)
             && open.abort()
         {
-            self.link.http(("POST", &format!("/session/{native}/abort")), Some(&session.cwd), Vec::new(), Purpose::Abort(turn), talk);
+            self.link.http(
+                ("POST", &format!("/session/{native}/abort")),
+                Some(&session.cwd),
+                Vec::new(),
+                Purpose::Abort(turn),
+                talk,
+            );
         }
     }
 

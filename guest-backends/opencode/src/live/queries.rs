@@ -6,8 +6,8 @@ use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{BESIDE, Talk};
 use aetheel_backend_sdk::text::stderr_end;
 use aetheel_backend_sdk::wit::{
-    Action, Exit, Exited, FailureKind, Line, Model, Pipe, Query, QueryKind, QueryResult, SessionInfo, Spawn, SpawnFailed,
-    Value as Argument, Variable,
+    Action, Exit, Exited, FailureKind, Line, Model, Pipe, Query, QueryKind, QueryResult,
+    SessionInfo, Spawn, SpawnFailed, Value as Argument, Variable,
 };
 use aetheel_backend_sdk::{failure, one_shot};
 use serde_json::json;
@@ -28,7 +28,10 @@ impl OpenCode {
     pub(super) fn queried(&mut self, query: Query, talk: &mut Talk) {
         match query.kind {
             QueryKind::Raw(_) => {
-                talk.refuse(query.query, failure(FailureKind::Unsupported, "OpenCode is asked no questions of its own"));
+                talk.refuse(
+                    query.query,
+                    failure(FailureKind::Unsupported, "OpenCode is asked no questions of its own"),
+                );
             }
             QueryKind::Models => self.list_models(&query, talk),
             _ if talk.is_ready() => self.ask_server(&query, talk),
@@ -42,37 +45,85 @@ impl OpenCode {
         let directory = directory.as_deref();
         let native = session.and_then(|session| session.native.clone());
         let purpose = |asked| Purpose::Query { query: query.query, asked };
-        let unknown = || failure(FailureKind::SessionUnknown, "the session is not open: prompt it first");
+        let unknown =
+            || failure(FailureKind::SessionUnknown, "the session is not open: prompt it first");
         match &query.kind {
-            QueryKind::Health => self.link.http(("GET", "/global/health"), None, Vec::new(), purpose(Asked::Health), talk),
-            QueryKind::Sessions => self.link.http(("GET", "/session"), directory, Vec::new(), purpose(Asked::Sessions), talk),
+            QueryKind::Health => self.link.http(
+                ("GET", "/global/health"),
+                None,
+                Vec::new(),
+                purpose(Asked::Health),
+                talk,
+            ),
+            QueryKind::Sessions => self.link.http(
+                ("GET", "/session"),
+                directory,
+                Vec::new(),
+                purpose(Asked::Sessions),
+                talk,
+            ),
             QueryKind::Rename(title) => match native {
                 Some(native) => {
                     let body = text(json!({"title": title}));
-                    self.link.http(("PATCH", &format!("/session/{native}")), directory, body, purpose(Asked::Deed), talk);
+                    self.link.http(
+                        ("PATCH", &format!("/session/{native}")),
+                        directory,
+                        body,
+                        purpose(Asked::Deed),
+                        talk,
+                    );
                 }
                 None => talk.refuse(query.query, unknown()),
             },
-            QueryKind::DeleteSession(id) if !prompt::is_session(id) => talk.refuse(query.query, unknown()),
+            QueryKind::DeleteSession(id) if !prompt::is_session(id) => {
+                talk.refuse(query.query, unknown())
+            }
             QueryKind::DeleteSession(id) => {
-                self.link.http(("DELETE", &format!("/session/{id}")), directory, Vec::new(), purpose(Asked::Deed), talk);
+                self.link.http(
+                    ("DELETE", &format!("/session/{id}")),
+                    directory,
+                    Vec::new(),
+                    purpose(Asked::Deed),
+                    talk,
+                );
             }
             QueryKind::Compact => match (session, native) {
                 (Some(session), _) if talk.turn_of(session.key).is_some() => {
-                    talk.refuse(query.query, failure(FailureKind::Unsupported, "the session is busy: wait for the end of its turn"));
+                    talk.refuse(
+                        query.query,
+                        failure(
+                            FailureKind::Unsupported,
+                            "the session is busy: wait for the end of its turn",
+                        ),
+                    );
                 }
                 (Some(session), Some(native)) => match &session.model {
                     Some((provider, model)) if session.compaction.is_none() => {
                         let body = text(json!({"providerID": provider, "modelID": model}));
                         let asked = Asked::Compact { session: session.key };
                         let key = session.key;
-                        self.link.http(("POST", &format!("/session/{native}/summarize")), directory, body, purpose(asked), talk);
+                        self.link.http(
+                            ("POST", &format!("/session/{native}/summarize")),
+                            directory,
+                            body,
+                            purpose(asked),
+                            talk,
+                        );
                         if let Some(session) = self.sessions.get_mut(&key) {
                             session.compaction = Some(Compaction::new(query.query));
                         }
                     }
-                    Some(_) => talk.refuse(query.query, failure(FailureKind::Unsupported, "the conversation is being shortened already")),
-                    None => talk.refuse(query.query, failure(FailureKind::Other, "nothing was said in the session yet")),
+                    Some(_) => talk.refuse(
+                        query.query,
+                        failure(
+                            FailureKind::Unsupported,
+                            "the conversation is being shortened already",
+                        ),
+                    ),
+                    None => talk.refuse(
+                        query.query,
+                        failure(FailureKind::Other, "nothing was said in the session yet"),
+                    ),
                 },
                 _ => talk.refuse(query.query, unknown()),
             },
@@ -80,13 +131,25 @@ impl OpenCode {
         }
     }
 
-    pub(super) fn query_answered(&mut self, query: u32, asked: Asked, body: &Value, talk: &mut Talk) {
+    pub(super) fn query_answered(
+        &mut self,
+        query: u32,
+        asked: Asked,
+        body: &Value,
+        talk: &mut Talk,
+    ) {
         let answer = match asked {
-            Asked::Health if body.is_true("healthy") => {
-                QueryResult::Health(format!("OpenCode {} is healthy", body.text("version").unwrap_or("of an unknown version")))
-            }
-            Asked::Health => QueryResult::Failed(failure(FailureKind::Other, "OpenCode's server does not say that it is healthy")),
-            Asked::Sessions => QueryResult::Sessions(body.as_array().unwrap_or_default().iter().filter_map(session_info).collect()),
+            Asked::Health if body.is_true("healthy") => QueryResult::Health(format!(
+                "OpenCode {} is healthy",
+                body.text("version").unwrap_or("of an unknown version")
+            )),
+            Asked::Health => QueryResult::Failed(failure(
+                FailureKind::Other,
+                "OpenCode's server does not say that it is healthy",
+            )),
+            Asked::Sessions => QueryResult::Sessions(
+                body.as_array().unwrap_or_default().iter().filter_map(session_info).collect(),
+            ),
             Asked::Compact { session } => return self.compaction_taken(session, talk),
             Asked::Deed => QueryResult::Done,
         };
@@ -96,14 +159,18 @@ impl OpenCode {
     fn list_models(&mut self, query: &Query, talk: &mut Talk) {
         let proc = BESIDE | self.link.key();
         self.listings.insert(proc, Listing { query: query.query, models: Vec::new() });
-        let environment = vec![Variable { name: "OPENCODE_DISABLE_AUTOUPDATE".to_owned(), value: Argument::Text("1".to_owned()) }];
+        let environment = vec![Variable {
+            name: "OPENCODE_DISABLE_AUTOUPDATE".to_owned(),
+            value: Argument::Text("1".to_owned()),
+        }];
         let plan = one_shot::spawn("opencode", [Argument::Text("models".to_owned())], Vec::new());
         talk.action(Action::Spawn(Spawn { proc, environment, session: query.session, ..plan }));
     }
 
     /// A line of `opencode models`: the name of one, which is also what is chosen by.
     pub(super) fn listed(&mut self, line: &Line) {
-        if let Some(listing) = self.listings.get_mut(&line.proc).filter(|_| line.pipe == Pipe::Stdout)
+        if let Some(listing) =
+            self.listings.get_mut(&line.proc).filter(|_| line.pipe == Pipe::Stdout)
             && prompt::model(line.text.trim()).is_ok()
         {
             let id = line.text.trim().to_owned();
@@ -126,7 +193,14 @@ impl OpenCode {
             return talk.answer(query, QueryResult::Models(models));
         }
         let said = stderr_end(&exited.stderr_tail, 5);
-        talk.refuse(query, failure::of_words(if said.is_empty() { "`opencode models` ended without a list" } else { &said }));
+        talk.refuse(
+            query,
+            failure::of_words(if said.is_empty() {
+                "`opencode models` ended without a list"
+            } else {
+                &said
+            }),
+        );
     }
 }
 
@@ -137,13 +211,17 @@ fn session_info(session: &Value) -> Option<SessionInfo> {
     }
     Some(SessionInfo {
         native_id: session.text("id")?.to_owned(),
-        title: session.text("title").filter(|title| super::events::says_something(title)).map(str::to_owned),
+        title: session
+            .text("title")
+            .filter(|title| super::events::says_something(title))
+            .map(str::to_owned),
         cwd: session.text("directory").map(str::to_owned),
         updated: session["time"].number("updated").and_then(rfc3339),
     })
 }
 
-/// Returns a time as people write it, from milliseconds since 1970 (days to dates as in Howard Hinnant's `civil_from_days`).
+/// Returns a time as people write it, from milliseconds since 1970 (days to dates as in Howard
+/// Hinnant's `civil_from_days`).
 #[allow(clippy::cast_possible_truncation)] // `as` saturates, and the range is checked
 fn rfc3339(ms: f64) -> Option<String> {
     if !(0.0..253_402_300_800_000.0).contains(&ms) {
@@ -153,13 +231,19 @@ fn rfc3339(ms: f64) -> Option<String> {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    Some(format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60))
+    Some(format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    ))
 }
 
 #[cfg(test)]

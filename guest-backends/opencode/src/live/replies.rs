@@ -2,7 +2,9 @@
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Talk;
-use aetheel_backend_sdk::wit::{Action, Diagnostic, Failure, HttpFailed, HttpResponse, Level, SteerOutcome};
+use aetheel_backend_sdk::wit::{
+    Action, Diagnostic, Failure, HttpFailed, HttpResponse, Level, SteerOutcome,
+};
 
 use super::link::{Asked, Purpose, Wait};
 use super::{OpenCode, events};
@@ -19,20 +21,31 @@ impl OpenCode {
         let body = json::parse(&response.body).unwrap_or_default();
         match purpose {
             Purpose::Greeting => self.greeted(&body, talk),
-            Purpose::Open { session, copy } => match body.text("id").filter(|id| prompt::is_session(id)) {
+            Purpose::Open { session, copy } => match body
+                .text("id")
+                .filter(|id| prompt::is_session(id))
+            {
                 Some(native) => self.exists(session, native, !copy, &body, talk),
-                None => self.refused(&purpose, &failure::of_answer("making a session", response.status, "no session in it"), talk),
+                None => self.refused(
+                    &purpose,
+                    &failure::of_answer("making a session", response.status, "no session in it"),
+                    talk,
+                ),
             },
             Purpose::Permit { session } => {
-                if let Some(native) = self.sessions.get(&session).and_then(|known| known.native.clone()) {
+                if let Some(native) =
+                    self.sessions.get(&session).and_then(|known| known.native.clone())
+                {
                     self.exists(session, &native, true, &body, talk);
                 }
             }
             Purpose::Abort(turn) => {
-                let settled = self.turn(turn).and_then(|open| open.interrupt.as_mut()).is_some_and(|interrupt| {
-                    interrupt.answered = true;
-                    interrupt.idle
-                });
+                let settled = self.turn(turn).and_then(|open| open.interrupt.as_mut()).is_some_and(
+                    |interrupt| {
+                        interrupt.answered = true;
+                        interrupt.idle
+                    },
+                );
                 // Mostly it says so a second time.
                 if settled {
                     self.link.wait(turn, Wait::Settle, talk.out());
@@ -82,18 +95,29 @@ impl OpenCode {
                 talk.refuse(query, failure.clone());
             }
             Purpose::Abort(_) | Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Reply => {
-                talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text: failure.message.clone() }));
+                talk.action(Action::Diagnostic(Diagnostic {
+                    level: Level::Warn,
+                    text: failure.message.clone(),
+                }));
             }
         }
     }
 
-    fn exists(&mut self, session: u32, native: &str, permitted: bool, body: &Value, talk: &mut Talk) {
+    fn exists(
+        &mut self,
+        session: u32,
+        native: &str,
+        permitted: bool,
+        body: &Value,
+        talk: &mut Talk,
+    ) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
         let new = !permitted || !known.was_ready();
         known.exists(native.to_owned(), permitted);
         known.retitled(body);
         if new {
-            let model = events::model(&body["model"]).map(|(provider, model)| format!("{provider}/{model}"));
+            let model = events::model(&body["model"])
+                .map(|(provider, model)| format!("{provider}/{model}"));
             known.ready(model, talk);
         }
     }

@@ -1,4 +1,5 @@
-//! The state of an idle link, for another generation: the server and its stream go on under the keys they have.
+//! The state of an idle link, for another generation: the server and its stream go on under the
+//! keys they have.
 
 use aetheel_backend_sdk::json::{self, Value};
 use serde_json::json;
@@ -29,19 +30,31 @@ impl OpenCode {
 
     /// Takes a link over; returns the server's process, too.
     pub(super) fn saved(state: &str) -> Result<(Self, u32), String> {
-        let state = json::parse(state).map_err(|error| format!("the state is not JSON: {error}"))?;
+        let state =
+            json::parse(state).map_err(|error| format!("the state is not JSON: {error}"))?;
         if state.count("form") != Some(FORM) {
             return Err("the state has another form; the sessions are resumed instead".to_owned());
         }
-        let key = |of: &Value, key: &str| of.count(key).ok_or_else(|| format!("the state has no `{key}`"));
-        let mut live = Self { stream: Some(Stream { key: key(&state, "stream")?, open: true, heard: true }), ..Self::default() };
+        let key = |of: &Value, key: &str| {
+            of.count(key).ok_or_else(|| format!("the state has no `{key}`"))
+        };
+        let mut live = Self {
+            stream: Some(Stream { key: key(&state, "stream")?, open: true, heard: true }),
+            ..Self::default()
+        };
         live.link.last = key(&state, "last")?;
         let text = |of: &Value, key: &str| of.text(key).map(str::to_owned);
         for saved in state.list("sessions") {
             let (Some(cwd), Some(native)) = (text(saved, "cwd"), text(saved, "native")) else {
                 return Err("the state has a session without a name or a directory".to_owned());
             };
-            let mut session = Session::saved(key(saved, "key")?, cwd, native, text(saved, "rules"), saved.is_true("chosen"));
+            let mut session = Session::saved(
+                key(saved, "key")?,
+                cwd,
+                native,
+                text(saved, "rules"),
+                saved.is_true("chosen"),
+            );
             session.title = text(saved, "title");
             session.model = model(&saved["model"]);
             session.allowed.extend(saved.list("allowed").iter().filter_map(allowed));
@@ -65,7 +78,8 @@ fn model(of: &Value) -> Option<Model> {
 
 fn allowed(of: &Value) -> Option<(String, Vec<String>)> {
     let [permission, patterns] = of.as_array()? else { return None };
-    let patterns = patterns.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let patterns =
+        patterns.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     Some((permission.as_str()?.to_owned(), patterns))
 }
 
@@ -79,7 +93,9 @@ mod tests {
     #[test]
     fn what_a_version_before_saved_goes_on_as_it_was() {
         let state = r#"{"allowed":[["bash",["touch *"]]],"chosen":true,"cwd":"/srv/proj","key":1,"model":["a","b/c"],"native":"ses_1","rules":"[]","title":"T"}"#;
-        let state = format!(r#"{{"defaults":[["/srv/proj",["a","d"]]],"form":1,"last":41,"proc":9,"sessions":[{state}],"stream":11}}"#);
+        let state = format!(
+            r#"{{"defaults":[["/srv/proj",["a","d"]]],"form":1,"last":41,"proc":9,"sessions":[{state}],"stream":11}}"#
+        );
         let mut live = Live::default();
         live.load(&state, "0.1.0").expect("the form is the same");
         let saved = live.save().expect("nothing happened since");

@@ -1,4 +1,5 @@
-//! The server's life, as far as the SDK does not see to it: healthy before anything is asked of it, and listened to.
+//! The server's life, as far as the SDK does not see to it: healthy before anything is asked of it,
+//! and listened to.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
@@ -6,7 +7,8 @@ use aetheel_backend_sdk::live::Talk;
 use aetheel_backend_sdk::one_shot;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{
-    Action, BasicAuth, Diagnostic, FailureKind, Level, Line, OpenStream, Pipe, Spawn, Value as Argument, Variable,
+    Action, BasicAuth, Diagnostic, FailureKind, Level, Line, OpenStream, Pipe, Spawn,
+    Value as Argument, Variable,
 };
 
 use super::OpenCode;
@@ -38,7 +40,11 @@ pub(crate) fn plan() -> Spawn {
         ],
         listens: true,
         basic_auth: Some(BasicAuth { user: "opencode".to_owned(), secret: PASSWORD.to_owned() }),
-        ..one_shot::spawn("opencode", [text("serve"), text("--hostname"), text("127.0.0.1"), text("--port"), Argument::Port], Vec::new())
+        ..one_shot::spawn(
+            "opencode",
+            [text("serve"), text("--hostname"), text("127.0.0.1"), text("--port"), Argument::Port],
+            Vec::new(),
+        )
     }
 }
 
@@ -50,7 +56,10 @@ impl OpenCode {
         if line.text.starts_with(READY) && self.stream.is_none() && !talk.is_leaving() {
             self.link.http(("GET", "/global/health"), None, Vec::new(), Purpose::Greeting, talk);
         } else if !line.text.trim().is_empty() {
-            talk.action(Action::Diagnostic(Diagnostic { level: Level::Debug, text: one_line(&line.text, 300) }));
+            talk.action(Action::Diagnostic(Diagnostic {
+                level: Level::Debug,
+                text: one_line(&line.text, 300),
+            }));
         }
     }
 
@@ -62,18 +71,28 @@ impl OpenCode {
         if body.is_true("healthy") {
             self.listen(talk);
         } else {
-            talk.give_up(failure(FailureKind::Protocol, "OpenCode's server does not say that it is healthy"));
+            talk.give_up(failure(
+                FailureKind::Protocol,
+                "OpenCode's server does not say that it is healthy",
+            ));
         }
     }
 
     fn listen(&mut self, talk: &mut Talk) {
         let key = self.link.key();
         self.stream = Some(Stream { key, open: false, heard: false });
-        talk.action(Action::OpenStream(OpenStream { stream: key, proc: talk.proc(), path: "/global/event".to_owned() }));
+        talk.action(Action::OpenStream(OpenStream {
+            stream: key,
+            proc: talk.proc(),
+            path: "/global/event".to_owned(),
+        }));
     }
 
     pub(super) fn stream_opened(&mut self, key: u32, status: u32, talk: &mut Talk) {
-        let Some(stream) = self.stream.as_mut().filter(|stream| stream.key == key && !stream.open) else { return };
+        let Some(stream) = self.stream.as_mut().filter(|stream| stream.key == key && !stream.open)
+        else {
+            return;
+        };
         if status != 200 {
             return talk.give_up(failure::of_answer("the events of OpenCode's server", status, ""));
         }
@@ -98,6 +117,9 @@ impl OpenCode {
         }
         let why = message.unwrap_or_else(|| "it was closed".to_owned());
         // What it said was read: it is the server that is gone, or does not listen any more.
-        talk.give_up(failure(FailureKind::Crashed, format!("the events of OpenCode's server were lost: {why}")));
+        talk.give_up(failure(
+            FailureKind::Crashed,
+            format!("the events of OpenCode's server were lost: {why}"),
+        ));
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Session {
     /// Whether a model was ever chosen for it: the server keeps the last one.
     pub(crate) chosen: bool,
     pub(crate) title: Option<String>,
-    /// What a person allowed for the whole session: permission and patterns. The server would allow it to all sessions of
-    /// the directory (1.18.33), so it is not told.
+    /// What a person allowed for the whole session: permission and patterns. The server would allow
+    /// it to all sessions of the directory (1.18.33), so it is not told.
     pub(crate) allowed: BTreeSet<(String, Vec<String>)>,
     /// Messages of the turn before: the server has late words about them.
     pub(crate) past: BTreeSet<String>,
@@ -66,8 +66,23 @@ impl Session {
     }
 
     /// A session that was taken over.
-    pub(crate) fn saved(key: u32, cwd: String, native: String, rules: Option<String>, chosen: bool) -> Self {
-        Self { cwd, native: Some(native), stage: Stage::Ready, reported: true, level: rules.clone(), rules, chosen, ..Self::new(key) }
+    pub(crate) fn saved(
+        key: u32,
+        cwd: String,
+        native: String,
+        rules: Option<String>,
+        chosen: bool,
+    ) -> Self {
+        Self {
+            cwd,
+            native: Some(native),
+            stage: Stage::Ready,
+            reported: true,
+            level: rules.clone(),
+            rules,
+            chosen,
+            ..Self::new(key)
+        }
     }
 
     /// What is worth saving.
@@ -98,8 +113,15 @@ impl Session {
         }
     }
 
-    /// Does the next thing towards the prompt of a turn: makes, copies or takes up the session, sets its permissions, sends the prompt.
-    pub(crate) fn advance(&mut self, start: &StartTurn, default: Option<&Model>, link: &mut Link, talk: &mut Talk) -> Step {
+    /// Does the next thing towards the prompt of a turn: makes, copies or takes up the session,
+    /// sets its permissions, sends the prompt.
+    pub(crate) fn advance(
+        &mut self,
+        start: &StartTurn,
+        default: Option<&Model>,
+        link: &mut Link,
+        talk: &mut Talk,
+    ) -> Step {
         if self.stage == Stage::Asked {
             return Step::Wait;
         }
@@ -109,15 +131,35 @@ impl Session {
         let session = self.key;
         match (&self.native, &self.source) {
             (None, None) => {
-                link.http(("POST", "/session"), directory, permission(), Purpose::Open { session, copy: false }, talk);
+                link.http(
+                    ("POST", "/session"),
+                    directory,
+                    permission(),
+                    Purpose::Open { session, copy: false },
+                    talk,
+                );
                 self.rules = Some(rules);
             }
             (None, Some(source)) => {
                 let path = format!("/session/{source}/fork");
-                link.http(("POST", &path), directory, text("{}"), Purpose::Open { session, copy: true }, talk);
+                link.http(
+                    ("POST", &path),
+                    directory,
+                    text("{}"),
+                    Purpose::Open { session, copy: true },
+                    talk,
+                );
             }
-            (Some(native), _) if self.stage == Stage::Unknown || self.rules.as_ref() != Some(&rules) => {
-                link.http(("PATCH", &format!("/session/{native}")), directory, permission(), Purpose::Permit { session }, talk);
+            (Some(native), _)
+                if self.stage == Stage::Unknown || self.rules.as_ref() != Some(&rules) =>
+            {
+                link.http(
+                    ("PATCH", &format!("/session/{native}")),
+                    directory,
+                    permission(),
+                    Purpose::Permit { session },
+                    talk,
+                );
                 self.rules = Some(rules);
             }
             (Some(native), _) => {
@@ -147,7 +189,9 @@ impl Session {
 
     /// Takes a new title from what the server says of the session. Returns whether there was one.
     pub(crate) fn retitled(&mut self, info: &Value) -> bool {
-        let title = info.text("title").filter(|title| says_something(title) && self.title.as_deref() != Some(*title));
+        let title = info
+            .text("title")
+            .filter(|title| says_something(title) && self.title.as_deref() != Some(*title));
         if let Some(title) = title {
             self.title = Some(title.to_owned());
         }
@@ -175,14 +219,27 @@ impl Session {
         let Some(native_id) = self.native.clone() else { return };
         self.reported = true;
         let (model, title) = (self.wanted.clone().or(model), self.title.clone());
-        talk.action(Action::SessionReady(SessionReady { session: self.key, native_id, model, title }));
+        talk.action(Action::SessionReady(SessionReady {
+            session: self.key,
+            native_id,
+            model,
+            title,
+        }));
     }
 
-    fn prompt(&mut self, start: &StartTurn, path: &str, default: Option<&Model>, link: &mut Link, talk: &mut Talk) -> Step {
+    fn prompt(
+        &mut self,
+        start: &StartTurn,
+        path: &str,
+        default: Option<&Model>,
+        link: &mut Link,
+        talk: &mut Talk,
+    ) -> Step {
         let settings = &start.settings;
         // Names that are none were refused before.
         let model = settings.model.as_deref().and_then(|name| prompt::model(name).ok());
-        // The server keeps the model of the last prompt, so one that was chosen once has to be taken back.
+        // The server keeps the model of the last prompt, so one that was chosen once has to be
+        // taken back.
         let model = model.or_else(|| default.filter(|_| self.chosen).cloned());
         self.chosen |= settings.model.is_some();
         let body = body(&start.parts, settings, model.as_ref());

@@ -1,7 +1,8 @@
 //! A turn: what the server says of it between the prompt and the end.
 //!
-//! Everything that ends it comes back as [`Next`]; the rules are those seen with OpenCode 1.18.33. A session says that it is
-//! idle at the end, and a second time after an error or an interrupt, so what comes before it is busy is about the past.
+//! Everything that ends it comes back as [`Next`]; the rules are those seen with OpenCode 1.18.33.
+//! A session says that it is idle at the end, and a second time after an error or an interrupt, so
+//! what comes before it is busy is about the past.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,8 +125,10 @@ impl Turn {
         if known {
             return Next::Nothing;
         }
-        self.messages.insert(id.to_owned(), if info.is_true("summary") { Who::Summary } else { Who::Agent });
-        // The agent asks the model again: an interrupted sub-agent does not end the one that started it.
+        self.messages
+            .insert(id.to_owned(), if info.is_true("summary") { Who::Summary } else { Who::Agent });
+        // The agent asks the model again: an interrupted sub-agent does not end the one that
+        // started it.
         if error.is_null() { self.goes_on() } else { Next::Nothing }
     }
 
@@ -172,8 +175,13 @@ impl Turn {
             interrupt.idle = true;
             return if interrupt.answered { Next::End } else { Next::Nothing };
         }
-        let unanswered = self.expected > 0 || self.asked.last().is_some_and(|last| !self.answered.contains(last));
-        if self.error.is_some() || self.aborted || self.newest.as_ref().is_some_and(|(_, failure)| failure.is_some()) || !unanswered {
+        let unanswered = self.expected > 0
+            || self.asked.last().is_some_and(|last| !self.answered.contains(last));
+        if self.error.is_some()
+            || self.aborted
+            || self.newest.as_ref().is_some_and(|(_, failure)| failure.is_some())
+            || !unanswered
+        {
             Next::End
         } else {
             Next::EndSoon(super::link::Wait::Unanswered)
@@ -211,7 +219,8 @@ impl Turn {
 
     /// How it went, now that it is over.
     pub(crate) fn outcome(&self) -> Outcome {
-        let failure = self.error.as_ref().or(self.newest.as_ref().and_then(|(_, failure)| failure.as_ref()));
+        let failure =
+            self.error.as_ref().or(self.newest.as_ref().and_then(|(_, failure)| failure.as_ref()));
         match failure {
             _ if self.interrupt.is_some() => Outcome::Interrupted,
             Some(failure) => Outcome::Failed(failure.clone()),

@@ -1,9 +1,10 @@
-//! Recorded dialogues with OpenCode's server, played through the backend: its requests answered as recorded, its events
-//! told as recorded.
+//! Recorded dialogues with OpenCode's server, played through the backend: its requests answered as
+//! recorded, its events told as recorded.
 //!
-//! A recording numbers requests (`http`), and streams the same way (`sse`). The backend numbers its own, so a recorded answer
-//! goes to the request of the same method and path: the second recorded `POST /session/x/prompt_async` answers the second
-//! one made. What the recording has no request for is answered here where every server would answer the same.
+//! A recording numbers requests (`http`), and streams the same way (`sse`). The backend numbers its
+//! own, so a recorded answer goes to the request of the same method and path: the second recorded
+//! `POST /session/x/prompt_async` answers the second one made. What the recording has no request
+//! for is answered here where every server would answer the same.
 #![allow(clippy::unwrap_used, dead_code)] // every test file uses some of it
 
 pub mod said;
@@ -13,8 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::wit::{
-    Action, Ask, Chunk, Command, Decision, EventKind, Exit, Exited, HttpRequest, HttpResponse, Input, Line, Outcome, Pipe, Spawned,
-    StartTurn, StreamClosed, StreamEvent, StreamOpened, TimedInput, TurnDone,
+    Action, Ask, Chunk, Command, Decision, EventKind, Exit, Exited, HttpRequest, HttpResponse,
+    Input, Line, Outcome, Pipe, Spawned, StartTurn, StreamClosed, StreamEvent, StreamOpened,
+    TimedInput, TurnDone,
 };
 use aetheel_backend_sdk::{Backend as _, dialogue, fixture};
 use opencode::Backend;
@@ -113,7 +115,9 @@ impl Play {
         let seen = self.actions.len();
         let input = TimedInput { at_ms: self.now, input };
         self.inputs.push(input.clone());
-        self.backend.handle(input, &mut self.actions).expect("a backend does not give up over output");
+        self.backend
+            .handle(input, &mut self.actions)
+            .expect("a backend does not give up over output");
         let done = self.actions[seen..].to_vec();
         for action in done {
             match action {
@@ -125,11 +129,17 @@ impl Play {
                 }
                 Action::OpenStream(open) => {
                     self.stream = Some(open.stream);
-                    self.input(Input::StreamOpened(StreamOpened { stream: open.stream, status: 200 }));
+                    self.input(Input::StreamOpened(StreamOpened {
+                        stream: open.stream,
+                        status: 200,
+                    }));
                 }
                 Action::Http(request) => self.requested(request),
                 Action::SetTimer(timer) => {
-                    self.timers.insert(timer.timer, dialogue::microseconds(self.now + f64::from(timer.after_ms)));
+                    self.timers.insert(
+                        timer.timer,
+                        dialogue::microseconds(self.now + f64::from(timer.after_ms)),
+                    );
                 }
                 Action::CancelTimer(timer) => drop(self.timers.remove(&timer)),
                 _ => {}
@@ -141,7 +151,8 @@ impl Play {
     fn requested(&mut self, request: HttpRequest) {
         let key = key(&request.method, &request.path);
         let number = self.made.iter().filter(|made| made.key == key).count();
-        let (id, recorded) = (request.request, self.recorded.get(&key).copied().unwrap_or_default());
+        let (id, recorded) =
+            (request.request, self.recorded.get(&key).copied().unwrap_or_default());
         self.made.push(Made { key: key.clone(), request, answered: false });
         if number >= recorded {
             if key == "GET /global/health" {
@@ -150,7 +161,11 @@ impl Play {
                 let error = json!({"name": "NotFoundError", "data": {"message": format!("Session not found: ses_unknown{session}")}});
                 self.reply(id, 404, &error.to_string());
             } else if let Some(session) = key.strip_prefix("PATCH /session/") {
-                self.reply(id, 200, &json!({"id": session, "title": "New session - then"}).to_string());
+                self.reply(
+                    id,
+                    200,
+                    &json!({"id": session, "title": "New session - then"}).to_string(),
+                );
             }
         }
     }
@@ -164,7 +179,10 @@ impl Play {
     /// Answers the oldest request that waits and has a text in its method and path.
     pub fn answer(&mut self, contains: &str, status: u32, body: &str) -> &mut Self {
         let made = self.made.iter().find(|made| !made.answered && made.key.contains(contains));
-        let request = made.unwrap_or_else(|| panic!("nothing like {contains} was asked: {:?}", self.paths())).request.request;
+        let request = made
+            .unwrap_or_else(|| panic!("nothing like {contains} was asked: {:?}", self.paths()))
+            .request
+            .request;
         self.reply(request, status, body);
         self
     }
@@ -182,7 +200,10 @@ impl Play {
 
     pub fn close_stream(&mut self) -> &mut Self {
         let stream = self.stream.unwrap();
-        self.input(Input::StreamClosed(StreamClosed { stream, message: Some("end of file".to_owned()) }))
+        self.input(Input::StreamClosed(StreamClosed {
+            stream,
+            message: Some("end of file".to_owned()),
+        }))
     }
 
     pub fn exit(&mut self, how: Exit, stderr: &str) -> &mut Self {
@@ -198,9 +219,14 @@ impl Play {
     /// Plays up to and with the next recorded line of the server that contains a text.
     pub fn until(&mut self, contains: &str) -> &mut Self {
         loop {
-            let (at, said) = self.rest.pop_front().unwrap_or_else(|| panic!("the server says no more of {contains}"));
+            let (at, said) = self
+                .rest
+                .pop_front()
+                .unwrap_or_else(|| panic!("the server says no more of {contains}"));
             let here = match &said {
-                Said::Event(text) | Said::Line(text) | Said::Answered(_, _, text) => text.contains(contains),
+                Said::Event(text) | Said::Line(text) | Said::Answered(_, _, text) => {
+                    text.contains(contains)
+                }
                 _ => false,
             };
             self.step(at, said);
@@ -213,7 +239,9 @@ impl Play {
     /// Plays up to the next recorded request that contains a text.
     pub fn until_request(&mut self, contains: &str) -> &mut Self {
         loop {
-            let (at, said) = self.rest.pop_front().unwrap_or_else(|| panic!("no further request is recorded that contains {contains}"));
+            let (at, said) = self.rest.pop_front().unwrap_or_else(|| {
+                panic!("no further request is recorded that contains {contains}")
+            });
             let here = matches!(&said, Said::Asked(_, key) if key.contains(contains));
             self.step(at, said);
             if here {
@@ -240,13 +268,16 @@ impl Play {
             Said::Answered(id, status, body) => {
                 let Some((key, number)) = self.asked.get(&id) else { return };
                 let made = self.made.iter().filter(|made| made.key == *key).nth(*number);
-                if let Some(request) = made.filter(|made| !made.answered).map(|made| made.request.request) {
+                if let Some(request) =
+                    made.filter(|made| !made.answered).map(|made| made.request.request)
+                {
                     self.reply(request, status, &body);
                 }
             }
             Said::Event(data) if self.stream.is_some() => drop(self.event(data)),
             Said::Line(text) if self.proc.is_some() => {
-                let line = Line { proc: self.proc.unwrap(), pipe: Pipe::Stdout, text, truncated: false };
+                let line =
+                    Line { proc: self.proc.unwrap(), pipe: Pipe::Stdout, text, truncated: false };
                 self.input(Input::Line(line));
             }
             Said::Exit(how) if self.proc.is_some() => drop(self.exit(how, "")),
@@ -283,14 +314,26 @@ impl Play {
         self.made.iter().map(|made| made.key.as_str()).collect()
     }
 
-    /// Bodies of requests with a text in method and path; `<base64 of 1>` stands for the bytes of blob 1.
+    /// Bodies of requests with a text in method and path; `<base64 of 1>` stands for the bytes of
+    /// blob 1.
     pub fn bodies(&self, contains: &str) -> Vec<Value> {
         let made = self.made.iter().filter(|made| made.key.contains(contains));
-        made.map(|made| made.request.body.as_deref().map_or(Value::Null, |body| serde_json::from_str(&text(body)).unwrap())).collect()
+        made.map(|made| {
+            made.request
+                .body
+                .as_deref()
+                .map_or(Value::Null, |body| serde_json::from_str(&text(body)).unwrap())
+        })
+        .collect()
     }
 
     pub fn done(&self) -> Vec<&TurnDone> {
-        self.actions.iter().filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None }).collect()
+        self.actions
+            .iter()
+            .filter_map(
+                |action| if let Action::TurnDone(done) = action { Some(done) } else { None },
+            )
+            .collect()
     }
 
     pub fn outcomes(&self) -> Vec<&Outcome> {
@@ -298,11 +341,19 @@ impl Play {
     }
 
     pub fn asks(&self) -> Vec<&Ask> {
-        self.actions.iter().filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None }).collect()
+        self.actions
+            .iter()
+            .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
+            .collect()
     }
 
     pub fn events(&self) -> Vec<&EventKind> {
-        self.actions.iter().filter_map(|action| if let Action::Event(event) = action { Some(&event.kind) } else { None }).collect()
+        self.actions
+            .iter()
+            .filter_map(
+                |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
+            )
+            .collect()
     }
 
     /// Compares with what is written beside the dialogue.
@@ -330,12 +381,20 @@ fn said(line: &str) -> Option<(f64, Said)> {
     let at = dialogue::microseconds(line["t"].as_f64().unwrap() * 1000.0);
     let message = &line["msg"];
     let said = match line["dir"].as_str().unwrap() {
-        ">" => Said::Asked(message["http"].as_i64()?, key(message["method"].as_str().unwrap(), message["path"].as_str().unwrap())),
+        ">" => Said::Asked(
+            message["http"].as_i64()?,
+            key(message["method"].as_str().unwrap(), message["path"].as_str().unwrap()),
+        ),
         "<" if line.get("raw").is_some() => Said::Line(line["raw"].as_str().unwrap().to_owned()),
         "<" if message.get("sse").is_some() => Said::Event(message["sse"]["data"].to_string()),
         "<" => {
-            let body = if message["body"].is_null() { String::new() } else { message["body"].to_string() };
-            Said::Answered(message["http"].as_i64()?, u32::try_from(message["status"].as_u64()?).unwrap(), body)
+            let body =
+                if message["body"].is_null() { String::new() } else { message["body"].to_string() };
+            Said::Answered(
+                message["http"].as_i64()?,
+                u32::try_from(message["status"].as_u64()?).unwrap(),
+                body,
+            )
         }
         _ => match message.get("exit")?.as_i64() {
             Some(code @ 0..) => Said::Exit(Exit::Code(u32::try_from(code).unwrap())),

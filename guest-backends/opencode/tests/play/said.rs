@@ -1,9 +1,10 @@
-//! Words for tests over dialogues: the recorded ones with their commands, single events, and what came of them.
+//! Words for tests over dialogues: the recorded ones with their commands, single events, and what
+//! came of them.
 #![allow(clippy::unwrap_used, dead_code)] // every test file uses some of it
 
 use aetheel_backend_sdk::wit::{
-    Action, Command, Decision, Delivery, EventKind, FailureKind, Mode, Outcome, Part, Query, QueryKind, QueryResult, Safety, Settings,
-    StartTurn, Steer, ToolStatus, TurnRef,
+    Action, Command, Decision, Delivery, EventKind, FailureKind, Mode, Outcome, Part, Query,
+    QueryKind, QueryResult, Safety, Settings, StartTurn, Steer, ToolStatus, TurnRef,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +27,12 @@ pub fn query(play: &mut Play, query: u32, kind: QueryKind) -> &mut Play {
 }
 
 pub fn answers(play: &Play) -> Vec<&QueryResult> {
-    play.actions.iter().filter_map(|action| if let Action::QueryAnswer(answer) = action { Some(&answer.answer) } else { None }).collect()
+    play.actions
+        .iter()
+        .filter_map(|action| {
+            if let Action::QueryAnswer(answer) = action { Some(&answer.answer) } else { None }
+        })
+        .collect()
 }
 
 pub fn failures(play: &Play) -> Vec<FailureKind> {
@@ -80,7 +86,11 @@ pub fn session(id: &str) -> String {
 /// A server with a session whose turn 1 was prompted.
 pub fn prompted(start: StartTurn) -> Play {
     let mut play = Play::server();
-    play.start(start).finish().answer("POST /session", 200, &session("ses_1")).answer("prompt_async", 204, "");
+    play.start(start).finish().answer("POST /session", 200, &session("ses_1")).answer(
+        "prompt_async",
+        204,
+        "",
+    );
     play
 }
 
@@ -114,7 +124,11 @@ pub fn recorded(name: &str) -> Play {
     match name {
         "hello" => {
             play.start(turn(1, "one")).until_request("prompt_async").until_request("prompt_async");
-            let settings = Settings { mode: Mode::Plan, effort: Some("high".to_owned()), ..turn(2, "").settings };
+            let settings = Settings {
+                mode: Mode::Plan,
+                effort: Some("high".to_owned()),
+                ..turn(2, "").settings
+            };
             play.start(StartTurn { settings, ..turn(2, "two") });
         }
         "permission-once" => {
@@ -152,7 +166,10 @@ pub fn recorded(name: &str) -> Play {
             interrupt(&mut play, 1);
         }
         "errors" => {
-            play.start(turn(1, "one")).until_request("prompt_async").until("session.idle").until_request("prompt_async");
+            play.start(turn(1, "one"))
+                .until_request("prompt_async")
+                .until("session.idle")
+                .until_request("prompt_async");
             let settings = Settings { model: Some("nope/nope".to_owned()), ..turn(2, "").settings };
             play.start(StartTurn { settings, ..turn(2, "two") });
         }
@@ -161,9 +178,16 @@ pub fn recorded(name: &str) -> Play {
             play.start(StartTurn { session: 2, cwd: "/srv/other".to_owned(), ..turn(2, "two") });
         }
         "resume-fork" => {
-            play.start(StartTurn { native_id: Some("ses_e00199e71ffeVhPfn6SHYhpJ8W".to_owned()), ..turn(1, "one") });
+            play.start(StartTurn {
+                native_id: Some("ses_e00199e71ffeVhPfn6SHYhpJ8W".to_owned()),
+                ..turn(1, "one")
+            });
             play.until_request("/fork");
-            let copy = StartTurn { native_id: Some("ses_e00199e71ffeVhPfn6SHYhpJ8W".to_owned()), fork: true, ..turn(1, "two") };
+            let copy = StartTurn {
+                native_id: Some("ses_e00199e71ffeVhPfn6SHYhpJ8W".to_owned()),
+                fork: true,
+                ..turn(1, "two")
+            };
             play.start(StartTurn { session: 2, ..copy });
         }
         "question-reject-sub-agent-interrupt" => {
@@ -176,7 +200,14 @@ pub fn recorded(name: &str) -> Play {
         "steer" => {
             play.start(turn(1, "one")).until_request("prompt_async").until_request("prompt_async");
             let parts = vec![Part::Text("please also say banana".to_owned())];
-            let steer = Steer { session: 1, turn: 1, message: 7, parts, delivery: Delivery::Steer, fresh_id: String::new() };
+            let steer = Steer {
+                session: 1,
+                turn: 1,
+                message: 7,
+                parts,
+                delivery: Delivery::Steer,
+                fresh_id: String::new(),
+            };
             play.command(Command::Steer(steer));
         }
         _ => drop(play.start(turn(1, "one"))),

@@ -2,7 +2,8 @@ use super::Talk;
 use crate::end::{TurnResult, failure};
 use crate::one_shot;
 use crate::wit::{
-    Answer, Chunk, Exited, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn, StartTurn, Steer, SteerOutcome, TurnRef, Value,
+    Answer, Chunk, Exited, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn,
+    StartTurn, Steer, SteerOutcome, TurnRef, Value,
 };
 #[cfg(doc)]
 use crate::{Backend, live::Asks};
@@ -12,16 +13,16 @@ use crate::{Backend, live::Asks};
 pub trait Agent: Default + 'static {
     /// What people call the agent, for messages about its end.
     const NAME: &'static str = "the agent";
-    /// Milliseconds the agent may take to leave once its stdin is closed. Then it is stopped. 0: it is stopped at once, as a server that
-    /// does not listen to its stdin.
+    /// Milliseconds the agent may take to leave once its stdin is closed. Then it is stopped. 0: it
+    /// is stopped at once, as a server that does not listen to its stdin.
     const LEAVE_MS: u32 = 2000;
     /// Milliseconds between SIGTERM and SIGKILL.
     const GRACE_MS: u32 = 2000;
-    /// Whether the next process starts, for a turn that waits, while the last one still leaves: for agents that are slow at it, or never do. By
-    /// default it is waited for.
+    /// Whether the next process starts, for a turn that waits, while the last one still leaves: for
+    /// agents that are slow at it, or never do. By default it is waited for.
     const OVERLAPS: bool = false;
-    /// Whether the process is nobody's in particular, so that the host gives it the least any session may have. Otherwise it is that of the
-    /// session and the turn it is started for.
+    /// Whether the process is nobody's in particular, so that the host gives it the least any
+    /// session may have. Otherwise it is that of the session and the turn it is started for.
     const SHARED: bool = false;
 
     /// Returns the descriptor, see [`Backend::describe`].
@@ -35,14 +36,15 @@ pub trait Agent: Default + 'static {
         Ok(())
     }
 
-    /// Returns the process to start, for a turn or, before any, for a question of the host; see [`spawn`]. `proc`, `session` and `turn` are
-    /// filled in.
+    /// Returns the process to start, for a turn or, before any, for a question of the host; see
+    /// [`spawn`]. `proc`, `session` and `turn` are filled in.
     ///
     /// # Errors
     /// Everything that waits for it fails with it.
     fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure>;
 
-    /// The process runs. Agents that want a greeting get it here, and are [`Talk::ready`] when they answered it.
+    /// The process runs. Agents that want a greeting get it here, and are [`Talk::ready`] when they
+    /// answered it.
     fn spawned(&mut self, agent_version: Option<String>, talk: &mut Talk) {
         talk.ready();
     }
@@ -53,13 +55,15 @@ pub trait Agent: Default + 'static {
     /// Takes a line of output in, also outside of turns.
     fn line(&mut self, line: Line, talk: &mut Talk);
 
-    /// Ends a turn: called here when the agent says that it is over, and by the engine when it cannot go on. What else is to be said at
-    /// the end of a turn is said in it; a [`Talk::end`] is its last word.
+    /// Ends a turn: called here when the agent says that it is over, and by the engine when it
+    /// cannot go on. What else is to be said at the end of a turn is said in it; a [`Talk::end`] is
+    /// its last word.
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
         talk.end(turn, TurnResult { outcome, text: None, usage: None });
     }
 
-    /// Asks the agent to stop a turn it works on; that it does is for [`Agent::line`] to see. By default it gets SIGINT.
+    /// Asks the agent to stop a turn it works on; that it does is for [`Agent::line`] to see. By
+    /// default it gets SIGINT.
     fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
         talk.stop(Signal::Interrupt);
     }
@@ -72,12 +76,17 @@ pub trait Agent: Default + 'static {
     /// Takes the decision about a question of the agent in, see [`Asks`].
     fn answer(&mut self, answer: Answer, talk: &mut Talk) {}
 
-    /// Answers a question of the host ([`Talk::answer`]), or puts it off until the agent is ready ([`Talk::later`]).
+    /// Answers a question of the host ([`Talk::answer`]), or puts it off until the agent is ready
+    /// ([`Talk::later`]).
     fn query(&mut self, query: Query, talk: &mut Talk) {
-        talk.refuse(query.query, failure(FailureKind::Unsupported, format!("{} has no such thing", Self::NAME)));
+        talk.refuse(
+            query.query,
+            failure(FailureKind::Unsupported, format!("{} has no such thing", Self::NAME)),
+        );
     }
 
-    /// A session is not needed any more. By default the agent leaves, which is right where a link has one session.
+    /// A session is not needed any more. By default the agent leaves, which is right where a link
+    /// has one session.
     fn close(&mut self, session: u32, talk: &mut Talk) {
         talk.leave();
     }
@@ -93,8 +102,8 @@ pub trait Agent: Default + 'static {
     /// The process is gone, or never came: what was asked of it will not be answered.
     fn forget(&mut self, why: &Failure, talk: &mut Talk) {}
 
-    /// Returns how a turn ends whose agent is gone. `prompted`: the agent had its prompt. Questions that wait for it are refused with the failure
-    /// it returns for a turn that waits.
+    /// Returns how a turn ends whose agent is gone. `prompted`: the agent had its prompt. Questions
+    /// that wait for it are refused with the failure it returns for a turn that waits.
     fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
         Outcome::Lost(why)
     }
@@ -105,12 +114,14 @@ pub trait Agent: Default + 'static {
     /// Takes everything else in: HTTP, streams, processes beside the agent's (from [`BESIDE`] up).
     fn other(&mut self, input: Input, talk: &mut Talk) {}
 
-    /// Returns the state of an idle link, whose agent is process `proc`; by default a link cannot move.
+    /// Returns the state of an idle link, whose agent is process `proc`; by default a link cannot
+    /// move.
     fn save(&self, proc: u32) -> Option<String> {
         None
     }
 
-    /// Takes over the state that `save` of another generation returned; returns the agent's process.
+    /// Takes over the state that `save` of another generation returned; returns the agent's
+    /// process.
     ///
     /// # Errors
     /// The state does not fit; by default none does.
@@ -119,7 +130,8 @@ pub trait Agent: Default + 'static {
     }
 }
 
-/// Keys of processes beside the agent's begin here. Those below are for the agent's own, which are counted from 1.
+/// Keys of processes beside the agent's begin here. Those below are for the agent's own, which are
+/// counted from 1.
 pub const BESIDE: u32 = 0x8000_0000;
 
 /// How far a turn is on its way to the agent.

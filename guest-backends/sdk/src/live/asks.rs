@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use crate::Offer;
 use crate::wit::{Action, AskKind, TurnRef};
 
-/// What people are asked and have not decided, each with what the backend wants to remember of it (`W`): the agent's id of the request,
-/// what its options mean.
+/// What people are asked and have not decided, each with what the backend wants to remember of it
+/// (`W`): the agent's id of the request, what its options mean.
 #[derive(Clone, Debug)]
 pub struct Asks<W> {
     last: u32,
@@ -37,7 +37,15 @@ impl<W> Asks<W> {
     }
 
     /// Asks people in a turn.
-    pub fn ask(&mut self, turn: TurnRef, title: impl Into<String>, kind: AskKind, offer: impl Into<Offer>, what: W, out: &mut Vec<Action>) {
+    pub fn ask(
+        &mut self,
+        turn: TurnRef,
+        title: impl Into<String>,
+        kind: AskKind,
+        offer: impl Into<Offer>,
+        what: W,
+        out: &mut Vec<Action>,
+    ) {
         self.last += 1;
         self.open.insert(self.last, (turn.session, what));
         out.push(Action::Ask(offer.into().ask(self.last, turn, title.into(), kind)));
@@ -64,9 +72,11 @@ impl<W> Asks<W> {
         });
     }
 
-    /// Closes all of a session whose turn is over, and returns them with their keys; the host takes them back by itself.
+    /// Closes all of a session whose turn is over, and returns them with their keys; the host takes
+    /// them back by itself.
     pub fn close(&mut self, session: u32) -> Vec<(u32, W)> {
-        let (closed, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, (of, _))| *of == session);
+        let (closed, open) =
+            std::mem::take(&mut self.open).into_iter().partition(|(_, (of, _))| *of == session);
         self.open = open;
         let closed: BTreeMap<u32, (u32, W)> = closed;
         closed.into_iter().map(|(ask, (_, what))| (ask, what)).collect()

@@ -1,4 +1,5 @@
-/// What is counted on a link, and goes on being counted when it moves to another instance: the host knows turns and timers by these numbers.
+/// What is counted on a link, and goes on being counted when it moves to another instance: the host
+/// knows turns and timers by these numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Turns the agent began.
@@ -41,6 +42,10 @@ mod tests {
                 assert_eq!(Counts::split(&counts.before(state.to_owned())), (counts, state));
             }
         }
-        assert_eq!(Counts::split("{\"form\":1}"), (Counts::default(), "{\"form\":1}"), "as it was saved before anything was counted");
+        assert_eq!(
+            Counts::split("{\"form\":1}"),
+            (Counts::default(), "{\"form\":1}"),
+            "as it was saved before anything was counted"
+        );
     }
 }

@@ -1,15 +1,20 @@
 //! Agents that live on: a process for many turns, which hears prompts on its stdin.
 //!
-//! Owns what all of them have in common, so that a backend says only what to start ([`Agent::launch`]), how a prompt is handed over
-//! ([`Agent::prompt`]), what a line means ([`Agent::line`]) and, where it is not a signal, how a turn is stopped ([`Agent::interrupt`]). Owned
-//! here: the process with its start, its end and its restart; which turns are open, which still wait for their prompt, and that each ends
-//! exactly once; questions of the host that wait for an agent to ask; leaving, and what happens when the agent does not. [`Asks`] keeps what
-//! people are asked, [`rpc`](crate::rpc) what the agent is. One that is a server, spoken to over HTTP, is heard in [`Agent::other`].
+//! Owns what all of them have in common, so that a backend says only what to start
+//! ([`Agent::launch`]), how a prompt is handed over ([`Agent::prompt`]), what a line means
+//! ([`Agent::line`]) and, where it is not a signal, how a turn is stopped ([`Agent::interrupt`]).
+//! Owned here: the process with its start, its end and its restart; which turns are open, which
+//! still wait for their prompt, and that each ends exactly once; questions of the host that wait
+//! for an agent to ask; leaving, and what happens when the agent does not. [`Asks`] keeps what
+//! people are asked, [`rpc`](crate::rpc) what the agent is. One that is a server, spoken to over
+//! HTTP, is heard in [`Agent::other`].
 //!
-//! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and the agent is ready, and does the next
-//! thing that the turn needs: open the session, put a setting, hand the prompt over. It answers how far that is ([`Step`]).
+//! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and
+//! the agent is ready, and does the next thing that the turn needs: open the session, put a
+//! setting, hand the prompt over. It answers how far that is ([`Step`]).
 //!
-//! An agent may begin a turn by itself ([`Talk::begin`]); what the host starts in that session meanwhile waits for its end.
+//! An agent may begin a turn by itself ([`Talk::begin`]); what the host starts in that session
+//! meanwhile waits for its end.
 //!
 //! ```
 //! use aetheel_backend_sdk::live::{Agent, Live, Step, Talk, spawn};
@@ -61,7 +66,8 @@ use self::talk::{Link, Phase};
 use crate::Backend;
 use crate::end::{TurnResult, failure, last_words};
 use crate::wit::{
-    Action, Command, Exit, Exited, Failure, FailureKind, Input, Outcome, Signal, Spawn, SpawnFailed, StartTurn, Stop, TimedInput, TurnRef,
+    Action, Command, Exit, Exited, Failure, FailureKind, Input, Outcome, Signal, Spawn,
+    SpawnFailed, StartTurn, Stop, TimedInput, TurnRef,
 };
 
 /// A [`Backend`] made of an [`Agent`].
@@ -91,7 +97,11 @@ impl<A: Agent> Backend for Live<A> {
             Input::Line(line) if link.is(line.proc) => agent.line(line, &mut Talk::new(link, out)),
             Input::Exited(exited) if link.is(exited.proc) => self.exited(&exited, out),
             Input::Timer(timer) if link.leaving == Some(timer) => {
-                out.push(Action::Stop(Stop { proc: link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+                out.push(Action::Stop(Stop {
+                    proc: link.proc,
+                    signal: Signal::Terminate,
+                    grace_ms: A::GRACE_MS,
+                }));
             }
             Input::Timer(timer) => agent.timer(timer, &mut Talk::new(link, out)),
             other => agent.other(other, &mut Talk::new(link, out)),
@@ -110,7 +120,13 @@ impl<A: Agent> Backend for Live<A> {
     fn load(&mut self, state: &str, saved_by: &str) -> Result<(), String> {
         let (counts, state) = Counts::split(state);
         let proc = self.agent.load(state, saved_by)?;
-        self.link = Link { proc, phase: Phase::Ready, own_turns: counts.own_turns, timers: counts.timers, ..Link::default() };
+        self.link = Link {
+            proc,
+            phase: Phase::Ready,
+            own_turns: counts.own_turns,
+            timers: counts.timers,
+            ..Link::default()
+        };
         Ok(())
     }
 }
@@ -151,7 +167,10 @@ impl<A: Agent> Live<A> {
             self.link.next.remove(&turn.session);
             return Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Interrupted);
         }
-        let Some(open) = self.link.turns.get_mut(&turn.session).filter(|open| open.name == turn) else { return };
+        let Some(open) = self.link.turns.get_mut(&turn.session).filter(|open| open.name == turn)
+        else {
+            return;
+        };
         open.interrupted = true;
         if open.prompted {
             self.agent.interrupt(turn, &mut Talk::new(&mut self.link, out));
@@ -163,10 +182,19 @@ impl<A: Agent> Live<A> {
 
     /// Does what waits for the agent, as far as that can be done now.
     fn advance(&mut self, out: &mut Vec<Action>) {
-        if let Some(why) = self.link.useless.take().filter(|_| !matches!(self.link.phase, Phase::None | Phase::Leaving)) {
+        if let Some(why) = self
+            .link
+            .useless
+            .take()
+            .filter(|_| !matches!(self.link.phase, Phase::None | Phase::Leaving))
+        {
             self.link.phase = Phase::None;
             self.fail_all(&why, out);
-            out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+            out.push(Action::Stop(Stop {
+                proc: self.link.proc,
+                signal: Signal::Terminate,
+                grace_ms: A::GRACE_MS,
+            }));
         }
         if std::mem::take(&mut self.link.leave) {
             self.leave(out);
@@ -193,11 +221,17 @@ impl<A: Agent> Live<A> {
     }
 
     fn prompt(&mut self, session: u32, out: &mut Vec<Action>) {
-        let Some(open) = self.link.turns.get_mut(&session).filter(|_| self.link.phase == Phase::Ready) else { return };
+        let Some(open) =
+            self.link.turns.get_mut(&session).filter(|_| self.link.phase == Phase::Ready)
+        else {
+            return;
+        };
         let (name, Some(start)) = (open.name, open.start.take()) else { return };
         let step = self.agent.prompt(&start, &mut Talk::new(&mut self.link, out));
         // It may have been ended meanwhile.
-        let Some(open) = self.link.turns.get_mut(&session).filter(|open| open.name == name) else { return };
+        let Some(open) = self.link.turns.get_mut(&session).filter(|open| open.name == name) else {
+            return;
+        };
         match step {
             Step::Prompted => open.prompted = true,
             Step::Wait => open.start = Some(start),
@@ -213,7 +247,10 @@ impl<A: Agent> Live<A> {
         let Link { turns, queries, .. } = &mut self.link;
         let mut first = turns.values_mut().find(|open| open.start.is_some());
         let name = first.as_ref().map(|open| open.name);
-        let session = name.map(|name| name.session).or(queries.iter().find_map(|query| query.session)).filter(|_| !A::SHARED);
+        let session = name
+            .map(|name| name.session)
+            .or(queries.iter().find_map(|query| query.session))
+            .filter(|_| !A::SHARED);
         let start = first.as_mut().and_then(|open| open.start.take());
         let plan = self.agent.launch(start.as_deref(), &mut Talk::new(&mut self.link, out));
         if let Some(open) = name.and_then(|name| self.link.turns.get_mut(&name.session)) {
@@ -242,7 +279,11 @@ impl<A: Agent> Live<A> {
             }
             // There is no stdin to close yet, or none that is listened to.
             Phase::Asked | Phase::Up | Phase::Ready => {
-                out.push(Action::Stop(Stop { proc: self.link.proc, signal: Signal::Terminate, grace_ms: A::GRACE_MS }));
+                out.push(Action::Stop(Stop {
+                    proc: self.link.proc,
+                    signal: Signal::Terminate,
+                    grace_ms: A::GRACE_MS,
+                }));
             }
             Phase::None | Phase::Leaving => return,
         }
@@ -279,7 +320,11 @@ impl<A: Agent> Live<A> {
         }
         for (name, prompted, interrupted) in self.link.open_turns() {
             if prompted || !comes_back {
-                let outcome = if interrupted { Outcome::Interrupted } else { self.agent.lost(exited, prompted, why.clone()) };
+                let outcome = if interrupted {
+                    Outcome::Interrupted
+                } else {
+                    self.agent.lost(exited, prompted, why.clone())
+                };
                 self.finish(name, outcome, out);
             }
         }

@@ -8,8 +8,8 @@ use crate::json::{self, Value};
 use crate::rpc::write;
 use crate::text::{SAMPLE_BYTES, head};
 use crate::wit::{
-    Action, Diagnostic, Failure, Level, Line, Outcome, Query, QueryAnswer, QueryResult, SetTimer, Signal, StartTurn, SteerOutcome, Steered,
-    Stop, TurnDone, TurnRef,
+    Action, Diagnostic, Failure, Level, Line, Outcome, Query, QueryAnswer, QueryResult, SetTimer,
+    Signal, StartTurn, SteerOutcome, Steered, Stop, TurnDone, TurnRef,
 };
 use crate::{Emit, one_shot};
 
@@ -86,7 +86,8 @@ impl Link {
 
     pub(super) fn open(&mut self, name: TurnRef, start: Option<StartTurn>) {
         let own = start.is_none();
-        let open = Open { name, prompted: own, start: start.map(Box::new), interrupted: false, own };
+        let open =
+            Open { name, prompted: own, start: start.map(Box::new), interrupted: false, own };
         self.turns.insert(name.session, open);
     }
 
@@ -116,12 +117,19 @@ impl Link {
 
     /// Takes the turns that need not wait any more.
     pub(super) fn free(&mut self) -> Vec<StartTurn> {
-        self.next.extract_if(.., |session, _| !self.turns.contains_key(session)).map(|(_, start)| start).collect()
+        self.next
+            .extract_if(.., |session, _| !self.turns.contains_key(session))
+            .map(|(_, start)| start)
+            .collect()
     }
 
     /// Sessions whose turns wait for their prompt.
     pub(super) fn waiting(&self) -> Vec<u32> {
-        self.turns.values().filter(|open| open.start.is_some()).map(|open| open.name.session).collect()
+        self.turns
+            .values()
+            .filter(|open| open.start.is_some())
+            .map(|open| open.name.session)
+            .collect()
     }
 
     /// Name, whether the agent had the prompt, and whether it was interrupted.
@@ -218,8 +226,8 @@ impl<'a> Talk<'a> {
         self.link.turns.get(&session).is_some_and(|open| open.interrupted)
     }
 
-    /// The agent begins a turn by itself; what the host starts in its session meanwhile waits for its end. None: the session has one, or
-    /// the agent is not [ready](Talk::ready).
+    /// The agent begins a turn by itself; what the host starts in its session meanwhile waits for
+    /// its end. None: the session has one, or the agent is not [ready](Talk::ready).
     pub fn begin(&mut self, session: u32) -> Option<TurnRef> {
         if !self.is_ready() || self.link.turns.contains_key(&session) {
             return None;
@@ -236,24 +244,31 @@ impl<'a> Talk<'a> {
         Emit::new(turn, self.out)
     }
 
-    /// Returns a line that is a JSON object. Others are told of as unrecognised, blank ones passed over.
+    /// Returns a line that is a JSON object. Others are told of as unrecognised, blank ones passed
+    /// over.
     pub fn object<'l>(&mut self, line: &'l Line) -> Option<Value<'l>> {
         json::object(line, |what, text| self.unrecognised(what, None, text))
     }
 
-    /// Tells of output this parser does not know: in a turn that is open, else in the operator's log.
+    /// Tells of output this parser does not know: in a turn that is open, else in the operator's
+    /// log.
     pub fn unrecognised(&mut self, what: impl Into<String>, path: Option<&str>, output: &str) {
         let name = self.turn().or_else(|| self.link.turns.values().next().map(|open| open.name));
         match name {
             Some(name) => self.emit(name).unrecognised(what, path.map(str::to_owned), output),
             None => {
-                let text = format!("unrecognised outside a turn: {}: {}", what.into(), head(output, SAMPLE_BYTES / 8));
+                let text = format!(
+                    "unrecognised outside a turn: {}: {}",
+                    what.into(),
+                    head(output, SAMPLE_BYTES / 8)
+                );
                 self.out.push(Action::Diagnostic(Diagnostic { level: Level::Warn, text }));
             }
         }
     }
 
-    /// Ends a turn, if it is open. What an interrupted agent calls a failure is what was asked of it.
+    /// Ends a turn, if it is open. What an interrupted agent calls a failure is what was asked of
+    /// it.
     pub fn end(&mut self, turn: TurnRef, mut result: TurnResult) {
         if self.link.turns.get(&turn.session).is_none_or(|open| open.name != turn) {
             return;
@@ -270,7 +285,13 @@ impl<'a> Talk<'a> {
 
     pub(super) fn refuse_turn(&mut self, turn: TurnRef, outcome: Outcome) {
         let TurnRef { session, turn } = turn;
-        self.out.push(Action::TurnDone(TurnDone { session, turn, outcome, text: None, usage: None }));
+        self.out.push(Action::TurnDone(TurnDone {
+            session,
+            turn,
+            outcome,
+            text: None,
+            usage: None,
+        }));
     }
 
     /// Says what became of a steered message.
@@ -311,7 +332,8 @@ impl<'a> Talk<'a> {
         self.link.leave = true;
     }
 
-    /// The agent cannot be used: what it works on is lost, everything that waits fails, and it is stopped. One that leaves is left to it.
+    /// The agent cannot be used: what it works on is lost, everything that waits fails, and it is
+    /// stopped. One that leaves is left to it.
     pub fn give_up(&mut self, why: Failure) {
         self.link.useless = Some(why);
     }

@@ -2,8 +2,9 @@ use super::*;
 use crate::fixture::start;
 use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
 
-/// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it, `>` begins one; everything else is text. Prompts that begin with `~` want a
-/// process of their own, and so does the question for models.
+/// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it, `>` begins one; everything
+/// else is text. Prompts that begin with `~` want a process of their own, and so does the question
+/// for models.
 #[derive(Default)]
 struct Toy {
     fresh: bool,
@@ -37,7 +38,9 @@ impl Agent for Toy {
             ("useless", _) => talk.give_up(failure(FailureKind::Protocol, "too old")),
             (">", _) => drop(talk.begin(1)),
             (".", Some(turn)) => self.finish(turn, Outcome::Completed, talk),
-            ("!", Some(turn)) => self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), talk),
+            ("!", Some(turn)) => {
+                self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), talk)
+            }
             (text, Some(turn)) => talk.emit(turn).text(0, text),
             (text, None) => talk.unrecognised("line outside a turn", None, text),
         }
@@ -49,7 +52,9 @@ impl Agent for Toy {
                 talk.answer(query.query, crate::wit::QueryResult::Models(Vec::new()));
                 talk.restart();
             }
-            QueryKind::Health => talk.answer(query.query, crate::wit::QueryResult::Health("well".to_owned())),
+            QueryKind::Health => {
+                talk.answer(query.query, crate::wit::QueryResult::Health("well".to_owned()))
+            }
             _ => talk.refuse(query.query, failure(FailureKind::Unsupported, "no such thing")),
         }
     }
@@ -72,16 +77,29 @@ impl Play {
         out.iter().map(words).collect()
     }
     fn start(&mut self, turn: u32, prompt: &str) -> Vec<String> {
-        self.tell(Input::Command(Command::StartTurn(StartTurn { turn, one_shot: false, ..start(prompt) })))
+        self.tell(Input::Command(Command::StartTurn(StartTurn {
+            turn,
+            one_shot: false,
+            ..start(prompt)
+        })))
     }
     fn line(&mut self, proc: u32, text: &str) -> Vec<String> {
-        self.tell(Input::Line(Line { proc, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false }))
+        self.tell(Input::Line(Line {
+            proc,
+            pipe: Pipe::Stdout,
+            text: text.to_owned(),
+            truncated: false,
+        }))
     }
     fn spawned(&mut self, proc: u32) -> Vec<String> {
         self.tell(Input::Spawned(Spawned { proc, agent_version: None }))
     }
     fn exited(&mut self, proc: u32) -> Vec<String> {
-        self.tell(Input::Exited(Exited { proc, how: Exit::Code(1), stderr_tail: "oh no\n".to_owned() }))
+        self.tell(Input::Exited(Exited {
+            proc,
+            how: Exit::Code(1),
+            stderr_tail: "oh no\n".to_owned(),
+        }))
     }
     /// With a turn that runs.
     fn running() -> Self {
@@ -101,18 +119,24 @@ fn words(action: &Action) -> String {
             other => panic!("{other:?}"),
         },
         Action::TurnDone(done) => match &done.outcome {
-            Outcome::Failed(why) | Outcome::Lost(why) => format!("done {}: {}", done.turn, why.message),
+            Outcome::Failed(why) | Outcome::Lost(why) => {
+                format!("done {}: {}", done.turn, why.message)
+            }
             other => format!("done {}: {other:?}", done.turn).replace("Outcome::", ""),
         },
         Action::QueryAnswer(answer) => match &answer.answer {
             crate::wit::QueryResult::Models(_) => format!("answer {}: models", answer.query),
             crate::wit::QueryResult::Health(text) => format!("answer {}: {text}", answer.query),
-            crate::wit::QueryResult::Failed(why) => format!("answer {}: {}", answer.query, why.message),
+            crate::wit::QueryResult::Failed(why) => {
+                format!("answer {}: {}", answer.query, why.message)
+            }
             other => panic!("{other:?}"),
         },
         Action::TurnBegun(turn) => format!("begun {:#x}", turn.turn),
         Action::Event(_) => "event".to_owned(),
-        Action::Stop(stop) => format!("stop {} {:?}", stop.proc, stop.signal).replace("Signal::", ""),
+        Action::Stop(stop) => {
+            format!("stop {} {:?}", stop.proc, stop.signal).replace("Signal::", "")
+        }
         Action::CloseStdin(proc) => format!("close {proc}"),
         Action::SetTimer(timer) => format!("timer {}", timer.timer),
         Action::CancelTimer(timer) => format!("cancel {timer}"),
@@ -161,7 +185,11 @@ fn interrupting_ends_what_waits_and_asks_the_agent_about_what_runs() {
     assert_eq!(play.start(2, "go"), ["write go"]);
     assert!(play.tell(interrupt(1)).is_empty(), "that one is over");
     assert_eq!(play.tell(interrupt(2)), ["stop 1 Interrupt"]);
-    assert_eq!(play.line(1, "!"), ["done 2: Interrupted"], "what it calls a failure is what was asked of it");
+    assert_eq!(
+        play.line(1, "!"),
+        ["done 2: Interrupted"],
+        "what it calls a failure is what was asked of it"
+    );
     assert_eq!(play.start(3, "go"), ["write go"]);
     play.tell(interrupt(3));
     assert_eq!(play.exited(1), ["done 3: Interrupted"]);
@@ -194,7 +222,10 @@ fn a_turn_the_agent_begins_is_waited_for() {
     assert_eq!(play.line(1, "."), ["done 4: Completed"]);
     assert_eq!(play.line(1, ">"), ["begun 0x80000001"]);
     play.start(5, "on");
-    assert_eq!(play.exited(1), ["done 2147483649: the agent ended (exit code 1): oh no", "spawn 2 for Some(5)"]);
+    assert_eq!(
+        play.exited(1),
+        ["done 2147483649: the agent ended (exit code 1): oh no", "spawn 2 for Some(5)"]
+    );
     assert!(play.line(2, ">").is_empty(), "it is not ready");
 }
 
@@ -210,7 +241,11 @@ fn what_comes_while_the_agent_restarts_gets_the_next() {
     assert_eq!(play.line(2, "hello"), ["answer 7: well"]);
     play.tell(Input::Command(Command::Shutdown));
     play.tell(query(QueryKind::Health));
-    assert_eq!(play.exited(2), ["cancel 2", "answer 7: the agent ended (exit code 1): oh no"], "not where it left for good");
+    assert_eq!(
+        play.exited(2),
+        ["cancel 2", "answer 7: the agent ended (exit code 1): oh no"],
+        "not where it left for good"
+    );
 }
 
 #[test]
@@ -233,7 +268,11 @@ fn an_agent_that_leaves_for_good_does_not_come_back_by_itself() {
     assert_eq!(play.tell(Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
     assert!(play.tell(Input::Command(Command::Shutdown)).is_empty());
     assert_eq!(play.start(2, "wait"), Vec::<String>::new());
-    assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"], "but for a turn that came since");
+    assert_eq!(
+        play.exited(1),
+        ["cancel 1", "spawn 2 for Some(2)"],
+        "but for a turn that came since"
+    );
 }
 
 #[test]
@@ -244,7 +283,10 @@ fn an_agent_of_no_use_is_stopped_and_fails_what_waits() {
     assert_eq!(play.line(1, "useless"), ["done 1: too old", "stop 1 Terminate"]);
     let mut play = Play::default();
     let nowhere = StartTurn { cwd: String::new(), ..start("go") };
-    assert_eq!(play.tell(Input::Command(Command::StartTurn(nowhere))), ["done 1: no place to work"]);
+    assert_eq!(
+        play.tell(Input::Command(Command::StartTurn(nowhere))),
+        ["done 1: no place to work"]
+    );
 }
 
 #[test]
@@ -302,23 +344,41 @@ fn tell(slow: &mut Live<Slow>, input: Input) -> Vec<String> {
 
 #[test]
 fn an_agent_that_may_overlap_is_not_waited_for_when_it_leaves() {
-    let start = |session, turn, prompt| Input::Command(Command::StartTurn(StartTurn { session, turn, one_shot: false, ..start(prompt) }));
-    let hello = |proc| Input::Line(Line { proc, pipe: Pipe::Stdout, text: "hello".to_owned(), truncated: false });
+    let start = |session, turn, prompt| {
+        Input::Command(Command::StartTurn(StartTurn {
+            session,
+            turn,
+            one_shot: false,
+            ..start(prompt)
+        }))
+    };
+    let hello = |proc| {
+        Input::Line(Line { proc, pipe: Pipe::Stdout, text: "hello".to_owned(), truncated: false })
+    };
     let mut slow = Live::<Slow>::default();
     tell(&mut slow, start(1, 1, "go"));
     tell(&mut slow, Input::Spawned(Spawned { proc: 1, agent_version: None }));
     assert_eq!(tell(&mut slow, hello(1)), ["write go"]);
     assert_eq!(tell(&mut slow, Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
     let next = tell(&mut slow, start(2, 2, "on"));
-    assert_eq!(next, ["cancel 1", "done 1: the agent ended", "stop 1 Terminate", "spawn 2 for Some(2)"]);
+    assert_eq!(
+        next,
+        ["cancel 1", "done 1: the agent ended", "stop 1 Terminate", "spawn 2 for Some(2)"]
+    );
     let end = Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() };
-    assert!(tell(&mut slow, Input::Exited(end)).is_empty() && tell(&mut slow, hello(1)).is_empty(), "it is of no interest any more");
+    assert!(
+        tell(&mut slow, Input::Exited(end)).is_empty() && tell(&mut slow, hello(1)).is_empty(),
+        "it is of no interest any more"
+    );
     tell(&mut slow, Input::Spawned(Spawned { proc: 2, agent_version: None }));
     assert_eq!(tell(&mut slow, hello(2)), ["write on"]);
     slow.agent.0.fresh = false;
     let restarted = tell(&mut slow, start(1, 3, "~other"));
     assert_eq!(restarted[..2], ["close 2", "timer 2"]);
-    assert_eq!(restarted[2..], ["cancel 2", "done 2: the agent ended", "stop 2 Terminate", "spawn 3 for Some(3)"]);
+    assert_eq!(
+        restarted[2..],
+        ["cancel 2", "done 2: the agent ended", "stop 2 Terminate", "spawn 3 for Some(3)"]
+    );
 }
 
 #[test]
@@ -333,8 +393,11 @@ fn questions_that_wait_are_told_why_a_turn_would_fail() {
 fn giving_up_loses_what_runs_and_leaves_alone_who_leaves() {
     let lost = |play: &mut Play| {
         let mut out = Vec::new();
-        let line = Line { proc: 1, pipe: Pipe::Stdout, text: "useless".to_owned(), truncated: false };
-        play.0.handle(TimedInput { at_ms: 0.0, input: Input::Line(line) }, &mut out).expect("no toy gives up");
+        let line =
+            Line { proc: 1, pipe: Pipe::Stdout, text: "useless".to_owned(), truncated: false };
+        play.0
+            .handle(TimedInput { at_ms: 0.0, input: Input::Line(line) }, &mut out)
+            .expect("no toy gives up");
         matches!(&out[0], Action::TurnDone(done) if matches!(done.outcome, Outcome::Lost(_)))
     };
     assert!(lost(&mut Play::running()));
@@ -384,11 +447,24 @@ fn a_server_is_of_no_session_stopped_at_once_and_has_processes_beside_it() {
         inn.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
         out.iter().map(words).collect::<Vec<_>>()
     };
-    let exited = |proc| Input::Exited(Exited { proc, how: Exit::Code(0), stderr_tail: String::new() });
-    assert_eq!(tell(Input::Command(Command::StartTurn(StartTurn { turn: 1, one_shot: false, ..start("go") }))), ["spawn 1 for None"]);
+    let exited =
+        |proc| Input::Exited(Exited { proc, how: Exit::Code(0), stderr_tail: String::new() });
+    assert_eq!(
+        tell(Input::Command(Command::StartTurn(StartTurn {
+            turn: 1,
+            one_shot: false,
+            ..start("go")
+        }))),
+        ["spawn 1 for None"]
+    );
     tell(Input::Spawned(Spawned { proc: 1, agent_version: None }));
     assert_eq!(tell(query(QueryKind::Models)), [format!("spawn {BESIDE} for None")]);
-    tell(Input::Line(Line { proc: BESIDE, pipe: Pipe::Stdout, text: "wine".to_owned(), truncated: false }));
+    tell(Input::Line(Line {
+        proc: BESIDE,
+        pipe: Pipe::Stdout,
+        text: "wine".to_owned(),
+        truncated: false,
+    }));
     assert_eq!(tell(exited(BESIDE)), ["answer 7: full"]);
     assert_eq!(tell(Input::Command(Command::Shutdown)), ["stop 1 Terminate"]);
     assert_eq!(tell(exited(1)), ["done 1: the agent ended (exit code 0)"]);

@@ -1,8 +1,11 @@
-//! The contract for AssemblyScript, which has no generator of its own: classes, and how their values lie in memory.
+//! The contract for AssemblyScript, which has no generator of its own: classes, and how their
+//! values lie in memory.
 //!
-//! Three files: the types with their lifting and lowering as the canonical ABI has it, the four exports around the author's
-//! `backend.ts`, and a transform of `asc` that names them as the contract does. Variants are an abstract class with one class a case; numbers that may be missing are boxed in `Some`, because
-//! AssemblyScript knows no null for them. Pinned by the tests below, and by `languages/assemblyscript` over all recordings.
+//! Three files: the types with their lifting and lowering as the canonical ABI has it, the four
+//! exports around the author's `backend.ts`, and a transform of `asc` that names them as the
+//! contract does. Variants are an abstract class with one class a case; numbers that may be missing
+//! are boxed in `Some`, because AssemblyScript knows no null for them. Pinned by the tests below,
+//! and by `languages/assemblyscript` over all recordings.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,26 +21,40 @@ const MEMORY: &str = include_str!("assemblyscript_memory.ts");
 const EXPORTS: &str = include_str!("assemblyscript_exports.ts");
 const RENAME: &str = include_str!("assemblyscript_rename.mjs");
 
-/// Returns the types, the entry for the compiler, and what gives the exports their names, by the names of their files.
+/// Returns the types, the entry for the compiler, and what gives the exports their names, by the
+/// names of their files.
 ///
 /// # Errors
 /// The contract has changed in a way this does not know.
 pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], String> {
-    Ok([("contract.ts", types(resolve)?), ("exports.ts", EXPORTS.to_owned()), ("rename.mjs", RENAME.replace("{{contract}}", CONTRACT))])
+    Ok([
+        ("contract.ts", types(resolve)?),
+        ("exports.ts", EXPORTS.to_owned()),
+        ("rename.mjs", RENAME.replace("{{contract}}", CONTRACT)),
+    ])
 }
 
 /// Returns the types, with what lifts inputs and lowers actions.
 fn types(resolve: &Resolve) -> Result<String, String> {
     let mut sizes = SizeAlign::default();
     sizes.fill(resolve).map_err(|error| format!("cannot lay out the contract: {error:#}"))?;
-    let packaged = resolve.interfaces.iter().map(|(_, interface)| interface).filter(|interface| interface.functions.is_empty());
-    let types: Vec<(&String, TypeId)> = packaged.flat_map(|interface| interface.types.iter().map(|(name, id)| (name, *id))).collect();
-    let root = |wanted: &str| types.iter().find(|(name, _)| *name == wanted).map(|(_, id)| Type::Id(*id));
+    let packaged = resolve
+        .interfaces
+        .iter()
+        .map(|(_, interface)| interface)
+        .filter(|interface| interface.functions.is_empty());
+    let types: Vec<(&String, TypeId)> = packaged
+        .flat_map(|interface| interface.types.iter().map(|(name, id)| (name, *id)))
+        .collect();
+    let root =
+        |wanted: &str| types.iter().find(|(name, _)| *name == wanted).map(|(_, id)| Type::Id(*id));
     let mut maker = Maker { resolve, sizes, lifted: BTreeSet::new(), lowered: BTreeSet::new() };
     if let (Some(given), Some(wanted)) = (root("timed-input"), root("action")) {
         maker.lifted = maker.reach(&given);
         maker.lowered = maker.reach(&wanted);
-        let mut out = format!("// Made by `aetheel backend bindings --lang assemblyscript`; changes are lost.\n\n{MEMORY}");
+        let mut out = format!(
+            "// Made by `aetheel backend bindings --lang assemblyscript`; changes are lost.\n\n{MEMORY}"
+        );
         for (name, id) in types {
             maker.define(&mut out, &pascal(name), id);
         }
@@ -73,10 +90,16 @@ impl Maker<'_> {
                 continue;
             }
             match &self.resolve.types[id].kind {
-                TypeDefKind::Record(record) => waiting.extend(record.fields.iter().map(|field| field.ty)),
-                TypeDefKind::Variant(variant) => waiting.extend(variant.cases.iter().filter_map(|case| case.ty)),
+                TypeDefKind::Record(record) => {
+                    waiting.extend(record.fields.iter().map(|field| field.ty))
+                }
+                TypeDefKind::Variant(variant) => {
+                    waiting.extend(variant.cases.iter().filter_map(|case| case.ty))
+                }
                 TypeDefKind::Tuple(tuple) => waiting.extend(&tuple.types),
-                TypeDefKind::Option(of) | TypeDefKind::List(of) | TypeDefKind::Type(of) => waiting.push(*of),
+                TypeDefKind::Option(of) | TypeDefKind::List(of) | TypeDefKind::Type(of) => {
+                    waiting.push(*of)
+                }
                 _ => {}
             }
         }
@@ -85,19 +108,26 @@ impl Maker<'_> {
 
     fn define(&self, out: &mut String, name: &str, id: TypeId) {
         let def = &self.resolve.types[id];
-        let (lifted, lowered) = (self.lifted.contains(&id.index()), self.lowered.contains(&id.index()));
+        let (lifted, lowered) =
+            (self.lifted.contains(&id.index()), self.lowered.contains(&id.index()));
         out.push('\n');
         docs(out, "", &def.docs);
         match &def.kind {
             TypeDefKind::Enum(cases) => {
-                let names: Vec<String> = cases.cases.iter().map(|case| pascal(&case.name)).collect();
+                let names: Vec<String> =
+                    cases.cases.iter().map(|case| pascal(&case.name)).collect();
                 let _ = writeln!(out, "export enum {name} {{\n  {},\n}}", names.join(",\n  "));
             }
             TypeDefKind::Record(record) => {
                 let _ = writeln!(out, "export class {name} {{\n  constructor(");
                 for field in &record.fields {
                     docs(out, "    ", &field.docs);
-                    let _ = writeln!(out, "    public {}: {},", camel(&field.name), self.named(&field.ty));
+                    let _ = writeln!(
+                        out,
+                        "    public {}: {},",
+                        camel(&field.name),
+                        self.named(&field.ty)
+                    );
                 }
                 out.push_str("  ) {}\n");
                 let places: Vec<(usize, &Type)> = self
@@ -107,28 +137,64 @@ impl Maker<'_> {
                     .map(|(offset, of)| (offset.size_wasm32(), of))
                     .collect();
                 if lifted {
-                    let values: Vec<String> = places.iter().map(|(offset, of)| self.lift(of, &plus("at", *offset))).collect();
-                    let _ = writeln!(out, "\n  static lift(at: usize): {name} {{\n    return new {name}({});\n  }}", values.join(", "));
+                    let values: Vec<String> = places
+                        .iter()
+                        .map(|(offset, of)| self.lift(of, &plus("at", *offset)))
+                        .collect();
+                    let _ = writeln!(
+                        out,
+                        "\n  static lift(at: usize): {name} {{\n    return new {name}({});\n  }}",
+                        values.join(", ")
+                    );
                 }
                 if lowered {
                     out.push_str("\n  lower(at: usize): void {\n");
                     for (field, (offset, of)) in record.fields.iter().zip(&places) {
-                        let _ = writeln!(out, "    {}", self.lower(of, &plus("at", *offset), &format!("this.{}", camel(&field.name))));
+                        let _ = writeln!(
+                            out,
+                            "    {}",
+                            self.lower(
+                                of,
+                                &plus("at", *offset),
+                                &format!("this.{}", camel(&field.name))
+                            )
+                        );
                     }
                     out.push_str("  }\n");
                 }
                 out.push_str("}\n");
             }
             TypeDefKind::Variant(variant) => {
-                let payload = self.sizes.payload_offset(variant.tag(), variant.cases.iter().map(|case| case.ty.as_ref())).size_wasm32();
+                let payload = self
+                    .sizes
+                    .payload_offset(
+                        variant.tag(),
+                        variant.cases.iter().map(|case| case.ty.as_ref()),
+                    )
+                    .size_wasm32();
                 let _ = writeln!(out, "export abstract class {name} {{");
                 if lifted {
-                    let _ = writeln!(out, "  static lift(at: usize): {name} {{\n    switch (load<u8>(at)) {{");
+                    let _ = writeln!(
+                        out,
+                        "  static lift(at: usize): {name} {{\n    switch (load<u8>(at)) {{"
+                    );
                     for (tag, case) in variant.cases.iter().enumerate() {
-                        let value = case.ty.as_ref().map_or_else(String::new, |of| self.lift(of, &plus("at", payload)));
-                        // The host gives no other; the compiler wants to see that something is returned.
-                        let label = if tag + 1 == variant.cases.len() { "default".to_owned() } else { format!("case {tag}") };
-                        let _ = writeln!(out, "      {label}:\n        return new {name}{}({value});", pascal(&case.name));
+                        let value = case
+                            .ty
+                            .as_ref()
+                            .map_or_else(String::new, |of| self.lift(of, &plus("at", payload)));
+                        // The host gives no other; the compiler wants to see that something is
+                        // returned.
+                        let label = if tag + 1 == variant.cases.len() {
+                            "default".to_owned()
+                        } else {
+                            format!("case {tag}")
+                        };
+                        let _ = writeln!(
+                            out,
+                            "      {label}:\n        return new {name}{}({value});",
+                            pascal(&case.name)
+                        );
                     }
                     out.push_str("    }\n  }\n");
                 }
@@ -138,13 +204,29 @@ impl Maker<'_> {
                 out.push_str("}\n");
                 for (tag, case) in variant.cases.iter().enumerate() {
                     docs(out, "", &case.docs);
-                    let value = case.ty.as_ref().map(|of| format!("public value: {}", self.named(of)));
-                    let _ = writeln!(out, "export class {name}{} extends {name} {{", pascal(&case.name));
-                    let _ = writeln!(out, "  constructor({}) {{\n    super();\n  }}", value.unwrap_or_default());
+                    let value =
+                        case.ty.as_ref().map(|of| format!("public value: {}", self.named(of)));
+                    let _ = writeln!(
+                        out,
+                        "export class {name}{} extends {name} {{",
+                        pascal(&case.name)
+                    );
+                    let _ = writeln!(
+                        out,
+                        "  constructor({}) {{\n    super();\n  }}",
+                        value.unwrap_or_default()
+                    );
                     if lowered {
-                        let _ = writeln!(out, "\n  lower(at: usize): void {{\n    store<u8>(at, {tag});");
+                        let _ = writeln!(
+                            out,
+                            "\n  lower(at: usize): void {{\n    store<u8>(at, {tag});"
+                        );
                         if let Some(of) = &case.ty {
-                            let _ = writeln!(out, "    {}", self.lower(of, &plus("at", payload), "this.value"));
+                            let _ = writeln!(
+                                out,
+                                "    {}",
+                                self.lower(of, &plus("at", payload), "this.value")
+                            );
                         }
                         out.push_str("  }\n");
                     }
@@ -174,10 +256,15 @@ impl Maker<'_> {
     fn anonymous(&self, kind: &TypeDefKind) -> String {
         match kind {
             TypeDefKind::Type(of) => self.named(of),
-            TypeDefKind::Option(of) if self.number(of) => format!("Some<{}> | null", self.named(of)),
+            TypeDefKind::Option(of) if self.number(of) => {
+                format!("Some<{}> | null", self.named(of))
+            }
             TypeDefKind::Option(of) => format!("{} | null", self.named(of)),
             TypeDefKind::List(of) => format!("Array<{}>", self.named(of)),
-            TypeDefKind::Tuple(tuple) => format!("Pair<{}>", tuple.types.iter().map(|of| self.named(of)).collect::<Vec<_>>().join(", ")),
+            TypeDefKind::Tuple(tuple) => format!(
+                "Pair<{}>",
+                tuple.types.iter().map(|of| self.named(of)).collect::<Vec<_>>().join(", ")
+            ),
             _ => UNKNOWN.to_owned(),
         }
     }
@@ -203,17 +290,27 @@ impl Maker<'_> {
                 TypeDefKind::Type(of) => self.lift(of, at),
                 TypeDefKind::Enum(_) => format!("<{}>load<u8>({at})", self.named(of)),
                 TypeDefKind::Option(of) => {
-                    let value = self.lift(of, &format!("{at} + {}", self.sizes.align(of).align_wasm32()));
-                    let value = if self.number(of) { format!("new Some<{}>({value})", self.named(of)) } else { value };
+                    let value =
+                        self.lift(of, &format!("{at} + {}", self.sizes.align(of).align_wasm32()));
+                    let value = if self.number(of) {
+                        format!("new Some<{}>({value})", self.named(of))
+                    } else {
+                        value
+                    };
                     format!("load<u8>({at}) ? {value} : null")
                 }
                 TypeDefKind::List(of) => {
                     let (name, size) = (self.named(of), self.sizes.size(of).size_wasm32());
-                    format!("liftList<{name}>({at}, {size}, (at: usize): {name} => {})", self.lift(of, "at"))
+                    format!(
+                        "liftList<{name}>({at}, {size}, (at: usize): {name} => {})",
+                        self.lift(of, "at")
+                    )
                 }
                 TypeDefKind::Tuple(tuple) => {
                     let values = self.sizes.field_offsets(&tuple.types).into_iter();
-                    let values: Vec<String> = values.map(|(offset, of)| self.lift(of, &plus(at, offset.size_wasm32()))).collect();
+                    let values: Vec<String> = values
+                        .map(|(offset, of)| self.lift(of, &plus(at, offset.size_wasm32())))
+                        .collect();
                     format!("new {}({})", self.named(of), values.join(", "))
                 }
                 _ => format!("{}.lift({at})", self.named(of)),
@@ -232,15 +329,28 @@ impl Maker<'_> {
                 TypeDefKind::Enum(_) => format!("store<u8>({at}, <u8>{value});"),
                 TypeDefKind::Option(of) => {
                     let inner = if self.number(of) { "some.value" } else { "some" };
-                    let inner = self.lower(of, &format!("{at} + {}", self.sizes.align(of).align_wasm32()), inner);
+                    let inner = self.lower(
+                        of,
+                        &format!("{at} + {}", self.sizes.align(of).align_wasm32()),
+                        inner,
+                    );
                     format!(
                         "{{\n      const some = {value};\n      store<u8>({at}, some === null ? 0 : 1);\n      if (some !== null) {{ {inner} }}\n    }}"
                     )
                 }
                 TypeDefKind::List(of) => self.lower_list(of, at, value),
                 TypeDefKind::Tuple(tuple) => {
-                    let places = self.sizes.field_offsets(&tuple.types).into_iter().zip(["first", "second"]);
-                    places.map(|((offset, of), name)| self.lower(of, &plus(at, offset.size_wasm32()), &format!("{value}.{name}"))).collect()
+                    let places =
+                        self.sizes.field_offsets(&tuple.types).into_iter().zip(["first", "second"]);
+                    places
+                        .map(|((offset, of), name)| {
+                            self.lower(
+                                of,
+                                &plus(at, offset.size_wasm32()),
+                                &format!("{value}.{name}"),
+                            )
+                        })
+                        .collect()
                 }
                 _ => format!("{value}.lower({at});"),
             },
@@ -250,7 +360,10 @@ impl Maker<'_> {
 
     fn lower_list(&self, of: &Type, at: &str, value: &str) -> String {
         let (name, size) = (self.named(of), self.sizes.size(of).size_wasm32());
-        format!("lowerList<{name}>({at}, {value}, {size}, (at: usize, value: {name}): void => {{ {} }});", self.lower(of, "at", "value"))
+        format!(
+            "lowerList<{name}>({at}, {value}, {size}, (at: usize, value: {name}): void => {{ {} }});",
+            self.lower(of, "at", "value")
+        )
     }
 }
 

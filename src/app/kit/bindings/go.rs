@@ -1,4 +1,5 @@
-//! Bindings for Go that are whole: the generator's name a module of the network for two small packages, ours have them along.
+//! Bindings for Go that are whole: the generator's name a module of the network for two small
+//! packages, ours have them along.
 
 use wit_bindgen_core::Files;
 

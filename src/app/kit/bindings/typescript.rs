@@ -1,7 +1,9 @@
-//! The contract as TypeScript types, for JavaScript too: values as componentize-qjs hands them over.
+//! The contract as TypeScript types, for JavaScript too: values as componentize-qjs hands them
+//! over.
 //!
-//! Names in camelCase, enums as their texts, variants as `{ tag, val }`, none as `null`; what a function returns as an error is
-//! thrown. Pinned by the tests below, and by `tsc` over the backends in `languages/typescript`.
+//! Names in camelCase, enums as their texts, variants as `{ tag, val }`, none as `null`; what a
+//! function returns as an error is thrown. Pinned by the tests below, and by `tsc` over the
+//! backends in `languages/typescript`.
 
 use std::fmt::Write as _;
 
@@ -12,12 +14,17 @@ pub(super) const FILE: &str = "contract.d.ts";
 
 /// Returns the types of everything the world exports.
 pub(super) fn types(resolve: &Resolve, world: WorldId) -> String {
-    let mut out = "// Made by `aetheel backend bindings --lang typescript`; changes are lost.\n".to_owned();
+    let mut out =
+        "// Made by `aetheel backend bindings --lang typescript`; changes are lost.\n".to_owned();
     let backend = resolve.worlds[world].exports.values().find_map(|item| match item {
         WorldItem::Interface { id, .. } => Some(*id),
         _ => None,
     });
-    let packaged = resolve.interfaces.iter().map(|(_, interface)| interface).filter(|interface| interface.functions.is_empty());
+    let packaged = resolve
+        .interfaces
+        .iter()
+        .map(|(_, interface)| interface)
+        .filter(|interface| interface.functions.is_empty());
     for (name, id) in packaged.flat_map(|interface| &interface.types) {
         let def = &resolve.types[*id];
         define(&mut out, resolve, &pascal(name), &def.docs, &def.kind);
@@ -28,9 +35,13 @@ pub(super) fn types(resolve: &Resolve, world: WorldId) -> String {
     out.push_str("export interface Backend {\n");
     for (name, function) in &interface.functions {
         docs(&mut out, "  ", &function.docs);
-        let params: Vec<String> =
-            function.params.iter().map(|param| format!("{}: {}", camel(&param.name), named(resolve, &param.ty))).collect();
-        let result = function.result.as_ref().map_or_else(|| "void".to_owned(), |of| returned(resolve, of));
+        let params: Vec<String> = function
+            .params
+            .iter()
+            .map(|param| format!("{}: {}", camel(&param.name), named(resolve, &param.ty)))
+            .collect();
+        let result =
+            function.result.as_ref().map_or_else(|| "void".to_owned(), |of| returned(resolve, of));
         let _ = writeln!(out, "  {}({}): {result};", camel(name), params.join(", "));
     }
     out.push_str("}\n");
@@ -53,7 +64,10 @@ fn define(out: &mut String, resolve: &Resolve, name: &str, about: &Docs, kind: &
             let _ = writeln!(out, "export type {name} =");
             for (at, case) in variant.cases.iter().enumerate() {
                 docs(out, "  ", &case.docs);
-                let value = case.ty.as_ref().map_or_else(String::new, |of| format!("; val: {}", named(resolve, of)));
+                let value = case
+                    .ty
+                    .as_ref()
+                    .map_or_else(String::new, |of| format!("; val: {}", named(resolve, of)));
                 let end = if at + 1 == variant.cases.len() { ";" } else { "" };
                 let _ = writeln!(out, "  | {{ tag: \"{}\"{value} }}{end}", case.name);
             }
@@ -93,7 +107,10 @@ fn anonymous(resolve: &Resolve, kind: &TypeDefKind) -> String {
             element => format!("{element}[]"),
         },
         TypeDefKind::Tuple(tuple) => {
-            format!("[{}]", tuple.types.iter().map(|of| named(resolve, of)).collect::<Vec<_>>().join(", "))
+            format!(
+                "[{}]",
+                tuple.types.iter().map(|of| named(resolve, of)).collect::<Vec<_>>().join(", ")
+            )
         }
         // The contract has no other kinds without a name; should it get one, `tsc` says where.
         _ => "unknown".to_owned(),
@@ -113,12 +130,20 @@ fn returned(resolve: &Resolve, of: &Type) -> String {
 pub(super) fn docs(out: &mut String, indent: &str, docs: &Docs) {
     let Some(text) = docs.contents.as_deref() else { return };
     // The headings between groups of the contract would stick to the first item of each.
-    let lines: Vec<&str> = text.trim().lines().filter(|line| !line.starts_with("-----")).skip_while(|line| line.is_empty()).collect();
+    let lines: Vec<&str> = text
+        .trim()
+        .lines()
+        .filter(|line| !line.starts_with("-----"))
+        .skip_while(|line| line.is_empty())
+        .collect();
     let _ = match lines[..] {
         [] => Ok(()),
         [line] => writeln!(out, "{indent}/** {line} */"),
         _ => {
-            let body: String = lines.iter().map(|line| format!("{indent} * {line}\n").replace(" \n", "\n")).collect();
+            let body: String = lines
+                .iter()
+                .map(|line| format!("{indent} * {line}\n").replace(" \n", "\n"))
+                .collect();
             writeln!(out, "{indent}/**\n{body}{indent} */")
         }
     };

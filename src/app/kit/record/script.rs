@@ -1,5 +1,5 @@
-//! What is typed to an agent that is recorded: handed on as it comes, or, where one process serves many turns, line by line, with lines that
-//! begin the next turn.
+//! What is typed to an agent that is recorded: handed on as it comes, or, where one process serves
+//! many turns, line by line, with lines that begin the next turn.
 
 use std::collections::VecDeque;
 
@@ -67,7 +67,8 @@ impl Script {
         }
     }
 
-    /// Returns what can be done now. A turn that is known to be under way is not disturbed by the next one, nor by the end.
+    /// Returns what can be done now. A turn that is known to be under way is not disturbed by the
+    /// next one, nor by the end.
     pub(super) fn next(&mut self) -> Option<Next> {
         let held = self.running && self.until.is_some();
         if held && matches!(self.waiting.front(), Some(Next::Turn(_) | Next::Close)) {
@@ -82,7 +83,11 @@ impl Script {
 fn read(line: Vec<u8>) -> Next {
     let text = String::from_utf8_lossy(&line);
     match text.strip_prefix(TURN).map(str::trim) {
-        Some(prompt) if text[TURN.len()..].starts_with(char::is_whitespace) && !prompt.is_empty() => Next::Turn(prompt.to_owned()),
+        Some(prompt)
+            if text[TURN.len()..].starts_with(char::is_whitespace) && !prompt.is_empty() =>
+        {
+            Next::Turn(prompt.to_owned())
+        }
         _ => Next::Write(line),
     }
 }
@@ -101,7 +106,10 @@ mod tests {
         script.typed(b"/turn a");
         script.typed(b"\nb");
         script.ended();
-        assert_eq!(all(&mut script), [Next::Write(b"/turn a".to_vec()), Next::Write(b"\nb".to_vec()), Next::Close]);
+        assert_eq!(
+            all(&mut script),
+            [Next::Write(b"/turn a".to_vec()), Next::Write(b"\nb".to_vec()), Next::Close]
+        );
     }
 
     #[test]
@@ -114,7 +122,11 @@ mod tests {
         script.heard("working");
         assert_eq!(all(&mut script), []);
         script.heard("it is done");
-        let second = [Next::Turn("Go on".to_owned()), Next::Write(b"/turning\n".to_vec()), Next::Write(b"tw\n".to_vec())];
+        let second = [
+            Next::Turn("Go on".to_owned()),
+            Next::Write(b"/turning\n".to_vec()),
+            Next::Write(b"tw\n".to_vec()),
+        ];
         assert_eq!(all(&mut script), second, "its end waits for that of the turn");
         script.heard("done");
         assert_eq!(all(&mut script), [Next::Close]);
@@ -124,6 +136,9 @@ mod tests {
     fn without_a_word_for_the_end_whoever_types_says_when_the_next_turn_begins() {
         let mut script = Script::new(true, None);
         script.typed(b"/turn two\n/turn\n");
-        assert_eq!(all(&mut script), [Next::Turn("two".to_owned()), Next::Write(b"/turn\n".to_vec())]);
+        assert_eq!(
+            all(&mut script),
+            [Next::Turn("two".to_owned()), Next::Write(b"/turn\n".to_vec())]
+        );
     }
 }

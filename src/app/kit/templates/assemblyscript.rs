@@ -1,4 +1,5 @@
-//! AssemblyScript; the contract comes from `aetheel backend bindings`, JSON from the example in `languages/`.
+//! AssemblyScript; the contract comes from `aetheel backend bindings`, JSON from the example in
+//! `languages/`.
 
 use super::File;
 
@@ -12,7 +13,10 @@ macro_rules! project {
             ("package.json", include_str!("../../../../templates/assemblyscript/package.json")),
             ("json.ts", include_str!("../../../../languages/assemblyscript/json.ts")),
             ("agent.ts", include_str!("../../../../templates/assemblyscript/agent.ts")),
-            ("backend.ts", include_str!(concat!("../../../../templates/assemblyscript/", $backend))),
+            (
+                "backend.ts",
+                include_str!(concat!("../../../../templates/assemblyscript/", $backend)),
+            ),
         ]
     };
 }

@@ -1,8 +1,9 @@
 //! What `aetheel backend new` writes: a module for every language, and what all projects have.
 //!
-//! Owns no text of its own: the files stand in `templates/` and, what is shared with the rest of the repository, where they are used. In paths
-//! and contents, `{{name}}` is the backend's name. A new language is two lines here, and one in `tests/kit/templates.rs`, which makes and
-//! builds every project there is.
+//! Owns no text of its own: the files stand in `templates/` and, what is shared with the rest of
+//! the repository, where they are used. In paths and contents, `{{name}}` is the backend's name. A
+//! new language is two lines here, and one in `tests/kit/templates.rs`, which makes and builds
+//! every project there is.
 
 mod assemblyscript;
 mod c;
@@ -57,21 +58,33 @@ pub(super) fn files(lang: Language, kind: Kind) -> Option<Vec<File>> {
 const ONE_SHOT: &[File] = &[
     ("descriptor.json", include_str!("../../../../templates/any/one-shot/descriptor.json")),
     ("cases/hello.jsonl", include_str!("../../../../templates/any/one-shot/cases/hello.jsonl")),
-    ("cases/hello.actions.jsonl", include_str!("../../../../templates/any/one-shot/cases/hello.actions.jsonl")),
+    (
+        "cases/hello.actions.jsonl",
+        include_str!("../../../../templates/any/one-shot/cases/hello.actions.jsonl"),
+    ),
 ];
 
 const LIVE: &[File] = &[
     ("descriptor.json", include_str!("../../../../templates/any/live/descriptor.json")),
     ("cases/hello.jsonl", include_str!("../../../../templates/any/live/cases/hello.jsonl")),
-    ("cases/hello.actions.jsonl", include_str!("../../../../templates/any/live/cases/hello.actions.jsonl")),
+    (
+        "cases/hello.actions.jsonl",
+        include_str!("../../../../templates/any/live/cases/hello.actions.jsonl"),
+    ),
 ];
 
 const BOTH: &[File] = &[
     ("descriptor.json", include_str!("../../../../templates/any/both/descriptor.json")),
     ("cases/asks.jsonl", include_str!("../../../../templates/any/both/cases/asks.jsonl")),
-    ("cases/asks.actions.jsonl", include_str!("../../../../templates/any/both/cases/asks.actions.jsonl")),
+    (
+        "cases/asks.actions.jsonl",
+        include_str!("../../../../templates/any/both/cases/asks.actions.jsonl"),
+    ),
     ("cases/once.jsonl", include_str!("../../../../templates/any/both/cases/once.jsonl")),
-    ("cases/once.actions.jsonl", include_str!("../../../../templates/any/both/cases/once.actions.jsonl")),
+    (
+        "cases/once.actions.jsonl",
+        include_str!("../../../../templates/any/both/cases/once.actions.jsonl"),
+    ),
 ];
 
 /// The contract, so that a project needs nothing but its toolchain.

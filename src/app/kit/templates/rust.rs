@@ -16,10 +16,16 @@ macro_rules! project {
             ("src/lib.rs", include_str!(concat!("../../../../templates/rust/", $backend))),
             ("tests/cases.rs", include_str!("../../../../templates/rust/cases.rs")),
             ("sdk/Cargo.toml", include_str!("../../../../guest-backends/sdk/Cargo.toml")),
-            ("sdk/src/actions_json.rs", include_str!("../../../../guest-backends/sdk/src/actions_json.rs")),
+            (
+                "sdk/src/actions_json.rs",
+                include_str!("../../../../guest-backends/sdk/src/actions_json.rs"),
+            ),
             ("sdk/src/defaults.rs", include_str!("../../../../guest-backends/sdk/src/defaults.rs")),
             ("sdk/src/dialogue.rs", include_str!("../../../../guest-backends/sdk/src/dialogue.rs")),
-            ("sdk/src/dialogue_tests.rs", include_str!("../../../../guest-backends/sdk/src/dialogue_tests.rs")),
+            (
+                "sdk/src/dialogue_tests.rs",
+                include_str!("../../../../guest-backends/sdk/src/dialogue_tests.rs"),
+            ),
             ("sdk/src/either.rs", include_str!("../../../../guest-backends/sdk/src/either.rs")),
             ("sdk/src/emit.rs", include_str!("../../../../guest-backends/sdk/src/emit.rs")),
             ("sdk/src/end.rs", include_str!("../../../../guest-backends/sdk/src/end.rs")),
@@ -27,23 +33,47 @@ macro_rules! project {
             ("sdk/src/fixture.rs", include_str!("../../../../guest-backends/sdk/src/fixture.rs")),
             ("sdk/src/grants.rs", include_str!("../../../../guest-backends/sdk/src/grants.rs")),
             ("sdk/src/heap.rs", include_str!("../../../../guest-backends/sdk/src/heap.rs")),
-            ("sdk/src/inputs_json.rs", include_str!("../../../../guest-backends/sdk/src/inputs_json.rs")),
+            (
+                "sdk/src/inputs_json.rs",
+                include_str!("../../../../guest-backends/sdk/src/inputs_json.rs"),
+            ),
             ("sdk/src/json.rs", include_str!("../../../../guest-backends/sdk/src/json.rs")),
             ("sdk/src/lib.rs", include_str!("../../../../guest-backends/sdk/src/lib.rs")),
-            ("sdk/src/live/agent.rs", include_str!("../../../../guest-backends/sdk/src/live/agent.rs")),
-            ("sdk/src/live/asks.rs", include_str!("../../../../guest-backends/sdk/src/live/asks.rs")),
-            ("sdk/src/live/counts.rs", include_str!("../../../../guest-backends/sdk/src/live/counts.rs")),
+            (
+                "sdk/src/live/agent.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/agent.rs"),
+            ),
+            (
+                "sdk/src/live/asks.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/asks.rs"),
+            ),
+            (
+                "sdk/src/live/counts.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/counts.rs"),
+            ),
             ("sdk/src/live/mod.rs", include_str!("../../../../guest-backends/sdk/src/live/mod.rs")),
-            ("sdk/src/live/talk.rs", include_str!("../../../../guest-backends/sdk/src/live/talk.rs")),
-            ("sdk/src/live/tests.rs", include_str!("../../../../guest-backends/sdk/src/live/tests.rs")),
+            (
+                "sdk/src/live/talk.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/talk.rs"),
+            ),
+            (
+                "sdk/src/live/tests.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/tests.rs"),
+            ),
             ("sdk/src/offer.rs", include_str!("../../../../guest-backends/sdk/src/offer.rs")),
             ("sdk/src/one_shot.rs", include_str!("../../../../guest-backends/sdk/src/one_shot.rs")),
-            ("sdk/src/one_shot_tests.rs", include_str!("../../../../guest-backends/sdk/src/one_shot_tests.rs")),
+            (
+                "sdk/src/one_shot_tests.rs",
+                include_str!("../../../../guest-backends/sdk/src/one_shot_tests.rs"),
+            ),
             ("sdk/src/outline.rs", include_str!("../../../../guest-backends/sdk/src/outline.rs")),
             ("sdk/src/rpc.rs", include_str!("../../../../guest-backends/sdk/src/rpc.rs")),
             ("sdk/src/storm.rs", include_str!("../../../../guest-backends/sdk/src/storm.rs")),
             ("sdk/src/text.rs", include_str!("../../../../guest-backends/sdk/src/text.rs")),
-            ("sdk/src/throughput.rs", include_str!("../../../../guest-backends/sdk/src/throughput.rs")),
+            (
+                "sdk/src/throughput.rs",
+                include_str!("../../../../guest-backends/sdk/src/throughput.rs"),
+            ),
             ("sdk/src/tool.rs", include_str!("../../../../guest-backends/sdk/src/tool.rs")),
         ]
     };
@@ -74,12 +104,17 @@ mod tests {
         let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends/sdk");
         let mut found = Vec::new();
         sources(&sdk.join("src"), &mut found);
-        let mut found: Vec<&str> =
-            found.iter().map(|path| path.strip_prefix(sdk.to_str().unwrap()).unwrap().trim_start_matches('/')).collect();
+        let mut found: Vec<&str> = found
+            .iter()
+            .map(|path| path.strip_prefix(sdk.to_str().unwrap()).unwrap().trim_start_matches('/'))
+            .collect();
         found.sort_unstable();
         for project in [ONE_SHOT, LIVE, BOTH] {
-            let mut written: Vec<&str> =
-                project.iter().filter_map(|(path, _)| path.strip_prefix("sdk/")).filter(|path| path.starts_with("src/")).collect();
+            let mut written: Vec<&str> = project
+                .iter()
+                .filter_map(|(path, _)| path.strip_prefix("sdk/"))
+                .filter(|path| path.starts_with("src/"))
+                .collect();
             written.sort_unstable();
             assert_eq!(written, found);
         }

@@ -15,7 +15,13 @@ fn key(scheme: Scheme, secret: &str) -> Key {
     Key::new(scheme, secret).unwrap()
 }
 
-fn check(scheme: Scheme, secrets: &[&str], list: &[(&str, &str)], body: &[u8], now_s: i64) -> Result<Proof, Fault> {
+fn check(
+    scheme: Scheme,
+    secrets: &[&str],
+    list: &[(&str, &str)],
+    body: &[u8],
+    now_s: i64,
+) -> Result<Proof, Fault> {
     let keys: Vec<Key> = secrets.iter().map(|secret| key(scheme, secret)).collect();
     verify(scheme, &keys, &Key::unknown(), &headers(list), body, now_s)
 }
@@ -31,26 +37,43 @@ fn by_hand(secret: &[u8], text: &[u8]) -> Vec<u8> {
 
 fn signed(id: &str, time: i64, body: &[u8]) -> String {
     let secret = STANDARD.decode(SECRET).unwrap();
-    format!("v1,{}", STANDARD.encode(by_hand(&secret, &[format!("{id}.{time}.").as_bytes(), body].concat())))
+    format!(
+        "v1,{}",
+        STANDARD.encode(by_hand(&secret, &[format!("{id}.{time}.").as_bytes(), body].concat()))
+    )
 }
 
 fn standard_call(id: &str, time: &str, signature: &str, body: &[u8]) -> Result<Proof, Fault> {
-    check(Scheme::Standard, &[SECRET], &[("webhook-id", id), ("webhook-timestamp", time), ("webhook-signature", signature)], body, NOW)
+    check(
+        Scheme::Standard,
+        &[SECRET],
+        &[("webhook-id", id), ("webhook-timestamp", time), ("webhook-signature", signature)],
+        body,
+        NOW,
+    )
 }
 
 #[test]
 fn the_published_vector_of_standard_webhooks_is_good() {
     // From the test suites of the reference libraries.
     let body = br#"{"test": 2432232314}"#;
-    let (id, signature) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    let (id, signature) =
+        ("msg_p5jXN8AQM9LWM0D4loKWxJek", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     assert_eq!(signed(id, NOW, body), signature);
-    assert_eq!(standard_call(id, "1614265330", signature, body), Ok(Proof { id: Some(id.to_owned()) }));
+    assert_eq!(
+        standard_call(id, "1614265330", signature, body),
+        Ok(Proof { id: Some(id.to_owned()) })
+    );
     let list = format!("v1a,AAAA v1,{} junk {signature} v2,x", STANDARD.encode([0; 32]));
     assert!(standard_call(id, "1614265330", &list, body).is_ok(), "one of a list is enough");
     let prefixed = format!("whsec_{SECRET}");
-    let list = [("webhook-id", id), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)];
+    let list =
+        [("webhook-id", id), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)];
     let other = STANDARD.encode([7; 24]);
-    assert!(check(Scheme::Standard, &[&other, &prefixed], &list, body, NOW).is_ok(), "while a secret is changed both are good");
+    assert!(
+        check(Scheme::Standard, &[&other, &prefixed], &list, body, NOW).is_ok(),
+        "while a secret is changed both are good"
+    );
     assert_eq!(check(Scheme::Standard, &[&other], &list, body, NOW), Err(Fault::Wrong));
 }
 
@@ -60,17 +83,31 @@ fn the_published_vector_of_github_is_good() {
     let (secret, body) = ("It's a Secret to Everybody", b"Hello, World!");
     let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
     let call = |signature: &str, delivery: &str| {
-        check(Scheme::Github, &[secret], &[("X-Hub-Signature-256", signature), ("X-GitHub-Delivery", delivery)], body, NOW)
+        check(
+            Scheme::Github,
+            &[secret],
+            &[("X-Hub-Signature-256", signature), ("X-GitHub-Delivery", delivery)],
+            body,
+            NOW,
+        )
     };
     let proof = call(signature, "1").unwrap();
     assert_eq!(call(signature, "2").unwrap(), proof, "the id of the delivery is not signed");
-    assert!(proof.id.unwrap().starts_with("sha256-dffd6021bb2bd5b0af676290809ec3a53191dd81c7f70a4b28688a362182986f"));
+    assert!(
+        proof
+            .id
+            .unwrap()
+            .starts_with("sha256-dffd6021bb2bd5b0af676290809ec3a53191dd81c7f70a4b28688a362182986f")
+    );
     for (bad, fault) in [
         (&signature[..70], Fault::Malformed("x-hub-signature-256")),
         (&signature[..69], Fault::Wrong),
         ("sha256=", Fault::Wrong),
         ("sha1=757107ea0eb2509fc211221cce984b8a37570b6d", Fault::Malformed("x-hub-signature-256")),
-        ("sha256=+f7107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e1", Fault::Malformed("x-hub-signature-256")),
+        (
+            "sha256=+f7107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e1",
+            Fault::Malformed("x-hub-signature-256"),
+        ),
         (&signature.replace("757", "756"), Fault::Wrong),
     ] {
         assert_eq!(call(bad, "1"), Err(fault), "{bad}");
@@ -79,12 +116,24 @@ fn the_published_vector_of_github_is_good() {
 
 #[test]
 fn a_time_counts_up_to_the_tolerance_in_both_directions() {
-    for (off, good) in [(-301, false), (-300, true), (-299, true), (0, true), (299, true), (300, true), (301, false), (1_000_000, false)] {
+    for (off, good) in [
+        (-301, false),
+        (-300, true),
+        (-299, true),
+        (0, true),
+        (299, true),
+        (300, true),
+        (301, false),
+        (1_000_000, false),
+    ] {
         let time = NOW + off;
-        let called = standard_call("msg_1", &time.to_string(), &signed("msg_1", time, b"{}"), b"{}");
+        let called =
+            standard_call("msg_1", &time.to_string(), &signed("msg_1", time, b"{}"), b"{}");
         assert_eq!(called.is_ok(), good, "{off}: {called:?}");
     }
-    for time in ["", "-1", "+1614265330", " 1614265330", "1614265330.0", "0x60", "99999999999999999999"] {
+    for time in
+        ["", "-1", "+1614265330", " 1614265330", "1614265330.0", "0x60", "99999999999999999999"]
+    {
         let called = standard_call("msg_1", time, &signed("msg_1", NOW, b"{}"), b"{}");
         assert!(called.is_err(), "{time:?}");
     }
@@ -99,40 +148,84 @@ fn an_id_with_a_full_stop_is_refused_since_what_is_signed_could_be_split_elsewhe
     let moved = standard_call(&format!("msg.{NOW}"), &NOW.to_string(), &signature, b"evil");
     assert_eq!(moved, Err(Fault::Malformed("webhook-id")));
     assert_eq!(standard_call("a b", "1", "x", b""), Err(Fault::Malformed("webhook-id")));
-    assert_eq!(standard_call(&"x".repeat(ID + 1), "1", "x", b""), Err(Fault::Malformed("webhook-id")));
+    assert_eq!(
+        standard_call(&"x".repeat(ID + 1), "1", "x", b""),
+        Err(Fault::Malformed("webhook-id"))
+    );
 }
 
 #[test]
 fn what_is_missing_or_there_twice_is_refused() {
     let (time, signature) = (NOW.to_string(), signed("msg_1", NOW, b"{}"));
-    let all = [("webhook-id", "msg_1"), ("webhook-timestamp", time.as_str()), ("webhook-signature", signature.as_str())];
+    let all = [
+        ("webhook-id", "msg_1"),
+        ("webhook-timestamp", time.as_str()),
+        ("webhook-signature", signature.as_str()),
+    ];
     assert!(check(Scheme::Standard, &[SECRET], &all, b"{}", NOW).is_ok());
     for n in 0..all.len() {
-        let without: Vec<_> = all.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, header)| *header).collect();
-        assert_eq!(check(Scheme::Standard, &[SECRET], &without, b"{}", NOW), Err(Fault::Missing(all[n].0)));
+        let without: Vec<_> =
+            all.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, header)| *header).collect();
+        assert_eq!(
+            check(Scheme::Standard, &[SECRET], &without, b"{}", NOW),
+            Err(Fault::Missing(all[n].0))
+        );
         let twice: Vec<_> = all.iter().chain([&all[n]]).copied().collect();
         let mut map = HeaderMap::new();
         for (name, value) in &twice {
-            map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap());
+            map.append(
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            );
         }
-        let called = verify(Scheme::Standard, &[key(Scheme::Standard, SECRET)], &Key::unknown(), &map, b"{}", NOW);
+        let called = verify(
+            Scheme::Standard,
+            &[key(Scheme::Standard, SECRET)],
+            &Key::unknown(),
+            &map,
+            b"{}",
+            NOW,
+        );
         assert_eq!(called, Err(Fault::Twice(all[n].0)));
     }
-    assert_eq!(check(Scheme::Standard, &[], &all, b"{}", NOW), Err(Fault::Wrong), "nobody knows the stand-in");
+    assert_eq!(
+        check(Scheme::Standard, &[], &all, b"{}", NOW),
+        Err(Fault::Wrong),
+        "nobody knows the stand-in"
+    );
 }
 
 #[test]
 fn a_bearer_shows_its_token() {
     let token = "tok-0123456789abcdef";
-    let call = |list: &[(&str, &str)]| check(Scheme::Bearer, &["old-0123456789abcdef", token], list, b"x", NOW);
+    let call = |list: &[(&str, &str)]| {
+        check(Scheme::Bearer, &["old-0123456789abcdef", token], list, b"x", NOW)
+    };
     let header = format!("Bearer {token}");
     assert_eq!(call(&[("authorization", &header)]), Ok(Proof { id: None }));
-    assert_eq!(call(&[("Authorization", &header.replace("Bearer", "bearer"))]), Ok(Proof { id: None }));
-    let with_key = call(&[("authorization", &header), ("Idempotency-Key", "\"a-1\""), ("webhook-id", "other")]);
+    assert_eq!(
+        call(&[("Authorization", &header.replace("Bearer", "bearer"))]),
+        Ok(Proof { id: None })
+    );
+    let with_key = call(&[
+        ("authorization", &header),
+        ("Idempotency-Key", "\"a-1\""),
+        ("webhook-id", "other"),
+    ]);
     assert_eq!(with_key, Ok(Proof { id: Some("\"a-1\"".to_owned()) }));
-    assert_eq!(call(&[("authorization", &header), ("webhook-id", "msg.1")]), Ok(Proof { id: Some("msg.1".to_owned()) }));
-    for bad in ["", "Bearer", "Bearer ", "Bearer tok-0123456789abcde", "Bearer tok-0123456789abcdefg", "Basic tok-0123456789abcdef", token]
-    {
+    assert_eq!(
+        call(&[("authorization", &header), ("webhook-id", "msg.1")]),
+        Ok(Proof { id: Some("msg.1".to_owned()) })
+    );
+    for bad in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer tok-0123456789abcde",
+        "Bearer tok-0123456789abcdefg",
+        "Basic tok-0123456789abcdef",
+        token,
+    ] {
         assert!(call(&[("authorization", bad)]).is_err(), "{bad:?}");
     }
 }

@@ -26,9 +26,14 @@ async fn asking(cell: &Cell) -> Gateway {
 /// Waits for the request for permission and sees that it says for what.
 async fn permission(gateway: &Gateway, file: &str) -> OpenQuestion {
     let question = gateway.question(1).await;
-    let Subject::Permission { about, .. } = &question.subject else { panic!("no request for permission: {question:?}") };
+    let Subject::Permission { about, .. } = &question.subject else {
+        panic!("no request for permission: {question:?}")
+    };
     let about = about.as_ref().map_or("", |about| about.text.as_str());
-    assert!(format!("{} {about}", question.title).contains(&format!("touch {file}")), "it does not say for what: {question:?}");
+    assert!(
+        format!("{} {about}", question.title).contains(&format!("touch {file}")),
+        "it does not say for what: {question:?}"
+    );
     assert!(!gateway.path(&format!("workspace/{file}")).exists(), "it was not waited for");
     question
 }
@@ -46,8 +51,11 @@ pub(super) async fn allow_once(cell: Cell) {
 
 pub(super) async fn allow_always(cell: Cell) {
     let call = |id| Reply::does(id, Intent::unboxed("touch first"));
-    let script = Script::default().on("Work.", [call("call_1"), call("call_2"), Reply::text("Done.")]);
-    let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, ..Wishes::default() }).await;
+    let script =
+        Script::default().on("Work.", [call("call_1"), call("call_2"), Reply::text("Done.")]);
+    let gateway = cell
+        .open(script.serve().await, Wishes { safety: Safety::Default, ..Wishes::default() })
+        .await;
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
     assert!(question.always.is_some(), "always is not offered: {question:?}");
@@ -72,7 +80,10 @@ pub(super) async fn deny(cell: Cell) {
             gateway.told(1).await.answers("Done.");
             assert!(gateway.path("workspace/second").exists());
             let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
-            assert!(result.contains("not that one") || !cell.backend.hears_why(), "the model reads what the person said: {result}");
+            assert!(
+                result.contains("not that one") || !cell.backend.hears_why(),
+                "the model reads what the person said: {result}"
+            );
         }
         Err(told) => {
             let stopped = told.answer.failure.as_ref().is_none_or(|failure| failure == "Stopped.");
@@ -103,16 +114,28 @@ pub(super) async fn interrupt(cell: Cell) {
 }
 
 pub(super) async fn question(cell: Cell) {
-    let script =
-        Script::default().on("Paint.", [Reply::does("call_1", Intent::ask("Which colour?", &["Red", "Blue"])), Reply::text("Blue it is.")]);
+    let script = Script::default().on(
+        "Paint.",
+        [
+            Reply::does("call_1", Intent::ask("Which colour?", &["Red", "Blue"])),
+            Reply::text("Blue it is."),
+        ],
+    );
     let mode = if cell.backend.asks_while_planning_only() { Mode::Plan } else { Mode::Build };
-    let gateway = cell.open(script.serve().await, Wishes { safety: Safety::Default, mode, ..Wishes::default() }).await;
+    let gateway = cell
+        .open(script.serve().await, Wishes { safety: Safety::Default, mode, ..Wishes::default() })
+        .await;
     gateway.prompt(1, "Paint.");
     let question = gateway.question(1).await;
-    let Subject::Questions(questions) = &question.subject else { panic!("no question: {question:?}") };
+    let Subject::Questions(questions) = &question.subject else {
+        panic!("no question: {question:?}")
+    };
     let [asked] = &questions[..] else { panic!("one question: {questions:?}") };
     assert!(asked.text.contains("Which colour?"), "{asked:?}");
-    assert_eq!(asked.options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(), ["Red", "Blue"]);
+    assert_eq!(
+        asked.options.iter().map(|option| option.label.as_str()).collect::<Vec<_>>(),
+        ["Red", "Blue"]
+    );
     let answers = vec![(asked.id.clone(), vec!["Blue".to_owned()])];
     gateway.decide(&question, Decision::Answers(answers));
     gateway.told(1).await.answers("Blue it is.");

@@ -1,7 +1,8 @@
-//! The boundary around agents, tried by the agents themselves: with all rights, told by their model to break out.
+//! The boundary around agents, tried by the agents themselves: with all rights, told by their model
+//! to break out.
 //!
-//! Each row also does ordinary work, so that an agent that cannot run at all does not pass. With `AGENT_SANDBOX=off` every one
-//! of them fails.
+//! Each row also does ordinary work, so that an agent that cannot run at all does not pass. With
+//! `AGENT_SANDBOX=off` every one of them fails.
 
 use super::super::gateway::Cell;
 use super::super::program::{Site, all_below};
@@ -22,7 +23,11 @@ fn worked(site: &Site, heard: &str) {
     for word in ["words of the workspace", "made", "temp", "to-the-end"] {
         assert!(heard.contains(word), "no {word:?}: {heard}");
     }
-    assert_eq!((site.read("workspace/made.txt").as_str(), site.read("workspace/moved.txt").as_str()), ("made\n", "temp\n"), "{heard}");
+    assert_eq!(
+        (site.read("workspace/made.txt").as_str(), site.read("workspace/moved.txt").as_str()),
+        ("made\n", "temp\n"),
+        "{heard}"
+    );
 }
 
 pub(super) async fn secrets(cell: Cell) {
@@ -33,7 +38,8 @@ exec 2>/dev/null
 cat ../gateway.env ../credentials/* ../config/state/* ../config/state/*/* ../recordings/*/*
 cp ../gateway.env copied; ln ../gateway.env hard; ln -s ../gateway.env soft; cat copied hard soft; rm -f hard soft
 cd ..; cat gateway.env; find . -name '*.env' -exec cat {} +; grep -r canary . ";
-    let work = Reply::does("call_1", script(&site, tries)).then_does("call_2", Intent::read(&site.at("gateway.env")));
+    let work = Reply::does("call_1", script(&site, tries))
+        .then_does("call_2", Intent::read(&site.at("gateway.env")));
     let ran = site.run(work).await;
     ran.tells_no_secret();
     worked(&site, &ran.heard());
@@ -57,7 +63,10 @@ echo changed >> ../other-project/note.txt; rm ../other-project/note.txt; mv ../o
 
 pub(super) async fn outside(cell: Cell) {
     let site = Site::new(&cell);
-    let mark = format!("outside-{}", site.path("").file_name().expect("it has a name").to_string_lossy().trim_start_matches('.'));
+    let mark = format!(
+        "outside-{}",
+        site.path("").file_name().expect("it has a name").to_string_lossy().trim_start_matches('.')
+    );
     let tries = format!(
         "
 for place in .. ../config ../config/state ../backends ../other-project ../recordings $HOME $HOME/.ssh / /tmp /var/tmp /dev/shm /usr/local/bin; do
@@ -71,13 +80,26 @@ echo out >> ../gateway.env; true > ../credentials/DISCORD_BOT_TOKEN; echo out >>
     let components = std::fs::read(site.path("backends/it.wasm")).unwrap();
     let ran = site.run(work).await;
     let inside = site.path("workspace");
-    let mut made: Vec<_> = all_below(&site.path("")).into_iter().filter(|path| !path.starts_with(&inside)).collect();
-    made.extend(["/", "/tmp", "/var/tmp", "/dev/shm", "/usr/local/bin"].map(|place| std::path::Path::new(place).join(&mark)));
-    made.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&mark)) && path.symlink_metadata().is_ok());
+    let mut made: Vec<_> =
+        all_below(&site.path("")).into_iter().filter(|path| !path.starts_with(&inside)).collect();
+    made.extend(
+        ["/", "/tmp", "/var/tmp", "/dev/shm", "/usr/local/bin"]
+            .map(|place| std::path::Path::new(place).join(&mark)),
+    );
+    made.retain(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&mark))
+            && path.symlink_metadata().is_ok()
+    });
     assert!(made.is_empty(), "made outside: {made:?}\n{}", ran.heard());
-    for (name, text) in [("gateway.env", "canary-of-the-env-file"), ("credentials/DISCORD_BOT_TOKEN", "canary-of-the-credentials")] {
+    for (name, text) in [
+        ("gateway.env", "canary-of-the-env-file"),
+        ("credentials/DISCORD_BOT_TOKEN", "canary-of-the-credentials"),
+    ] {
         assert!(site.read(name).trim_end().ends_with(text), "{name} was changed: {}", ran.heard());
     }
-    assert!(std::fs::read(site.path("backends/it.wasm")).unwrap() == components && !site.read("config/acp.md").contains("\nout\n"));
+    assert!(
+        std::fs::read(site.path("backends/it.wasm")).unwrap() == components
+            && !site.read("config/acp.md").contains("\nout\n")
+    );
     worked(&site, &ran.heard());
 }

@@ -1,4 +1,5 @@
-//! What goes wrong at the service or with the agent is told by its kind and does not end the conversation.
+//! What goes wrong at the service or with the agent is told by its kind and does not end the
+//! conversation.
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -9,13 +10,18 @@ use crate::support::model_server::{Gate, Reply};
 async fn refused(cell: Cell, status: u16, words: &str) {
     // A second: some take none for no word about it, and wait far longer.
     let refusal = Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(1);
-    let gateway = open(&cell, Script::default().on("Fail.", [refusal]).on("Again", [Reply::text("ok")])).await;
+    let gateway =
+        open(&cell, Script::default().on("Fail.", [refusal]).on("Again", [Reply::text("ok")]))
+            .await;
     let told = gateway.talk("Fail.").await;
     told.fails(words);
     let detail = told.answer.detail.as_deref().unwrap_or_default();
     // Some agents have words of their own for what they tried again.
     let service = if status == 400 { "MARK-OF-THE-SERVICE" } else { "" };
-    assert!(!detail.is_empty() && detail.contains(service), "the operator reads the service's words: {told:?}");
+    assert!(
+        !detail.is_empty() && detail.contains(service),
+        "the operator reads the service's words: {told:?}"
+    );
     gateway.talk("Again").await.answers("ok");
 }
 
@@ -35,10 +41,13 @@ pub(super) async fn error_500(cell: Cell) {
     refused(cell, 500, "overloaded or failing").await;
 }
 
-/// The agent may fetch the answer again or fail; what it may not is pass half an answer off as a whole one.
+/// The agent may fetch the answer again or fail; what it may not is pass half an answer off as a
+/// whole one.
 pub(super) async fn cut(cell: Cell) {
     let half = Reply::text("Half an").then_cut_in_text();
-    let script = Script::default().on("Tell.", [half, Reply::text("A whole answer.")]).on("Again", [Reply::text("ok")]);
+    let script = Script::default()
+        .on("Tell.", [half, Reply::text("A whole answer.")])
+        .on("Again", [Reply::text("ok")]);
     let gateway = open(&cell, script).await;
     let told = gateway.talk("Tell.").await;
     let whole = told.answer.failure.is_none() && told.answer.text.trim() == "A whole answer.";
@@ -49,7 +58,10 @@ pub(super) async fn cut(cell: Cell) {
 pub(super) async fn killed(cell: Cell) {
     let gate = Gate::new();
     let endless = Reply::text("One, two").then_pause_in_text(&gate).then_piece(", three");
-    let script = Script::default().on("Remember 42.", [Reply::text("Noted.")]).on("Count.", [endless]).on("Again", [Reply::text("ok")]);
+    let script = Script::default()
+        .on("Remember 42.", [Reply::text("Noted.")])
+        .on("Count.", [endless])
+        .on("Again", [Reply::text("ok")]);
     let gateway = open(&cell, script).await;
     gateway.talk("Remember 42.").await.answers("Noted.");
     gateway.prompt(1, "Count.");
@@ -57,19 +69,25 @@ pub(super) async fn killed(cell: Cell) {
     let agents = super::super::super::gateway::marked(rustix::process::getpid());
     assert!(!agents.is_empty(), "the agent is found by its mark");
     for agent in agents {
-        let pid = agent.strip_prefix("/proc/").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let pid =
+            agent.strip_prefix("/proc/").and_then(|rest| rest.split(' ').next()?.parse().ok());
         // One that ended with the one before is gone as wanted.
         let _ = kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL);
     }
     gateway.told(1).await.fails("(agent failure, ");
     gateway.until_resumable().await;
-    // Claude Code 2.1.197 writes a conversation down a little later: one that is as young as this may be lost with it.
+    // Claude Code 2.1.197 writes a conversation down a little later: one that is as young as this
+    // may be lost with it.
     let again = gateway.talk("Again").await;
     if again.answer.failure.as_ref().is_some_and(|failure| failure.contains("no longer knows")) {
         gateway.talk("Again").await.answers("ok");
     } else {
         again.answers("ok");
         let request = gateway.model.requests().pop().unwrap();
-        assert!(request.prompts().iter().any(|prompt| prompt.contains("Remember 42.")), "it goes on: {:?}", request.prompts());
+        assert!(
+            request.prompts().iter().any(|prompt| prompt.contains("Remember 42.")),
+            "it goes on: {:?}",
+            request.prompts()
+        );
     }
 }

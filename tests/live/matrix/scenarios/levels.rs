@@ -1,7 +1,8 @@
-//! What an agent may do at each level: what it does by itself, what it asks for, and what it cannot do at all.
+//! What an agent may do at each level: what it does by itself, what it asks for, and what it cannot
+//! do at all.
 //!
-//! What comes of each thing stands in the page. A refusal is answered where it asks, but for what lies outside: that is
-//! allowed, and must not be possible all the same.
+//! What comes of each thing stands in the page. A refusal is answered where it asks, but for what
+//! lies outside: that is allowed, and must not be possible all the same.
 
 use aetheel::agent::{Decision, Mode, Safety};
 
@@ -9,8 +10,10 @@ use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;
 use crate::support::model_server::{Intent, ModelServer, Reply};
 
-/// What a level is tried with, in the order of the columns of the page: by these names the results are kept.
-pub const TRIES: [&str; 5] = ["reads a file", "runs a command", "writes a file", "a command writes", "writes outside"];
+/// What a level is tried with, in the order of the columns of the page: by these names the results
+/// are kept.
+pub const TRIES: [&str; 5] =
+    ["reads a file", "runs a command", "writes a file", "a command writes", "writes outside"];
 
 /// What came of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +48,35 @@ struct Try {
 }
 
 const ALL: [Try; 5] = [
-    Try { name: TRIES[0], prompt: "Read it.", told: Some("words-of-the-file"), made: &[], outside: false },
+    Try {
+        name: TRIES[0],
+        prompt: "Read it.",
+        told: Some("words-of-the-file"),
+        made: &[],
+        outside: false,
+    },
     Try { name: TRIES[1], prompt: "Run it.", told: Some("sum-is-42"), made: &[], outside: false },
-    Try { name: TRIES[2], prompt: "Write it.", told: None, made: &["workspace/written.txt"], outside: false },
-    Try { name: TRIES[3], prompt: "Touch it.", told: None, made: &["workspace/touched.txt"], outside: false },
-    Try { name: TRIES[4], prompt: "Leave it.", told: None, made: &["outside-written.txt", "outside-touched.txt"], outside: true },
+    Try {
+        name: TRIES[2],
+        prompt: "Write it.",
+        told: None,
+        made: &["workspace/written.txt"],
+        outside: false,
+    },
+    Try {
+        name: TRIES[3],
+        prompt: "Touch it.",
+        told: None,
+        made: &["workspace/touched.txt"],
+        outside: false,
+    },
+    Try {
+        name: TRIES[4],
+        prompt: "Leave it.",
+        told: None,
+        made: &["outside-written.txt", "outside-touched.txt"],
+        outside: true,
+    },
 ];
 
 /// The model of all tries; the last is in two steps.
@@ -61,8 +88,13 @@ async fn model(paths: std::sync::Arc<std::sync::OnceLock<[String; 3]>>) -> Model
     ModelServer::answering(move |request| {
         let [note, written, outside] = paths.get().expect("set before the first prompt");
         let (prompts, done) = (request.prompts(), request.tool_results());
-        let step = |id: &str, intent: Intent| (!done.contains_key(id)).then(|| Reply::does(id, intent));
-        let next = match prompts.iter().rev().find_map(|prompt| ALL.iter().position(|attempt| prompt.contains(attempt.prompt))) {
+        let step =
+            |id: &str, intent: Intent| (!done.contains_key(id)).then(|| Reply::does(id, intent));
+        let next = match prompts
+            .iter()
+            .rev()
+            .find_map(|prompt| ALL.iter().position(|attempt| prompt.contains(attempt.prompt)))
+        {
             Some(0) => step("call_read", Intent::read(note)),
             Some(1) => step("call_run", Intent::shell("printf 'sum-is-%d' 42")),
             Some(2) => step("call_write", Intent::write(written, "written\n")),
@@ -81,7 +113,12 @@ async fn tries(cell: &Cell, wishes: Wishes, then: Option<&str>) -> ([Came; 5], S
     let paths = std::sync::Arc::new(std::sync::OnceLock::new());
     let gateway = cell.open(model(paths.clone()).await, wishes).await;
     gateway.write("workspace/note.txt", "words-of-the-file\n");
-    paths.set(["workspace/note.txt", "workspace/written.txt", "outside-written.txt"].map(|name| gateway.at(name))).unwrap();
+    paths
+        .set(
+            ["workspace/note.txt", "workspace/written.txt", "outside-written.txt"]
+                .map(|name| gateway.at(name)),
+        )
+        .unwrap();
     if let Some(mode) = then {
         gateway.talk("Hello.").await.answers("Hello.");
         gateway.choose_mode(1, mode).await;
@@ -91,7 +128,8 @@ async fn tries(cell: &Cell, wishes: Wishes, then: Option<&str>) -> ([Came; 5], S
         *came = try_it(&gateway, attempt).await;
         cell.found(attempt.name, came.word());
     }
-    let told = gateway.model.requests().last().map(|request| format!("{:?}", request.tool_results()));
+    let told =
+        gateway.model.requests().last().map(|request| format!("{:?}", request.tool_results()));
     (came, told.unwrap_or_default())
 }
 
@@ -103,7 +141,10 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
             Ok(question) => {
                 asked = true;
                 // Outside, nobody's leave is enough.
-                gateway.decide(&question, if attempt.outside { Decision::AllowOnce } else { Decision::Deny(None) });
+                gateway.decide(
+                    &question,
+                    if attempt.outside { Decision::AllowOnce } else { Decision::Deny(None) },
+                );
             }
             Err(told) => break told,
         }
@@ -111,9 +152,15 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
     // Some agents end their turn when something is refused.
     let ended = told.answer.failure.as_ref().is_none_or(|failure| asked && failure == "Stopped.");
     assert!(ended, "{}: {told:?}", attempt.name);
-    let heard =
-        |words: &str| gateway.model.requests().iter().any(|request| request.tool_results().values().any(|said| said.contains(words)));
-    let done = attempt.told.is_some_and(heard) || attempt.made.iter().any(|name| gateway.path(name).exists());
+    let heard = |words: &str| {
+        gateway
+            .model
+            .requests()
+            .iter()
+            .any(|request| request.tool_results().values().any(|said| said.contains(words)))
+    };
+    let done = attempt.told.is_some_and(heard)
+        || attempt.made.iter().any(|name| gateway.path(name).exists());
     assert!(!(done && asked), "{}: it was done although nobody allowed it: {told:?}", attempt.name);
     match (done, asked) {
         (true, _) => Came::Does,
@@ -125,7 +172,14 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
 /// Tries a level and sees that nothing is done there that is not meant to be.
 async fn holds(cell: Cell, wishes: Wishes, then: Option<&str>, never: &[usize], always: &[usize]) {
     let (came, told) = tries(&cell, wishes, then).await;
-    let said = || TRIES.iter().zip(came).map(|(name, came)| format!("{name}: {}, ", came.word())).collect::<String>() + &told;
+    let said = || {
+        TRIES
+            .iter()
+            .zip(came)
+            .map(|(name, came)| format!("{name}: {}, ", came.word()))
+            .collect::<String>()
+            + &told
+    };
     for at in never {
         assert_ne!(came[*at], Came::Does, "{}", said());
     }

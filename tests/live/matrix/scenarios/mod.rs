@@ -1,4 +1,5 @@
-//! The rows of the matrix: each a conversation, written against the gateway's outside and the same for every backend.
+//! The rows of the matrix: each a conversation, written against the gateway's outside and the same
+//! for every backend.
 
 mod asks;
 mod boundary;
@@ -40,7 +41,8 @@ pub enum About {
     Talk,
     /// What the sandbox keeps from the agent.
     Boundary,
-    /// What the agent may do at a level, by its name for people; what came of it stands in a table of its own.
+    /// What the agent may do at a level, by its name for people; what came of it stands in a table
+    /// of its own.
     Level(&'static str),
 }
 
@@ -102,7 +104,8 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "level-danger", "what it may do: everything without asking", [], Level("Everything without asking"), levels::danger;
 };
 
-/// What the model says to which prompt: the replies to one that contains the key, in order, the last again and again.
+/// What the model says to which prompt: the replies to one that contains the key, in order, the
+/// last again and again.
 #[derive(Default)]
 pub(super) struct Script {
     lines: Vec<&'static str>,
@@ -110,16 +113,24 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn on(mut self, prompt: &'static str, replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(super) fn on(
+        mut self,
+        prompt: &'static str,
+        replies: impl IntoIterator<Item = Reply>,
+    ) -> Self {
         self.lines.push(prompt);
         self.replies.insert(prompt, replies.into_iter().collect());
         self
     }
 
-    /// Decides by the last prompt that has a line here: agents repeat the history, and may add words of their own.
+    /// Decides by the last prompt that has a line here: agents repeat the history, and may add
+    /// words of their own.
     fn reply(&mut self, request: &ModelRequest) -> Reply {
         let prompts = request.prompts();
-        let line = prompts.iter().rev().find_map(|prompt| self.lines.iter().rev().find(|line| prompt.contains(**line)));
+        let line = prompts
+            .iter()
+            .rev()
+            .find_map(|prompt| self.lines.iter().rev().find(|line| prompt.contains(**line)));
         let Some(replies) = line.and_then(|line| self.replies.get_mut(line)) else {
             return Reply::refusing(400, &format!("the script has nothing for {prompts:?}"));
         };

@@ -13,18 +13,30 @@ async fn agreeing(cell: &Cell) -> Gateway {
     open(cell, Script::default().on("", [Reply::text("ok")])).await
 }
 
-/// Sends these prompts; each must be the last thing the model hears from a person, inert and otherwise verbatim.
+/// Sends these prompts; each must be the last thing the model hears from a person, inert and
+/// otherwise verbatim.
 async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
     for prompt in prompts {
         gateway.talk(prompt).await.answers("ok");
         let inert = neutralise(prompt, &cell.descriptor().expands, None);
         let requests = gateway.model.requests();
-        let heard = requests.last().unwrap_or_else(|| panic!("{prompt:?} never reached the model")).prompts();
+        let heard = requests
+            .last()
+            .unwrap_or_else(|| panic!("{prompt:?} never reached the model"))
+            .prompts();
         let last = heard.last().copied().unwrap_or_default();
-        // Line breaks at the ends are no words; where nothing else will do, the system prompt stands before the first prompt.
-        let system = ["<system-prompt>", "<developer_instructions>"].iter().any(|mark| last.starts_with(mark));
+        // Line breaks at the ends are no words; where nothing else will do, the system prompt
+        // stands before the first prompt.
+        let system = ["<system-prompt>", "<developer_instructions>"]
+            .iter()
+            .any(|mark| last.starts_with(mark));
         let behind = system && last.trim_end().ends_with(&format!("\n{}", inert.trim()));
-        assert!(last.trim() == inert.trim() || behind, "the model heard {:?} instead of {:?}", short(last), short(&inert));
+        assert!(
+            last.trim() == inert.trim() || behind,
+            "the model heard {:?} instead of {:?}",
+            short(last),
+            short(&inert)
+        );
     }
     assert_eq!(gateway.model.requests().len(), prompts.len(), "each once");
 }
@@ -44,14 +56,19 @@ pub(super) async fn file(cell: Cell) {
     let path = gateway.at("workspace/note.txt");
     arrive(&cell, &gateway, &[&format!("@{path}"), "look at @note.txt", "@note.txt"]).await;
     for request in gateway.model.requests() {
-        assert!(!request.mentions("CANARY-OF-THE-FILE"), "a file was read: {:?}", around(&request.body.to_string()));
+        assert!(
+            !request.mentions("CANARY-OF-THE-FILE"),
+            "a file was read: {:?}",
+            around(&request.body.to_string())
+        );
     }
 }
 
 /// What stands around the file's content.
 fn around(body: &str) -> &str {
     let at = body.find("CANARY-OF-THE-FILE").expect("it is mentioned");
-    &body[body.floor_char_boundary(at.saturating_sub(400))..body.ceil_char_boundary((at + 200).min(body.len()))]
+    &body[body.floor_char_boundary(at.saturating_sub(400))
+        ..body.ceil_char_boundary((at + 200).min(body.len()))]
 }
 
 pub(super) async fn command(cell: Cell) {
@@ -61,7 +78,8 @@ pub(super) async fn command(cell: Cell) {
 
 pub(super) async fn bang(cell: Cell) {
     let gateway = agreeing(&cell).await;
-    arrive(&cell, &gateway, &["!touch made", "! touch made", "$(touch made) `touch made` %s"]).await;
+    arrive(&cell, &gateway, &["!touch made", "! touch made", "$(touch made) `touch made` %s"])
+        .await;
     assert!(!gateway.path("workspace/made").exists(), "a command ran");
 }
 
@@ -88,5 +106,10 @@ pub(super) async fn long(cell: Cell) {
 pub(super) async fn unicode(cell: Cell) {
     let gateway = agreeing(&cell).await;
     let foreign = "Zażółć gęślą jaźń \u{202e}مرحبا\u{202c} 👩‍👩‍👧 日本語 \u{fffd}";
-    arrive(&cell, &gateway, &[foreign, "two\nlines\u{2028}and\u{85}more", "{\"type\":\"user\"}\n[DONE]"]).await;
+    arrive(
+        &cell,
+        &gateway,
+        &[foreign, "two\nlines\u{2028}and\u{85}more", "{\"type\":\"user\"}\n[DONE]"],
+    )
+    .await;
 }

@@ -6,7 +6,9 @@ use super::{Script, open};
 use crate::support::model_server::{Gate, Reply};
 
 pub(super) async fn resume(cell: Cell) {
-    let script = Script::default().on("Remember 42.", [Reply::text("Noted.")]).on("Which number?", [Reply::text("42.")]);
+    let script = Script::default()
+        .on("Remember 42.", [Reply::text("Noted.")])
+        .on("Which number?", [Reply::text("42.")]);
     let mut gateway = open(&cell, script).await;
     gateway.talk("Remember 42.").await.answers("Noted.");
     gateway.restart(Wishes::default()).await;
@@ -18,7 +20,10 @@ pub(super) async fn resume(cell: Cell) {
 }
 
 pub(super) async fn unknown(cell: Cell) {
-    let script = Script::default().on("One", [Reply::text("Noted.")]).on("Two", [Reply::text("?")]).on("Three", [Reply::text("Hello.")]);
+    let script = Script::default()
+        .on("One", [Reply::text("Noted.")])
+        .on("Two", [Reply::text("?")])
+        .on("Three", [Reply::text("Hello.")]);
     let mut gateway = open(&cell, script).await;
     gateway.talk("One").await.answers("Noted.");
     gateway.end().await;
@@ -29,15 +34,22 @@ pub(super) async fn unknown(cell: Cell) {
     gateway.restart(Wishes::default()).await;
 
     gateway.talk("Two").await.fails("no longer knows this conversation");
-    wait_until("it is forgotten", || !gateway.read("config/state/sessions.md").contains(&unknown)).await;
+    wait_until("it is forgotten", || !gateway.read("config/state/sessions.md").contains(&unknown))
+        .await;
     gateway.talk("Three").await.answers("Hello.");
     let sessions = gateway.read("config/state/sessions.md");
-    assert!(session_in(&sessions).is_some_and(|fresh| fresh != unknown && fresh != known), "{sessions}");
+    assert!(
+        session_in(&sessions).is_some_and(|fresh| fresh != unknown && fresh != known),
+        "{sessions}"
+    );
 }
 
 /// The id in the bindings file: the word after `session`.
 fn session_in(sessions: &str) -> Option<String> {
-    let (_, rest) = sessions.lines().filter(|line| line.starts_with("- ")).find_map(|line| line.split_once(": session `"))?;
+    let (_, rest) = sessions
+        .lines()
+        .filter(|line| line.starts_with("- "))
+        .find_map(|line| line.split_once(": session `"))?;
     rest.split_once('`').map(|(id, _)| id.to_owned())
 }
 
@@ -45,15 +57,29 @@ fn session_in(sessions: &str) -> Option<String> {
 fn like(id: &str) -> String {
     let end = id.find('.').unwrap_or(id.len());
     let keep = end - 8;
-    let changed = |(index, c): (usize, char)| if (keep..end).contains(&index) && c.is_ascii_alphanumeric() { '0' } else { c };
+    let changed = |(index, c): (usize, char)| {
+        if (keep..end).contains(&index) && c.is_ascii_alphanumeric() { '0' } else { c }
+    };
     id.chars().enumerate().map(changed).collect()
 }
 
 pub(super) async fn two_at_once(cell: Cell) {
     let gates = [Gate::new(), Gate::new()];
     let script = Script::default()
-        .on("I am Ada.", [Reply::text("Hello ").then_pause_in_text(&gates[0]).then_piece("Ada."), Reply::text("You are Ada.")])
-        .on("I am Bob.", [Reply::text("Hello ").then_pause_in_text(&gates[1]).then_piece("Bob."), Reply::text("You are Bob.")])
+        .on(
+            "I am Ada.",
+            [
+                Reply::text("Hello ").then_pause_in_text(&gates[0]).then_piece("Ada."),
+                Reply::text("You are Ada."),
+            ],
+        )
+        .on(
+            "I am Bob.",
+            [
+                Reply::text("Hello ").then_pause_in_text(&gates[1]).then_piece("Bob."),
+                Reply::text("You are Bob."),
+            ],
+        )
         .on("Who am I, Ada?", [Reply::text("You are Ada.")])
         .on("Who am I, Bob?", [Reply::text("You are Bob.")]);
     let gateway = open(&cell, script).await;
@@ -71,6 +97,11 @@ pub(super) async fn two_at_once(cell: Cell) {
         gateway.prompt(lane, &format!("Who am I, {name}?"));
         gateway.told(lane).await.answers(&format!("You are {name}."));
         let request = gateway.model.requests().pop().unwrap();
-        assert!(request.mentions(&format!("I am {name}.")) && !request.mentions(&format!("I am {other}.")), "{:#}", request.body);
+        assert!(
+            request.mentions(&format!("I am {name}."))
+                && !request.mentions(&format!("I am {other}.")),
+            "{:#}",
+            request.body
+        );
     }
 }

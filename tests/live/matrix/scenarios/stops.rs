@@ -10,7 +10,8 @@ use super::super::wait_until;
 use super::{Script, open};
 use crate::support::model_server::{Gate, Intent, Reply};
 
-/// Long enough for an agent's own way to stop, and far shorter than the host's patience with a whole turn.
+/// Long enough for an agent's own way to stop, and far shorter than the host's patience with a
+/// whole turn.
 const SOON: Duration = Duration::from_secs(15);
 
 /// Stops the turn and sees that it ends as stopped, soon, and that the conversation goes on.
@@ -37,14 +38,18 @@ pub(super) async fn in_text(cell: Cell) {
 
 pub(super) async fn in_tool(cell: Cell) {
     let work = Reply::does("call_1", Intent::shell("touch started; sleep 1000"));
-    let script = Script::default().on("Work.", [work, Reply::text("never")]).on("Go on.", [Reply::text("Going on.")]);
+    let script = Script::default()
+        .on("Work.", [work, Reply::text("never")])
+        .on("Go on.", [Reply::text("Going on.")]);
     let gateway = open(&cell, script).await;
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
     gateway.stop(1);
     gateway.told(1).await.fails("Stopped.");
     wait_until("the command is gone", || {
-        !super::super::super::gateway::marked(rustix::process::getpid()).iter().any(|it| it.contains("sleep 1000"))
+        !super::super::super::gateway::marked(rustix::process::getpid())
+            .iter()
+            .any(|it| it.contains("sleep 1000"))
     })
     .await;
     gateway.talk("Go on.").await.answers("Going on.");
@@ -52,8 +57,9 @@ pub(super) async fn in_tool(cell: Cell) {
 
 pub(super) async fn steer(cell: Cell) {
     let work = Reply::does("call_1", Intent::shell("touch started; sleep 3"));
-    let script =
-        Script::default().on("Work.", [work, Reply::text("Done without a word.")]).on("Also say please.", [Reply::text("Done, please.")]);
+    let script = Script::default()
+        .on("Work.", [work, Reply::text("Done without a word.")])
+        .on("Also say please.", [Reply::text("Done, please.")]);
     let gateway = open(&cell, script).await;
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
@@ -68,7 +74,9 @@ pub(super) async fn steer(cell: Cell) {
 
 pub(super) async fn queue(cell: Cell) {
     let gate = Gate::new();
-    let script = Script::default().on("First", [Reply::text("One.").held_by(&gate)]).on("Second", [Reply::text("Two.")]);
+    let script = Script::default()
+        .on("First", [Reply::text("One.").held_by(&gate)])
+        .on("Second", [Reply::text("Two.")]);
     let gateway = open(&cell, script).await;
     gateway.prompt(1, "First");
     gate.reached().await;
@@ -77,5 +85,9 @@ pub(super) async fn queue(cell: Cell) {
     gateway.told(1).await.answers("One.");
     gateway.told(1).await.answers("Two.");
     let request = gateway.model.requests().pop().unwrap();
-    assert!(request.said_by("assistant").contains(&"One."), "after the first, with its answer: {:?}", request.said_by("assistant"));
+    assert!(
+        request.said_by("assistant").contains(&"One."),
+        "after the first, with its answer: {:?}",
+        request.said_by("assistant")
+    );
 }

@@ -7,17 +7,23 @@ use super::{Script, open};
 use crate::support::model_server::{Intent, ModelServer, Reply};
 
 pub(super) async fn one(cell: Cell) {
-    let work = Reply::text("Working.").then_does("call_1", Intent::shell("echo output-of-the-tool | tee made.txt"));
+    let work = Reply::text("Working.")
+        .then_does("call_1", Intent::shell("echo output-of-the-tool | tee made.txt"));
     let gateway = open(&cell, Script::default().on("Work.", [work, Reply::text("Done.")])).await;
     let told = gateway.talk("Work.").await;
     assert!(told.answer.text.ends_with("Done.") && told.answer.failure.is_none(), "{told:?}");
     assert_eq!(told.tools(), [("bash", Some(ToolStatus::Ok))], "{told:?}");
     let start = &told.transcript.tools()[0].start;
-    let shown = format!("{} {} {}", start.title, start.target.as_deref().unwrap_or_default(), start.input);
+    let shown =
+        format!("{} {} {}", start.title, start.target.as_deref().unwrap_or_default(), start.input);
     assert!(shown.contains("output-of-the-tool"), "the command is shown: {start:?}");
     assert_eq!(gateway.read("workspace/made.txt"), "output-of-the-tool\n");
     let request = gateway.model.request(2).await;
-    assert!(request.tool_results()["call_1"].contains("output-of-the-tool"), "{:?}", request.tool_results());
+    assert!(
+        request.tool_results()["call_1"].contains("output-of-the-tool"),
+        "{:?}",
+        request.tool_results()
+    );
 }
 
 pub(super) async fn several(cell: Cell) {
@@ -26,7 +32,8 @@ pub(super) async fn several(cell: Cell) {
     let model = ModelServer::answering(move |request| {
         let (written, read) = told.get().expect("set before the first prompt");
         match request.tool_results().len() {
-            0 => Reply::does("call_1", Intent::write(written, "one\ntwo\n")).then_does("call_2", Intent::shell("echo three")),
+            0 => Reply::does("call_1", Intent::write(written, "one\ntwo\n"))
+                .then_does("call_2", Intent::shell("echo three")),
             2 => Reply::does("call_3", Intent::read(read)),
             3 => Reply::does("call_4", Intent::edit(read, "old words", "new words")),
             _ => Reply::text("All done."),
@@ -62,8 +69,10 @@ pub(super) async fn allowed(cell: Cell) {
 pub(super) async fn defaults(cell: Cell) {
     let tries = Reply::does("call_1", Intent::shell("touch made-by-a-command"));
     let script = Script::default().on("Make it.", [tries, Reply::text("I cannot.")]);
-    let allowed_tools = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).to_vec();
-    let gateway = cell.open(script.serve().await, Wishes { allowed_tools, ..Wishes::default() }).await;
+    let allowed_tools =
+        ["Read", "Glob", "Grep", "WebSearch", "WebFetch"].map(str::to_owned).to_vec();
+    let gateway =
+        cell.open(script.serve().await, Wishes { allowed_tools, ..Wishes::default() }).await;
     let told = gateway.talk("Make it.").await;
     assert!(!std::path::Path::new(&gateway.at("workspace/made-by-a-command")).exists(), "{told:?}");
     assert!(!told.tools().contains(&("bash", Some(ToolStatus::Ok))), "{told:?}");

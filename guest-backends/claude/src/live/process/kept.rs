@@ -9,7 +9,20 @@ use crate::plan::Fixed;
 impl Process {
     /// None: it did not answer everything, or serves no conversation.
     pub(in super::super) fn kept(&self) -> Option<serde_json::Value> {
-        let Self { number, version, models, tells_state, stale, fixed, model, effort, mode, may_bypass, requests, asked } = self;
+        let Self {
+            number,
+            version,
+            models,
+            tells_state,
+            stale,
+            fixed,
+            model,
+            effort,
+            mode,
+            may_bypass,
+            requests,
+            asked,
+        } = self;
         if !asked.is_empty() {
             return None;
         }
