@@ -1,10 +1,11 @@
 //! What the Discord adapter asks of the rest: intake, access, last-seen messages, open questions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::acceptance::Acceptance;
 use super::panel::Board;
@@ -196,31 +197,26 @@ struct Marks {
 
 impl Seen for Marks {
     fn last(&self, channel: u64) -> Option<u64> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&channel).copied()
+        self.known.lock().get(&channel).copied()
     }
 
     fn channels(&self) -> Vec<(u64, u64)> {
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .map(|(channel, message)| (*channel, *message))
-            .collect()
+        self.known.lock().iter().map(|(channel, message)| (*channel, *message)).collect()
     }
 
     fn saw(&self, channel: u64, message: u64) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let last = known.entry(channel).or_default();
         *last = (*last).max(message);
         self.notes.note(channel, message);
     }
 
     fn logins(&self) -> Vec<i64> {
-        self.logins.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.logins.lock().clone()
     }
 
     fn logging_in(&self, now_ms: i64) {
-        self.logins.lock().unwrap_or_else(PoisonError::into_inner).push(now_ms);
+        self.logins.lock().push(now_ms);
         self.notes.note_login(now_ms);
         let notes = self.notes.clone();
         // At once: a crash before the next save must count.

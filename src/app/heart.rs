@@ -1,9 +1,10 @@
 //! The heartbeat: a sign of life goes the way of messages again and again, so that a bot which
 //! hears nobody is noticed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -39,7 +40,7 @@ impl Heart {
 
     /// It need not beat any more.
     pub fn rest(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 
     /// Sends one sign of life and waits for it, however long it takes.
@@ -62,12 +63,12 @@ impl Heart {
     }
 
     fn came_through(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.0.lock() = Some(Instant::now());
     }
 
     /// Since when nothing came through; none: it does not beat yet.
     fn silence(&self) -> Option<Duration> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+        self.0.lock().map(|at| at.elapsed())
     }
 
     /// Tells the figures.
@@ -100,7 +101,7 @@ mod tests {
         assert!(heart.silence().is_some() && heart.complaint().is_none());
         let long_ago = Instant::now().checked_sub(DEAF + Duration::from_secs(1));
         if long_ago.is_some() {
-            *heart.0.lock().unwrap() = long_ago;
+            *heart.0.lock() = long_ago;
             assert!(heart.complaint().is_some_and(|complaint| complaint.contains("for 301 s")));
         }
     }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use crate::agent::{Descriptor, options};
@@ -35,7 +36,7 @@ impl Options {
         if !changed {
             return false;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let (before, after) = (known.notes.clone(), notes.clone());
         let names = before.options().keys().chain(after.options().keys()).collect::<BTreeSet<_>>();
         let mut others = false;
@@ -50,7 +51,7 @@ impl Options {
     /// Those of a backend, as the JSON object that its guests are told, and how often they were
     /// others; none: it has none and never had.
     pub fn of(&self, descriptor: &Descriptor) -> Option<(String, u32)> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         let revision = *known.revisions.get(&descriptor.name)?;
         let chosen =
             known.notes.options().get(&descriptor.name).map(Vec::as_slice).unwrap_or_default();
@@ -63,7 +64,7 @@ impl Options {
     /// What is wrong with those of the backends for which there is a descriptor, or, where there is
     /// none, why.
     pub fn faults(&self, descriptor: impl Fn(&str) -> Result<Descriptor, String>) -> Vec<String> {
-        let notes = self.known.read().unwrap_or_else(PoisonError::into_inner).notes.clone();
+        let notes = self.known.read().notes.clone();
         let mut faults = Vec::new();
         for (name, all) in notes.options() {
             let descriptor = descriptor(name);

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::disk::Stamp;
 
@@ -20,7 +21,7 @@ impl Programs {
     /// Notes what a backend's program was before it was asked; without one there is nothing to look
     /// at.
     pub fn note(&self, backend: &str, program: Option<(PathBuf, Option<Stamp>)>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         match program {
             Some(program) => drop(all.insert(backend.to_owned(), program)),
             None => drop(all.remove(backend)),
@@ -30,7 +31,7 @@ impl Programs {
     /// Backends whose programs are others by now and at rest. One that is gone is being replaced,
     /// or missed when it is wanted.
     pub fn changed(&self, now: SystemTime) -> Vec<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         let is_other = |(path, before): &(PathBuf, Option<Stamp>)| {
             Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now))
         };

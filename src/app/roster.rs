@@ -12,10 +12,11 @@ mod warnings;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
@@ -299,11 +300,11 @@ impl Roster {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+        self.known.write()
     }
 }
 

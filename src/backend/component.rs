@@ -1,10 +1,11 @@
 //! A loaded component behind the ports of the turn driver.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::breaker::Breaker;
 use super::instance::{Blueprint, Instance, StartFailure};
@@ -86,9 +87,7 @@ impl ComponentBackend {
     /// opened the breaker.
     pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
         let blocked = match &self.duty {
-            Duty::Serving(breaker) => {
-                breaker.lock().unwrap_or_else(PoisonError::into_inner).open_for(Instant::now())
-            }
+            Duty::Serving(breaker) => breaker.lock().open_for(Instant::now()),
             Duty::OnTrial(_) => None,
         };
         if let Some(left) = blocked {
@@ -237,7 +236,7 @@ impl FailureLog {
         let (backend, generation) = (&*self.name, &*self.label);
         figures::guest_failed(backend, failure.kind());
         tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
-        if breaker.lock().unwrap_or_else(PoisonError::into_inner).fail(Instant::now()) {
+        if breaker.lock().fail(Instant::now()) {
             tracing::error!(
                 backend,
                 generation,

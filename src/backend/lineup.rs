@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use super::choice::{Choice, Contender, choose};
 use super::component::ComponentBackend;
@@ -150,8 +151,7 @@ impl Lineups {
             (&chosen.why, previous.is_none_or(|previous| previous.chosen.why != chosen.why))
         {
             let (path, version) = (candidate.path.display(), &candidate.descriptor.version);
-            let asked =
-                self.agents.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name);
+            let asked = self.agents.lock().contains_key(name);
             if !asked {
                 tracing::debug!(backend = name, %path, version, "of several files this one serves until the agent's version is known");
             } else if chosen.doubtful {
@@ -183,7 +183,7 @@ impl Lineups {
     }
 
     fn choose(&self, name: &str, all: &[&Candidate]) -> Option<Choice> {
-        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let agents = self.agents.lock();
         let contenders: Vec<Contender<'_>> = all
             .iter()
             .map(|candidate| Contender {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
@@ -310,7 +311,7 @@ impl Loader {
             Some(Wanting::Acceptance(wants)) => Some((path.clone(), wants.clone())),
             _ => None,
         });
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = wanting.collect();
+        *self.waiting.lock() = wanting.collect();
     }
 
     async fn vanished(&mut self, path: &Path) {

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
@@ -59,13 +60,13 @@ impl GuestLog {
     /// Returns the end of stderr as one line, empty when there was none. It is often the only text
     /// of a crash.
     pub(super) fn last_words(&self) -> String {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         lines.end();
         lines.last.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
     }
 
     fn write(&self, printed: Printed, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(printed, bytes);
+        self.0.lock().write(printed, bytes);
     }
 }
 
@@ -209,7 +210,7 @@ mod tests {
     }
 
     fn left(log: &GuestLog) -> usize {
-        log.0.lock().expect("no panic").left
+        log.0.lock().left
     }
 
     #[test]
@@ -232,7 +233,7 @@ mod tests {
         }
         assert_eq!(log.last_words(), "panicked here | and");
         log.write(Printed::Stdout, &[b'y'; 3 * LINE_MAX]);
-        let lines = log.0.lock().expect("no panic");
+        let lines = log.0.lock();
         assert!(lines.stdout.len() <= LINE_MAX, "{} bytes are held", lines.stdout.len());
     }
 

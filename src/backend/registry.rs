@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -151,11 +151,7 @@ impl Registry {
     /// Says which version a backend's agent has now. Returns, once it serves, whether that made
     /// another component serve.
     pub async fn agent_is(&self, name: &str, version: &str) -> bool {
-        let before = self
-            .agents
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), version.to_owned());
+        let before = self.agents.lock().insert(name.to_owned(), version.to_owned());
         let a_choice = self.chosen(name).is_some_and(|chosen| !chosen.others.is_empty());
         if !a_choice || before.as_deref() == Some(version) {
             return false;
@@ -223,6 +219,6 @@ impl fmt::Debug for Registry {
 }
 
 fn all(waiting: &Waiting) -> Vec<(PathBuf, Arc<Wants>)> {
-    let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    let waiting = waiting.lock();
     waiting.iter().map(|(path, wants)| (path.clone(), wants.clone())).collect()
 }

@@ -2,9 +2,10 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::editing::{Editing, Names};
@@ -122,10 +123,6 @@ impl Console {
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shared {
     fn of(live: bool, colour: bool, screen: Screen) -> Self {
         Self {
@@ -143,7 +140,7 @@ impl Shared {
     }
 
     pub(super) fn folded(&self) -> MutexGuard<'_, Folded> {
-        lock(&self.folded)
+        self.folded.lock()
     }
 
     /// Prints text as it is.
@@ -168,7 +165,7 @@ impl Shared {
 
     /// The editor, once.
     pub(super) fn take_editing(&self) -> Option<Editing> {
-        lock(&self.line).take()
+        self.line.lock().take()
     }
 
     /// Says where names come from that can be completed.

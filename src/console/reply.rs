@@ -300,8 +300,8 @@ fn footer(answer: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::io::Write;
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use super::super::outlet::Console;
@@ -316,7 +316,7 @@ mod tests {
 
     impl Write for Paper {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -337,7 +337,7 @@ mod tests {
             reply.update(event, &transcript);
         }
         reply.finish(answer).await.unwrap();
-        let shown = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
+        let shown = String::from_utf8(paper.0.lock().clone()).unwrap();
         (shown.trim_end_matches("> ").to_owned(), console)
     }
 

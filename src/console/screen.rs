@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustyline::ExternalPrinter;
 
 use super::rows::{Rows, in_a_row};
@@ -128,9 +129,8 @@ impl Screen {
     /// Takes the line away; what is printed later stands below what was.
     pub(super) fn leave(&self) {
         let Some((sender, shown)) = &self.line else { return };
-        let state = shown.state();
         let begins = |state: &mut State| state.reading == Reading::Begins;
-        drop(shown.changed.wait_timeout_while(state, PATIENCE, begins));
+        shown.changed.wait_while_for(&mut shown.state(), begins, PATIENCE);
         let (done, all) = mpsc::channel();
         if sender.send(Piece::Done(done)).is_ok() {
             // Somebody who looks through the history keeps the editor from showing anything.
@@ -165,7 +165,7 @@ impl Screen {
 
 impl Out {
     fn write(&self, text: &str) {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = self.0.lock();
         // A closed stdout ends the session by its own means (SIGPIPE is ignored by Rust; the reader
         // is gone anyway).
         let _: std::io::Result<()> = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -195,7 +195,7 @@ fn hand_over(
         let waits = |state: &mut State| {
             state.reading != Reading::Left && (state.reading != Reading::Drawn || state.high)
         };
-        state = shown.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        shown.changed.wait_while(&mut state, waits);
         let left = state.reading == Reading::Left;
         drop(state);
         if left {
@@ -206,8 +206,8 @@ fn hand_over(
         // A terminal that is gone ends the session by its own means.
         let _ = printer.print(if whole.is_empty() { AGAIN.to_owned() } else { whole });
         if !done.is_empty() {
-            let state = shown.state();
-            drop(shown.changed.wait_timeout_while(state, PATIENCE, |state| state.draws == draws));
+            let unchanged = |state: &mut State| state.draws == draws;
+            shown.changed.wait_while_for(&mut shown.state(), unchanged, PATIENCE);
         }
         for sender in done {
             let _ = sender.send(());
@@ -221,7 +221,7 @@ impl Shown {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The editor is about to take the terminal; false: it may not any more.
@@ -309,14 +309,14 @@ mod tests {
 
     impl ExternalPrinter for Paper {
         fn print(&mut self, message: String) -> rustyline::Result<()> {
-            self.0.lock().unwrap().push_str(&message.replace(AGAIN, ""));
+            self.0.lock().push_str(&message.replace(AGAIN, ""));
             Ok(())
         }
     }
 
     impl Write for Paper {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
+            self.0.lock().push_str(std::str::from_utf8(bytes).unwrap());
             Ok(bytes.len())
         }
 
@@ -328,11 +328,11 @@ mod tests {
     impl Paper {
         fn says(&self, wanted: &str) {
             let begun = Instant::now();
-            while *self.0.lock().unwrap() != wanted {
+            while *self.0.lock() != wanted {
                 assert!(
                     begun.elapsed() < Duration::from_secs(10),
                     "{:?} instead of {wanted:?}",
-                    self.0.lock().unwrap()
+                    self.0.lock()
                 );
                 std::thread::yield_now();
             }

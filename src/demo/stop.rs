@@ -1,7 +1,9 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Whether somebody wants the turn to end.
 #[derive(Clone, Default)]
@@ -58,18 +60,14 @@ impl Stop {
 
     /// Asks for the end.
     pub(super) fn want(&self) {
-        *self.wanted.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.wanted.0.lock() = true;
         self.wanted.1.notify_all();
     }
 
     /// Waits, and returns whether the turn is to end.
     pub(super) fn within(&self, time: Duration) -> bool {
-        let wanted = self.wanted.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *self
-            .wanted
-            .1
-            .wait_timeout_while(wanted, time, |wanted| !*wanted)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+        let mut wanted = self.wanted.0.lock();
+        self.wanted.1.wait_while_for(&mut wanted, |wanted| !*wanted, time);
+        *wanted
     }
 }

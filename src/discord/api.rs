@@ -8,8 +8,9 @@
 mod reactions;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ impl Api {
 
     /// What the bot may do somewhere has changed.
     pub(super) fn permissions_changed(&self) {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.unread.lock().clear();
     }
 
     pub(super) async fn me(&self, patience: Patience) -> Result<User, RestError> {
@@ -236,7 +237,7 @@ impl Api {
         said: (&str, &Value),
         patience: Patience,
     ) -> Result<Posted, RestError> {
-        let unread = || self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let unread = || self.unread.lock();
         let reply_to = reply_to.filter(|_| !unread().contains(&channel));
         match self.post_as(channel, reply_to, user, nonce, said, patience).await {
             Err(error) if error.forbids_replies() && reply_to.is_some() => {

@@ -7,10 +7,11 @@
 //! and nothing is lost. After every new login the reception catches up.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use serenity::all::{GatewayIntents, ShardId};
 use serenity::client::ClientBuilder;
@@ -198,7 +199,7 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
             },
             () = tokio::time::sleep(TICK) => {}
         }
-        let silent = login.connected.lock().expect("nothing panics under this lock").elapsed();
+        let silent = login.connected.lock().elapsed();
         if silent < FRESH {
             was_up = true;
         } else if was_up {
@@ -344,8 +345,8 @@ async fn connect(
                 .is_some_and(|shard| shard.stage == ConnectionStage::Connected)
             {
                 let now = Instant::now();
-                *connected.lock().expect("nothing panics under this lock") = now;
-                *seen.lock().expect("nothing panics under this lock") = Some(now);
+                *connected.lock() = now;
+                *seen.lock() = Some(now);
             }
             tokio::time::sleep(TICK).await;
         }

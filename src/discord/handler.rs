@@ -5,11 +5,12 @@
 //! events whose form it does not know without a word; we read them ourselves and say so.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serenity::client::{Context, RawEventHandler};
 use serenity::model::application::{CommandInteraction, Interaction, ResolvedValue};
@@ -120,12 +121,7 @@ impl RawEventHandler for Handler {
                 self.permissions_changed()
             }
             Event::Unknown(unknown) if NEEDED.contains(&unknown.kind.as_str()) => {
-                if self
-                    .warned
-                    .lock()
-                    .expect("nothing panics under this lock")
-                    .insert(unknown.kind.clone())
-                {
+                if self.warned.lock().insert(unknown.kind.clone()) {
                     warn!(event = %unknown.kind, "discord sends this event in a form serenity does not know; reading what we need of it");
                 }
                 match unknown.kind.as_str() {

@@ -6,9 +6,9 @@
 //! `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use super::Inner;
@@ -53,7 +53,7 @@ impl Holding {
     /// Takes the last place in the line of a channel.
     pub(super) fn enter(&self, channel: u64) -> Turn {
         let (over, told) = oneshot::channel();
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock();
         if lines.len() >= MANY {
             lines.retain(|_, last| is_waiting(last));
         }
@@ -67,11 +67,7 @@ impl Holding {
 
     /// Whether somebody is delivering an answer in a channel.
     pub(super) fn is_busy(&self, channel: u64) -> bool {
-        self.lines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(&channel)
-            .is_some_and(is_waiting)
+        self.lines.lock().get_mut(&channel).is_some_and(is_waiting)
     }
 
     /// What the bot may do somewhere has changed.

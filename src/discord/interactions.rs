@@ -1,9 +1,9 @@
 //! Slash commands that wait for their answer: their tokens, and whether Discord was told in time.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::wire::age_of;
@@ -58,7 +58,7 @@ impl Interactions {
     ) -> watch::Sender<Ack> {
         let (sender, ack) = watch::channel(Ack::Pending);
         let now = Instant::now();
-        let mut doors = self.doors.lock().expect("nothing panics under this lock");
+        let mut doors = self.doors.lock();
         // A turn that begins late still gets to say that its answer follows elsewhere.
         doors.retain(|_, door| door.closes + Duration::from_secs(60) > now);
         doors.insert(interaction, Door { interaction, token, closes: now + window, ack });
@@ -84,11 +84,11 @@ impl Interactions {
 
     /// Looks at a door, for a word before the answer.
     pub(super) fn peek(&self, interaction: u64) -> Option<Door> {
-        self.doors.lock().expect("nothing panics under this lock").get(&interaction).cloned()
+        self.doors.lock().get(&interaction).cloned()
     }
 
     /// Takes a door: there is one answer.
     pub(super) fn take(&self, interaction: u64) -> Option<Door> {
-        self.doors.lock().expect("nothing panics under this lock").remove(&interaction)
+        self.doors.lock().remove(&interaction)
     }
 }

@@ -50,10 +50,11 @@ mod waiting;
 mod wire;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -138,7 +139,7 @@ impl Identity {
     /// Logs that somebody was not let in, once a minute for each.
     fn log_refusal(&self, asker: &Asker, why: &str) {
         let now = Instant::now();
-        let mut refusals = self.refusals.lock().expect("nothing panics under this lock");
+        let mut refusals = self.refusals.lock();
         refusals.retain(|_, at| now.duration_since(*at) < Duration::from_secs(60));
         if refusals.insert(asker.user, now).is_none() {
             info!(
@@ -304,7 +305,7 @@ impl Discord {
     /// Whether the gateway was connected within the last two seconds.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        let connected = self.inner.connected.lock().expect("nothing panics under this lock");
+        let connected = self.inner.connected.lock();
         connected.is_some_and(|at| at.elapsed() < gateway::FRESH)
     }
 

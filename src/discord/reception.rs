@@ -14,10 +14,11 @@ mod quotes;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
@@ -222,7 +223,7 @@ impl Reception {
 
     /// Puts something to be done at the end of its channel's line, and has somebody see to that.
     fn put(self: &Arc<Self>, channel: u64, work: Work, workers: &mut JoinSet<()>) {
-        let mut lines = lock(&self.lines);
+        let mut lines = self.lines.lock();
         let begins = !lines.contains_key(&channel);
         let line = lines.entry(channel).or_default();
         line.work.push_back(work);
@@ -237,7 +238,7 @@ impl Reception {
     async fn see_to(&self, channel: u64) {
         loop {
             let (work, pressed) = {
-                let mut lines = lock(&self.lines);
+                let mut lines = self.lines.lock();
                 let Some(line) = lines.get_mut(&channel) else { return };
                 let pressed = Arc::clone(&line.pressed);
                 let Some(work) = line.work.pop_front() else {
@@ -270,7 +271,7 @@ impl Reception {
 
     /// Sees to a command, unless somebody did.
     async fn claimed(&self, claim: &Claim) {
-        let claimed = lock(claim).take();
+        let claimed = claim.lock().take();
         if let Some((slash, verb, kept)) = claimed {
             self.command(&slash, verb, kept).await;
         }
@@ -278,7 +279,7 @@ impl Reception {
 
     /// Whether nothing was told in a channel for a while; from now on something was.
     fn may_tell(&self, channel: u64) -> bool {
-        let (mut told, now) = (lock(&self.told), Instant::now());
+        let (mut told, now) = (self.told.lock(), Instant::now());
         told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
         if told.contains_key(&channel) {
             return false;
@@ -330,9 +331,4 @@ async fn mark(api: &Api, channel: u64, message: u64, patience: Patience) -> bool
 /// What is the same for a message or interaction that is told twice.
 pub(super) fn key(id: u64) -> String {
     format!("discord:{id}")
-}
-
-/// The value, also after a panic elsewhere: every critical section here leaves it whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,10 +9,11 @@
 
 mod settling;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -195,7 +196,7 @@ impl Reply for ChannelReply {
     fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
         // Folding again costs as much as the event is long; copying the whole text each time would
         // not.
-        self.told.transcript.lock().expect("folding does not panic").apply(event);
+        self.told.transcript.lock().apply(event);
         self.told.changed.notify_one();
     }
 
@@ -225,7 +226,7 @@ impl Reply for ChannelReply {
 
 impl Told {
     fn text(&self) -> String {
-        self.transcript.lock().expect("folding does not panic").text()
+        self.transcript.lock().text()
     }
 }
 
@@ -399,7 +400,7 @@ impl Writer {
     /// What to show now: the text so far, and what the agent is doing where there is room for it.
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
-            let transcript = self.told.transcript.lock().expect("folding does not panic");
+            let transcript = self.told.transcript.lock();
             (transcript.text(), status(&transcript))
         };
         let text = self.clean(text);

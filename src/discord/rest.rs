@@ -7,10 +7,11 @@
 mod failure;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
@@ -159,7 +160,7 @@ impl Rest {
 
     /// By how many seconds our clock is ahead of Discord's, as its last answer said.
     pub(super) fn clock_ahead(&self) -> Option<i64> {
-        *self.shared.ahead.lock().expect("nothing panics under this lock")
+        *self.shared.ahead.lock()
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes.
@@ -253,9 +254,7 @@ impl Rest {
     }
 
     async fn wait_for_room(&self, began: Instant, patience: Patience) -> Result<(), RestError> {
-        let (clock, flow) = (&self.shared.clock, || {
-            self.shared.flow.lock().expect("nothing panics under this lock")
-        });
+        let (clock, flow) = (&self.shared.clock, || self.shared.flow.lock());
         let ticket = loop {
             let now = clock.now();
             let taken = flow().take(patience.rank, now);
@@ -309,7 +308,7 @@ impl Rest {
         figures::discord_answered(Some(status.as_u16()));
         let headers = response.headers().clone();
         if let Some(ahead) = ahead(&headers, jiff::Timestamp::now()) {
-            *self.shared.ahead.lock().expect("nothing panics under this lock") = Some(ahead);
+            *self.shared.ahead.lock() = Some(ahead);
         }
         let body = match response.bytes().await {
             Ok(body) => body,
@@ -374,15 +373,15 @@ impl Rest {
     }
 
     fn lane(&self, bucket: Bucket) -> Arc<tokio::sync::Mutex<()>> {
-        let mut lanes = self.shared.lanes.lock().expect("nothing panics under this lock");
+        let mut lanes = self.shared.lanes.lock();
         if lanes.len() >= 512 {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
         Arc::clone(lanes.entry(bucket).or_default())
     }
 
-    fn limits(&self) -> std::sync::MutexGuard<'_, Limits> {
-        self.shared.limits.lock().expect("nothing panics under this lock")
+    fn limits(&self) -> parking_lot::MutexGuard<'_, Limits> {
+        self.shared.limits.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Threads, each a conversation of its own: opening one for a prompt, and knowing which of them are
 //! ours.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::Inner;
@@ -157,13 +158,13 @@ type Early = Vec<(u64, u64)>;
 impl Handled {
     /// From now on it is known where they are noted.
     pub(super) fn note_in(&self, seen: &Arc<dyn Seen>) {
-        let mut handled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handled = self.0.lock();
         handled.0 = Some(Arc::clone(seen));
         handled.1.drain(..).for_each(|(channel, message)| seen.saw(channel, message));
     }
 
     fn saw(&self, channel: u64, message: u64) {
-        let mut handled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handled = self.0.lock();
         match &handled.0 {
             Some(seen) => seen.saw(channel, message),
             None => handled.1.push((channel, message)),

@@ -3,9 +3,9 @@
 //! Quiet: a number as a reaction to a message, a small line in a command's own message.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
@@ -146,7 +146,7 @@ impl Waiting {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<Sign>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

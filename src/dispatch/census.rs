@@ -1,6 +1,6 @@
 //! What the dispatcher has to do at this moment, in figures.
 
-use super::{Dispatcher, lock};
+use super::Dispatcher;
 use crate::figures;
 
 /// See the module.
@@ -24,13 +24,13 @@ impl Dispatcher {
     #[must_use]
     pub fn census(&self) -> Census {
         let (waiting, accepted_ms, running) = {
-            let queue = lock(&self.inner.queue);
+            let queue = self.inner.queue.lock();
             (queue.waiting(), queue.oldest_ms(), queue.running())
         };
         let oldest_ms = accepted_ms.map(|accepted| {
             jiff::Timestamp::now().as_millisecond().saturating_sub(accepted).max(0)
         });
-        let _ = lock(&self.inner.running).len();
+        let _ = self.inner.running.lock().len();
         let (links, questions) = (self.inner.links.count(), self.inner.questions.count());
         figures::queue(waiting, oldest_ms, running);
         figures::open(links, questions);

@@ -7,7 +7,7 @@
 use super::event::plain_answer;
 use super::keeping::stem;
 use super::reply::{Answer, Traces};
-use super::{Dispatcher, Refusal, lock};
+use super::{Dispatcher, Refusal};
 use crate::event::{Event, NewEvent};
 
 /// A refusal that is kept and has to be told now.
@@ -35,7 +35,7 @@ impl Dispatcher {
     pub async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
         let Some(journal) = &self.inner.parts.journal else { return Ok(Some(Declined::unkept())) };
         let (event, saving) = {
-            let mut queue = lock(&self.inner.queue);
+            let mut queue = self.inner.queue.lock();
             if self.inner.knows(&event) {
                 return Ok(None);
             }

@@ -12,7 +12,7 @@ use super::planning::Planning;
 use super::questions::Context;
 use super::stage::{Follower, Gate, Stage};
 use super::veil::Veil;
-use super::{Answer, Inner, lock, wording};
+use super::{Answer, Inner, wording};
 use crate::agent::descriptor::Feature;
 use crate::agent::{AllowedTools, FailureKind};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
@@ -77,7 +77,7 @@ impl Inner {
             self.heard_out(&event);
             if hooks.of(Hook::AgentStop).is_none() {
                 // Who has the answer has nothing to stop.
-                lock(&self.running).remove(&event.lane);
+                self.running.lock().remove(&event.lane);
             }
             self.deliver(&event, &kept, &stage, answer).await;
             // People have their answer; the lane is held until the hook has ended too.
@@ -166,7 +166,7 @@ impl Inner {
             .record("backend", &name)
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
-        if let Some(running) = lock(&self.running).get_mut(&event.lane) {
+        if let Some(running) = self.running.lock().get_mut(&event.lane) {
             running.backend = Some(backend.clone());
             running.stage = Some(stage.clone());
         }

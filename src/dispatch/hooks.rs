@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::event::{plain_answer, turn_id};
-use super::{Dispatcher, Inner, lock};
+use super::{Dispatcher, Inner};
 use crate::agent::{Ask, AskKey};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::fold::Transcript;
@@ -42,7 +42,7 @@ impl Inner {
     /// Fires the hook after the turn of an event. A person who stopped the turn stopped the turn
     /// only.
     pub(super) async fn stop_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop, failed: bool) {
-        if let Some(running) = lock(&self.running).get(&event.lane) {
+        if let Some(running) = self.running.lock().get(&event.lane) {
             running.stop.send_if_modified(|reason| {
                 reason.take_if(|reason| *reason == StopReason::User).is_some()
             });

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::reply::{Answer, Outlet, Reply, Traces};
 use super::stage::Stage;
-use super::{Dispatcher, Inner, Refusal, lock};
+use super::{Dispatcher, Inner, Refusal};
 use crate::event::{Event, NewEvent};
 use crate::workspace::{Entry, Journal, Saving};
 
@@ -145,9 +145,9 @@ impl Dispatcher {
             let saved = saving.done().await;
             // One that was handed out already is told by its own task, which has to find what
             // became of its saving.
-            let taken_back = !saved && lock(&inner.queue).cancel(event.sequence).is_some();
+            let taken_back = !saved && inner.queue.lock().cancel(event.sequence).is_some();
             if saved || taken_back {
-                lock(&inner.savings).remove(&event.sequence);
+                inner.savings.lock().remove(&event.sequence);
             }
             if taken_back {
                 inner.not_saved(&event);
@@ -165,7 +165,7 @@ impl Inner {
         event: NewEvent,
     ) -> Result<(Event, usize, Option<Saving>), Refusal> {
         let journal = self.parts.journal.as_ref();
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         // Again, now that nobody else can come between.
         if self.knows(&event) {
             return Err(Refusal::Known);
@@ -179,7 +179,7 @@ impl Inner {
         let ahead = queue.position(event.sequence).unwrap_or(0);
         let saving = journal.map(|journal| journal.accepted(&self.to_keep(&event)));
         if let Some(saving) = &saving {
-            lock(&self.savings).insert(event.sequence, saving.clone());
+            self.savings.lock().insert(event.sequence, saving.clone());
         }
         Ok((event, ahead, saving))
     }
@@ -215,7 +215,7 @@ impl Inner {
         if let Some(journal) = &self.parts.journal {
             journal.forget(event.sequence);
         }
-        lock(&self.savings).remove(&event.sequence);
+        self.savings.lock().remove(&event.sequence);
     }
 
     /// The event is over, whatever became of it.

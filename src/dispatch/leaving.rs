@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Dispatcher, Refusal, lock};
+use super::{Dispatcher, Refusal};
 use crate::turn::StopReason;
 
 impl Dispatcher {
@@ -12,15 +12,15 @@ impl Dispatcher {
     /// start, or refused where nothing is kept.
     pub async fn shutdown(&self, grace: Duration) {
         let (running, waiting) = {
-            let mut queue = lock(&self.inner.queue);
+            let mut queue = self.inner.queue.lock();
             queue.close();
             (queue.running(), queue.waiting())
         };
         tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: waiting for turns");
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
-            let waiting = lock(&self.inner.queue).drain_waiting();
+            let waiting = self.inner.queue.lock().drain_waiting();
             let stops: Vec<_> =
-                lock(&self.inner.running).values().map(|turn| turn.stop.clone()).collect();
+                self.inner.running.lock().values().map(|turn| turn.stop.clone()).collect();
             let kept = self.inner.parts.journal.is_some();
             let (running, left) = (stops.len(), waiting.len());
             if kept {

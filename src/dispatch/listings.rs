@@ -2,13 +2,14 @@
 //! would ask again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Dispatcher, lock};
+use super::Dispatcher;
 use crate::agent::descriptor::{Choice, Feature, Sharing};
 use crate::agent::{QueryKind, QueryResult};
 use crate::event::Lane;
@@ -55,7 +56,7 @@ impl Dispatcher {
         }
         let key = (format!("{} {}", descriptor.name, backend.generation()), listing);
         let mut answer = {
-            let mut known = lock(&self.inner.listings.0);
+            let mut known = self.inner.listings.0.lock();
             known.retain(|_, known| known.asked.elapsed() < FRESH);
             known
                 .entry(key)

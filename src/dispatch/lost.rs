@@ -4,10 +4,12 @@
 //! Delivering them stands in `redelivery`. Pinned by `tests/dispatch/lost.rs`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::reply::{Answer, Notice, Offer};
-use super::{Dispatcher, Inner, lock};
+use super::{Dispatcher, Inner};
 use crate::event::{Event, Lane, Origin, Sequence};
 use crate::figures;
 use crate::turn::lost::reread;
@@ -38,7 +40,7 @@ pub(super) struct Salvage {
 impl Salvage {
     /// The answer of an event that is only delivered.
     pub(super) fn answer(&self, event: Sequence) -> Option<Arc<Answer>> {
-        lock(&self.answers).remove(&event)
+        self.answers.lock().remove(&event)
     }
 }
 
@@ -86,7 +88,7 @@ impl Inner {
             tracing::error!(%error, "a lost reply cannot be noted; its recording stays in RECORDINGS_DIR/lost");
             return None;
         }
-        let mut epochs = lock(&self.salvage.epochs);
+        let mut epochs = self.salvage.epochs.lock();
         if epochs.len() >= EPOCHS {
             epochs.clear();
         }
@@ -155,7 +157,7 @@ impl Inner {
 
     /// Takes everything out of the queue that waits in a lane and that an agent would be asked for.
     pub(super) fn cancel_waiting(&self, lane: &Lane) -> Vec<Event> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let (delivered, waiting): (Vec<_>, Vec<_>) = queue
             .cancel_waiting(lane)
             .into_iter()
@@ -199,7 +201,7 @@ impl Dispatcher {
         let before = tried.iter().filter(|turn| turn.state == LostState::Readable).count();
         let mut readable = Vec::new();
         for turn in new {
-            if lock(&inner.queue).is_closed() {
+            if inner.queue.lock().is_closed() {
                 return;
             }
             // Not while one is handed over.

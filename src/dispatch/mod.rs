@@ -47,9 +47,10 @@ mod withdraw;
 mod wording;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
@@ -245,7 +246,7 @@ impl Dispatcher {
             (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
         let refused = |refusal: Refusal| {
             figures::event(kind, Outcome::Refused);
-            tracing::warn!(%lane, ?kind, asker, depth = lock(&self.inner.queue).waiting(), "event refused: {refusal}");
+            tracing::warn!(%lane, ?kind, asker, depth = self.inner.queue.lock().waiting(), "event refused: {refusal}");
             Err(refusal)
         };
         // What is said twice is neither counted nor told twice.
@@ -310,14 +311,14 @@ impl Dispatcher {
     /// Whether something runs or waits in a lane.
     #[must_use]
     pub fn is_busy(&self, lane: &Lane) -> bool {
-        lock(&self.inner.queue).lane_busy(lane)
+        self.inner.queue.lock().lane_busy(lane)
     }
 
     /// Returns once nothing runs or waits.
     pub async fn idle(&self) {
         loop {
             let finished = self.inner.finished.notified();
-            if lock(&self.inner.queue).is_idle() {
+            if self.inner.queue.lock().is_idle() {
                 return;
             }
             finished.await;
@@ -331,17 +332,19 @@ impl Dispatcher {
     fn pump(&self) {
         let Some(_alone) = Pumping::begin() else { return };
         loop {
-            let Some(event) = lock(&self.inner.queue).next() else { return };
+            let Some(event) = self.inner.queue.lock().next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            lock(&self.inner.running)
+            self.inner
+                .running
+                .lock()
                 .insert(event.lane.clone(), Running::new(&event, stop, steers));
             let ticket = Ticket {
                 dispatcher: self.clone(),
                 sequence: event.sequence,
                 lane: event.lane.clone(),
             };
-            let saving = lock(&self.inner.savings).get(&event.sequence).cloned();
+            let saving = self.inner.savings.lock().get(&event.sequence).cloned();
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
                 let seen = caught(inner.see_through(event.clone(), stopped, steered, saving)).await;
@@ -369,9 +372,4 @@ impl Inner {
         };
         self.tell(self.parts.outlet.open(event), answer, "a refusal").await;
     }
-}
-
-/// The value, also after a panic elsewhere: every critical section here leaves it whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

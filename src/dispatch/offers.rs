@@ -4,7 +4,7 @@
 //! Asked at every door: where people choose, and again where a choice they made earlier would
 //! count. Pinned by `tests/gateway/offers.rs`.
 
-use super::{Inner, lock};
+use super::Inner;
 use crate::agent::descriptor::Choice;
 use crate::event::Lane;
 use crate::workspace::LaneSettings;
@@ -67,7 +67,7 @@ impl Inner {
         let told = format!(
             "{lane} chose {refused}, which is not allowed there (ALLOWED_BACKENDS); {now} answers"
         );
-        if !lock(&self.told).insert(told.clone()) {
+        if !self.told.lock().insert(told.clone()) {
             return None;
         }
         tracing::warn!("{told}");

@@ -5,10 +5,11 @@
 //! It ends where a person agrees to the plan: from then on its agent asks as at its level. Pinned
 //! by `tests/dispatch/planning.rs`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::agent::{Ask, AskKind, Decision, only_looks};
 use crate::plain::one_line;
 use crate::redact::Redactor;
@@ -44,7 +45,7 @@ impl Planning {
             .as_deref()
             .filter(|target| !target.trim().is_empty())
             .unwrap_or(&tool.title);
-        lock(&self.refused).push(one_line(if what.trim().is_empty() {
+        self.refused.lock().push(one_line(if what.trim().is_empty() {
             &tool.native_name
         } else {
             what
@@ -68,7 +69,7 @@ impl Planning {
 
     /// What people are told in the end; none: nothing was refused.
     pub(super) fn notice(&self, redactor: &Redactor) -> Option<String> {
-        let mut refused = lock(&self.refused).clone();
+        let mut refused = self.refused.lock().clone();
         refused.dedup();
         let more = refused.len().saturating_sub(NAMED);
         refused.truncate(NAMED);

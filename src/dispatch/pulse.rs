@@ -3,7 +3,7 @@
 
 use tokio::sync::oneshot;
 
-use super::{Dispatcher, Inner, lock};
+use super::{Dispatcher, Inner};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 
 /// One on its way. Dropped before it came through, it is lost.
@@ -30,7 +30,7 @@ impl Dispatcher {
     /// kept. While turns hold all slots it passes the queue by: that it waits for them would say
     /// nothing.
     pub fn pulse(&self, pulse: Pulse) {
-        let mut queue = lock(&self.inner.queue);
+        let mut queue = self.inner.queue.lock();
         if queue.is_closed() || !queue.has_room() {
             drop(queue);
             let inner = self.inner.clone();
@@ -44,7 +44,7 @@ impl Dispatcher {
             "",
         );
         let event = queue.admit_aside(event, jiff::Timestamp::now().as_millisecond());
-        lock(&self.inner.pulses).insert(event.sequence, pulse);
+        self.inner.pulses.lock().insert(event.sequence, pulse);
         drop(queue);
         self.pump();
     }
@@ -53,7 +53,7 @@ impl Dispatcher {
 impl Inner {
     /// The pulse that an event is.
     pub(super) fn pulse_of(&self, event: &Event) -> Option<Pulse> {
-        lock(&self.pulses).remove(&event.sequence)
+        self.pulses.lock().remove(&event.sequence)
     }
 
     /// The rest of the way: what everything accepted is kept by, and what every answer goes out by.

@@ -5,13 +5,15 @@
 //! `tests/dispatch/asks.rs`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
+use super::Dispatcher;
 use super::planning::Planning;
 use super::question::{OpenQuestion, Settlement, Subject};
 use super::stage::Stage;
-use super::{Dispatcher, lock};
 use crate::agent::descriptor::Expands;
 use crate::agent::{AnswerForm, Ask, AskKind, Decision, Question};
 use crate::event::Lane;
@@ -130,25 +132,25 @@ impl Questions {
             stage: Arc::clone(stage),
             asked: Instant::now(),
         };
-        lock(&self.open).insert(id, entry);
+        self.open.lock().insert(id, entry);
         shown
     }
 
     /// How many are open.
     pub(super) fn count(&self) -> usize {
-        lock(&self.open).len()
+        self.open.lock().len()
     }
 
     /// Closes a question without an answer; false when it was not open any more.
     pub(super) fn close(&self, id: &str) -> bool {
         // Dropped after the lock is free: that tells the agent.
-        let entry = lock(&self.open).remove(id);
+        let entry = self.open.lock().remove(id);
         entry.is_some()
     }
 
     /// Whether a person may answer a question.
     pub(super) fn may_answer(&self, id: &str, person: &Person) -> Result<(), AnswerRefusal> {
-        let open = lock(&self.open);
+        let open = self.open.lock();
         let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
         if self.may(entry, person) {
             return Ok(());
@@ -172,7 +174,7 @@ impl Questions {
         words: &str,
     ) -> Option<Result<(), AnswerRefusal>> {
         let (id, decision) = {
-            let open = lock(&self.open);
+            let open = self.open.lock();
             let latest = open
                 .iter()
                 .filter(|(_, entry)| entry.context.lane == *lane)
@@ -192,7 +194,7 @@ impl Questions {
     ) -> Result<(), AnswerRefusal> {
         self.may_answer(id, person)?;
         let (entry, decision) = {
-            let mut open = lock(&self.open);
+            let mut open = self.open.lock();
             let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
             let decision = fit(entry, decision).map_err(AnswerRefusal::Misfit)?;
             let Some(entry) = open.remove(id) else { return Err(AnswerRefusal::Gone) };

@@ -7,7 +7,7 @@
 use super::event::plain_answer;
 use super::questions::Person;
 use super::reply::{Answer, Notice, Offer};
-use super::{Dispatcher, Inner, lock};
+use super::{Dispatcher, Inner};
 use crate::event::{Event, Lane, Origin, Sequence};
 use crate::vigil;
 use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
@@ -108,7 +108,7 @@ impl Dispatcher {
         let Some(journal) = self.inner.parts.journal.clone() else { return };
         let (mut restored, mut offers, mut offered, mut threads) = (0, Vec::new(), 0, Vec::new());
         {
-            let mut queue = lock(&self.inner.queue);
+            let mut queue = self.inner.queue.lock();
             for entry in journal.open_events() {
                 match entry.heard.map_or(Turn::Again, |turn| Turn::of(journal.entry(turn).as_ref()))
                 {
@@ -202,7 +202,7 @@ impl Dispatcher {
             return Err(AgainRefusal::NotYours);
         }
         let saving = {
-            let queue = lock(&self.inner.queue);
+            let queue = self.inner.queue.lock();
             if queue.is_closed() {
                 return Err(AgainRefusal::ShuttingDown);
             }
@@ -228,7 +228,7 @@ impl Dispatcher {
             return Err(AgainRefusal::NotSaved);
         }
         tracing::info!(event = sequence, lane = %event.lane, ?person, "a person has an event done again");
-        lock(&self.inner.queue).restore(event);
+        self.inner.queue.lock().restore(event);
         self.pump();
         Ok(Again::Started)
     }

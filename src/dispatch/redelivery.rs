@@ -14,7 +14,7 @@ use super::lost::{ALL, ONE};
 use super::questions::Person;
 use super::recovery::{Again, AgainRefusal};
 use super::reply::Answer;
-use super::{Dispatcher, Inner, lock};
+use super::{Dispatcher, Inner};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures::{self, Outcome};
 use crate::turn::lost::Reread;
@@ -94,20 +94,20 @@ impl Dispatcher {
         let json = serde_json::to_string(&answer).expect("an answer is plain data");
         let kind = event.kind;
         let saving = {
-            let mut queue = lock(&inner.queue);
+            let mut queue = inner.queue.lock();
             if queue.is_closed() {
                 return Err(AgainRefusal::ShuttingDown);
             }
             let event = queue.admit(event, jiff::Timestamp::now().as_millisecond());
             tracing::info!(turn, event = event.sequence, lane = %event.lane, "a lost reply is delivered");
-            lock(&inner.salvage.answers).insert(event.sequence, Arc::new(answer));
+            inner.salvage.answers.lock().insert(event.sequence, Arc::new(answer));
             let saving = inner
                 .parts
                 .journal
                 .as_ref()
                 .map(|journal| journal.accepted_answered(&inner.to_keep(&event), json));
             if let Some(saving) = &saving {
-                lock(&inner.savings).insert(event.sequence, saving.clone());
+                inner.savings.lock().insert(event.sequence, saving.clone());
             }
             saving.map(|saving| (event, saving))
         };
@@ -245,11 +245,11 @@ impl Inner {
         let now = binding.session.as_ref().map(SessionId::as_str);
         let key = (lost.lane.clone(), lost.backend.clone());
         let ours =
-            now.is_some() && lock(&self.salvage.rebound).get(&key).map(String::as_str) == now;
+            now.is_some() && self.salvage.rebound.lock().get(&key).map(String::as_str) == now;
         if now == Some(session.as_str()) || !(ours || now == lost.session.as_deref()) {
             return;
         }
-        let epoch = lock(&self.salvage.epochs).get(&lost.turn).copied().unwrap_or(binding.epoch);
+        let epoch = self.salvage.epochs.lock().get(&lost.turn).copied().unwrap_or(binding.epoch);
         let elsewhere = read.cwd.as_deref().and_then(|cwd| self.elsewhere(Path::new(cwd)));
         let placed = if binding.settings.get(DIRECTORY) == elsewhere.as_ref() {
             Ok(())
@@ -273,7 +273,7 @@ impl Inner {
                     (ready.title.as_deref(), elsewhere),
                 )
                 .await;
-                lock(&self.salvage.rebound).insert(key, session.as_str().to_owned());
+                self.salvage.rebound.lock().insert(key, session.as_str().to_owned());
             }
             // It was begun anew since.
             Ok(false) => {}

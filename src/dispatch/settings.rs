@@ -320,7 +320,7 @@ impl Inner {
     ) -> Effective {
         let own = self.chosen(lane, &descriptor.name).await;
         let found = effective(&self.parts.choices, settings, &own, descriptor);
-        let mut told = super::lock(&self.told);
+        let mut told = self.told.lock();
         for warning in &found.warnings {
             if told.insert(warning.clone()) {
                 tracing::warn!(%lane, "{warning}");

@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::question::Settlement;
 use super::questions::{Context, Questions};
 use super::reply::{Reply, Unseen};
-use super::{lock, veil::Veil};
+use super::veil::Veil;
 use crate::agent::descriptor::Feature;
 use crate::agent::{
     AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits,
@@ -32,14 +34,14 @@ impl Stage {
 
     /// Tells the reply something, unless it was taken.
     pub(super) fn with(&self, tell: impl FnOnce(&mut dyn Reply)) {
-        if let Some(reply) = lock(&self.0).as_mut() {
+        if let Some(reply) = self.0.lock().as_mut() {
             tell(&mut **reply);
         }
     }
 
     /// Takes the reply, for its end.
     pub(super) fn take(&self) -> Option<Box<dyn Reply>> {
-        lock(&self.0).take()
+        self.0.lock().take()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Inner, lock};
+use super::Inner;
 use crate::agent::descriptor::Feature;
 use crate::agent::{Part, Settings, StartTurn, allowed_for};
 use crate::event::Event;
@@ -69,7 +69,7 @@ impl Inner {
     /// Logs warnings about the files that were not there the time before: they are read for every
     /// event.
     fn warn_once(&self, warnings: Vec<String>) {
-        let mut known = lock(&self.warned);
+        let mut known = self.warned.lock();
         for warning in warnings.iter().filter(|warning| !known.contains(warning)) {
             tracing::warn!("{warning}");
         }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::keeping::safe;
 use super::stage::Stage;
 use super::view::Glimpse;
-use super::{Dispatcher, Inner, Refusal, lock};
+use super::{Dispatcher, Inner, Refusal};
 use crate::agent::descriptor::Feature;
 use crate::agent::{Part, SteerOutcome};
 use crate::event::{Event, Lane, NewEvent, Sequence};
@@ -168,7 +168,7 @@ impl Dispatcher {
             return Err(Refusal::NotSaved);
         }
         let (event, saving) = {
-            let mut queue = lock(&self.inner.queue);
+            let mut queue = self.inner.queue.lock();
             if queue.is_closed() {
                 return Err(Refusal::ShuttingDown);
             }
@@ -181,7 +181,7 @@ impl Dispatcher {
             (event, saving)
         };
         if !safe(saving).await {
-            lock(&self.inner.queue).cancel(event.sequence);
+            self.inner.queue.lock().cancel(event.sequence);
             self.inner.not_saved(&event);
             return Err(Refusal::NotSaved);
         }
@@ -201,7 +201,7 @@ impl Dispatcher {
             Ok(SteerOutcome::NotNow) | Err(_) => return self.queue_steered(event),
         };
         let goes_on = steered != Steered::Dropped && {
-            let mut running = lock(&self.inner.running);
+            let mut running = self.inner.running.lock();
             let turn = running.get_mut(&event.lane).filter(|running| running.event == turn);
             if let Some(stage) = turn
                 .as_ref()
@@ -219,14 +219,14 @@ impl Dispatcher {
         if !goes_on {
             self.inner.check_off(event);
         }
-        lock(&self.inner.queue).cancel(event.sequence);
+        self.inner.queue.lock().cancel(event.sequence);
         self.inner.finished.notify_waiters();
         steered
     }
 
     /// Makes a message that no turn took in the prompt of its lane that it would have been.
     fn queue_steered(&self, event: &Event) -> Steered {
-        if lock(&self.inner.queue).release(event.clone()) {
+        if self.inner.queue.lock().release(event.clone()) {
             figures::event(event.kind, Outcome::Accepted);
             if let Some(person) = event.asker {
                 // It counts and is not refused: it was taken.
@@ -235,7 +235,7 @@ impl Dispatcher {
             self.pump();
             return Steered::NotNow;
         }
-        if lock(&self.inner.queue).is_closed() && self.inner.parts.journal.is_some() {
+        if self.inner.queue.lock().is_closed() && self.inner.parts.journal.is_some() {
             Steered::Later
         } else {
             Steered::Stopped
@@ -245,7 +245,7 @@ impl Dispatcher {
 
 impl Inner {
     fn ear(&self, lane: &Lane) -> Ear {
-        let running = lock(&self.running);
+        let running = self.running.lock();
         match running.get(lane).and_then(|running| running.backend.as_ref()) {
             None => Ear::None,
             Some(backend) if backend.descriptor().has(Feature::Steer) => Ear::Open,
@@ -256,7 +256,7 @@ impl Inner {
     /// Sends a message to the turn that runs in its lane; none: there is none that could be steered
     /// now.
     fn pass(&self, event: &Event) -> Option<(Sequence, oneshot::Receiver<SteerOutcome>)> {
-        let running = lock(&self.running);
+        let running = self.running.lock();
         let Running { steers, backend, event: turn, .. } = running.get(&event.lane)?;
         let descriptor = backend.as_ref()?.descriptor();
         if !descriptor.has(Feature::Steer) {
@@ -280,12 +280,12 @@ impl Inner {
     /// themselves.
     pub(super) fn unhear(&self, turn: &Event) {
         for event in self.take_heard(turn) {
-            lock(&self.queue).restore(event);
+            self.queue.lock().restore(event);
         }
     }
 
     fn take_heard(&self, turn: &Event) -> Vec<Event> {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         let running = running.get_mut(&turn.lane).filter(|running| running.event == turn.sequence);
         running.and_then(|running| running.heard.take()).unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use super::event::plain_answer;
 use super::keeping::safe;
-use super::{Answer, Dispatcher, lock};
+use super::{Answer, Dispatcher};
 use crate::event::{Event, Lane, Sequence};
 use crate::figures::{self, Outcome};
 use crate::turn::StopReason;
@@ -45,7 +45,7 @@ impl Dispatcher {
     /// Stops what [`Dispatcher::stop`] does, and returns once a crash brings none of it back. Who
     /// asks tells people of what waited: nothing is said for each.
     pub async fn stop_for_good(&self, lane: &Lane) -> Stopped {
-        let sequence = lock(&self.inner.queue).running_in(lane);
+        let sequence = self.inner.queue.lock().running_in(lane);
         let (running, waiting) = self.halt(lane);
         let stopped = Stopped { running, waiting: waiting.len() };
         for event in &waiting {
@@ -66,7 +66,7 @@ impl Dispatcher {
     /// Stops a turn if it is the one that runs in a lane, and returns once a crash does not bring
     /// it back. What waits there goes on. False: it does not run.
     pub async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
-        if lock(&self.inner.queue).running_in(lane) != Some(event) {
+        if self.inner.queue.lock().running_in(lane) != Some(event) {
             return false;
         }
         let stopped = self.halt_turn(lane);
@@ -84,7 +84,7 @@ impl Dispatcher {
     /// none.
     fn halt_turn(&self, lane: &Lane) -> bool {
         let heard = {
-            let mut running = lock(&self.inner.running);
+            let mut running = self.inner.running.lock();
             let turn =
                 running.get_mut(lane).filter(|turn| turn.stop.send(Some(StopReason::User)).is_ok());
             turn.map(|turn| turn.heard.take().unwrap_or_default())

@@ -8,7 +8,7 @@ use super::choices::names;
 use super::event::plain_answer;
 use super::keeping::safe;
 use super::stage::Stage;
-use super::{Answer, Dispatcher, Inner, lock};
+use super::{Answer, Dispatcher, Inner};
 use crate::event::{Event, Lane, Origin};
 use crate::workspace::{LaneSettings, Saving};
 
@@ -60,7 +60,7 @@ impl Inner {
         let opened = match opened {
             Ok(opened) => opened,
             Err(why) => {
-                lock(&self.queue).cancel(sequence);
+                self.queue.lock().cancel(sequence);
                 let stage = Stage::new(kept.open(&*self.parts.outlet, &event));
                 let answer = Answer {
                     failure: Some(why),
@@ -96,11 +96,11 @@ impl Inner {
             }
         }
         // Where the gateway ends, it is kept for the next life.
-        lock(&self.queue).release(event);
+        self.queue.lock().release(event);
     }
 
     pub(super) fn learn(&self, channel: u64, parent: u64) {
-        let mut parents = lock(&self.parents);
+        let mut parents = self.parents.lock();
         if parents.len() >= REMEMBERED {
             parents.clear();
         }
@@ -110,7 +110,7 @@ impl Inner {
     /// The lane of the channel that a lane's thread belongs to.
     pub(super) fn parent_of(&self, lane: &Lane) -> Option<Lane> {
         let Lane::Channel(channel) = lane else { return None };
-        lock(&self.parents).get(channel).map(|parent| Lane::Channel(*parent))
+        self.parents.lock().get(channel).map(|parent| Lane::Channel(*parent))
     }
 
     /// Who answers in a lane, and what the operator wrote about it.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{Dispatcher, lock};
+use super::Dispatcher;
 use crate::event::{Lane, Sequence};
 
 thread_local! {
@@ -35,8 +35,8 @@ pub(super) struct Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let inner = &self.dispatcher.inner;
-        lock(&inner.running).remove(&self.lane);
-        lock(&inner.queue).finish(self.sequence);
+        inner.running.lock().remove(&self.lane);
+        inner.queue.lock().finish(self.sequence);
         // Dropped by a runtime that is going away: nothing more can be started.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.dispatcher.pump();

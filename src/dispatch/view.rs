@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::knobs::Knob;
-use super::{Dispatcher, Inner, lock};
+use super::{Dispatcher, Inner};
 use crate::agent::descriptor::Feature;
 use crate::event::{Event, EventKind, Lane};
 use crate::plain::short_line;
@@ -156,8 +156,8 @@ impl Dispatcher {
     /// What runs and waits in a lane.
     #[must_use]
     pub fn queue_of(&self, lane: &Lane) -> QueueView {
-        let running = lock(&self.inner.running).get(lane).map(|running| running.glimpse.clone());
-        let queue = lock(&self.inner.queue);
+        let running = self.inner.running.lock().get(lane).map(|running| running.glimpse.clone());
+        let queue = self.inner.queue.lock();
         let accepted = |event: &Event| {
             Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH)
         };

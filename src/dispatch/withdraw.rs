@@ -1,6 +1,6 @@
 //! Prompts that people take back or change while they wait. What runs, runs on.
 
-use super::{Dispatcher, Refusal, lock};
+use super::{Dispatcher, Refusal};
 
 impl Dispatcher {
     /// Takes a waiting event back, by its key: it is answered by nobody. Returns whether it was
@@ -8,7 +8,7 @@ impl Dispatcher {
     #[must_use]
     pub fn withdraw(&self, key: &str) -> bool {
         let withdrawn = {
-            let mut queue = lock(&self.inner.queue);
+            let mut queue = self.inner.queue.lock();
             queue.find(key).and_then(|sequence| queue.cancel(sequence))
         };
         let Some(event) = withdrawn else { return false };
@@ -26,7 +26,7 @@ impl Dispatcher {
     /// [`Refusal::TooLong`], in words for the person who wrote it; the old prompt stands.
     pub fn amend(&self, key: &str, prompt: &str) -> Result<bool, Refusal> {
         let limit = self.inner.parts.choices.prompt_limit;
-        let mut queue = lock(&self.inner.queue);
+        let mut queue = self.inner.queue.lock();
         let Some(sequence) = queue.find(key) else { return Ok(false) };
         if prompt.len() > limit {
             return Err(Refusal::TooLong { bytes: prompt.len(), limit });

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
@@ -152,13 +153,13 @@ impl Custody {
     }
 
     fn home(&self) -> Option<Arc<Home>> {
-        self.0.home.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.home.lock().clone()
     }
 
     /// Gives cgroups up for good.
     fn without_cgroups(&self, error: &io::Error) {
         held::adopt_orphans();
-        if self.0.home.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+        if self.0.home.lock().take().is_some() {
             tracing::info!(%error, "cgroups cannot be used: processes are found by descent instead");
         }
     }

@@ -3,9 +3,9 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -149,7 +149,7 @@ pub(super) async fn drive(
         }
         let _ = events.send(ProcessEvent::OutputLimit).await;
     }
-    let stderr_tail = ear.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
+    let stderr_tail = ear.tail.lock().text();
     let _ = events.send(ProcessEvent::Exited { how, stderr_tail }).await;
 }
 
@@ -186,7 +186,7 @@ impl Ear<'_> {
             let Ok(count @ 1..) = read else { break };
             let bytes = &buffer[..count];
             if which == Pipe::Stderr {
-                self.tail.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+                self.tail.lock().push(bytes);
             }
             splitter.feed(bytes, |line| lines.push(told(line)));
             if self.heard.fetch_add(count as u64, Ordering::Relaxed) + count as u64

@@ -16,8 +16,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::gateway::mark_of;
@@ -63,7 +63,7 @@ fn tag_of(pid: i32) -> Option<u64> {
 /// Returns the leaders. Not to be held while a program is loaded or `/proc` is read: others start
 /// and end meanwhile.
 pub(super) fn leaders() -> MutexGuard<'static, Leaders> {
-    LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+    LEADERS.lock()
 }
 
 impl Leaders {

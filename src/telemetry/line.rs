@@ -5,9 +5,9 @@
 //! one, the event over both.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
@@ -34,11 +34,7 @@ impl Gate {
         if *metadata.level() != Level::WARN || metadata.target() == "log" {
             return Verdict::Show;
         }
-        let verdict = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(metadata.callsite(), Instant::now());
+        let verdict = self.0.lock().admit(metadata.callsite(), Instant::now());
         if verdict == Verdict::LeaveOut {
             figures::log_line_left_out();
         }
@@ -177,7 +173,7 @@ mod tests {
 
     impl Write for Memory {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -195,7 +191,7 @@ mod tests {
             .event_format(Flat::default())
             .finish();
         tracing::subscriber::with_default(subscriber, act);
-        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(memory.0.lock().clone()).unwrap();
         text.lines()
             .map(|line| {
                 serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::RwLock;
 
 use super::{Fence, Reach};
 use crate::agent::Descriptor;
@@ -56,12 +58,12 @@ pub struct Agent {
 impl Agents {
     /// Remembers what was found, in place of what was known before.
     pub fn set(&self, backend: &str, agent: Agent) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(backend.to_owned(), agent);
+        self.0.write().insert(backend.to_owned(), agent);
     }
 
     /// Says where a program is.
     pub fn set_program(&self, backend: &str, name: &str, path: &Path) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         known
             .entry(backend.to_owned())
             .or_default()
@@ -72,12 +74,7 @@ impl Agents {
     /// What is known of a backend's agent; nothing, before it was looked at.
     #[must_use]
     pub fn get(&self, backend: &str) -> Agent {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(backend)
-            .cloned()
-            .unwrap_or_default()
+        self.0.read().get(backend).cloned().unwrap_or_default()
     }
 }
 

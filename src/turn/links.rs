@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -399,7 +400,7 @@ impl Links {
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.kept.lock()
     }
 }
 

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::followed::Followed;
 use super::{DOCUMENT_LIMIT, FileError};
@@ -144,7 +146,7 @@ impl BackendFile {
     pub async fn refresh(&self) -> (Arc<BackendNotes>, bool) {
         let followed = self.followed.clone();
         super::blocking(move || {
-            let mut followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut followed = followed.lock();
             let changed = followed.refresh();
             (followed.value(), changed)
         })

@@ -5,9 +5,10 @@ mod item;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use item::{Item, is_setting};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::Ledger;
 use super::{FileError, blocking};
@@ -379,7 +380,7 @@ impl Bindings {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

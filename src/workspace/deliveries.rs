@@ -7,7 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, Workspace, blocking};
@@ -118,7 +120,7 @@ impl Deliveries {
     }
 
     fn save(&self, now_ms: i64) -> Result<(), FileError> {
-        let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.file.lock();
         let unsaved = std::mem::take(&mut self.known().unsaved);
         if unsaved.is_empty() {
             // Somebody else saved ours with theirs.
@@ -142,7 +144,7 @@ impl Deliveries {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock()
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, blocking};
@@ -178,11 +180,11 @@ impl DiscordNotes {
     }
 
     fn noted(&self) -> MutexGuard<'_, HashMap<Key, Option<Item>>> {
-        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.noted.lock()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger<Item>> {
-        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.ledger.lock()
     }
 }
 

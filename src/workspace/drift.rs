@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, Workspace, blocking};
@@ -89,7 +90,7 @@ impl DriftNotes {
     /// What was kept when the file was last read or written; looks at no disk.
     #[must_use]
     pub fn known(&self) -> Vec<Drift> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entries.values().cloned().collect()
+        self.0.lock().entries.values().cloned().collect()
     }
 
     /// Puts these in, in place of what is kept under the same keys; returns what is kept then.
@@ -99,7 +100,7 @@ impl DriftNotes {
     pub async fn save(&self, changed: Vec<Drift>) -> Result<Vec<Drift>, FileError> {
         let notes = self.clone();
         blocking(move || {
-            let mut ledger = notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ledger = notes.0.lock();
             ledger.refresh()?;
             let backends: Vec<String> =
                 changed.iter().map(|drift| drift.key.backend.clone()).collect();

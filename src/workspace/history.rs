@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::bindings::SessionId;
 use super::ledger::{Entry, Ledger, Token, code};
@@ -153,7 +154,7 @@ impl History {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger<Past>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

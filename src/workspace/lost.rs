@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
@@ -322,7 +324,7 @@ impl LostTurns {
 
 impl Shared {
     fn ledger(&self) -> MutexGuard<'_, Ledger<LostTurn>> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }
 

@@ -36,7 +36,9 @@ use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
 
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
@@ -190,7 +192,7 @@ impl Workspace {
     pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            let mut heartbeats = inner.heartbeats.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut heartbeats = inner.heartbeats.lock();
             heartbeats.refresh();
             heartbeats.is_there().then(|| heartbeats.value())
         })
@@ -201,7 +203,7 @@ impl Workspace {
     pub async fn cron_jobs(&self) -> Arc<CronJobs> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            let mut jobs = inner.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut jobs = inner.jobs.lock();
             jobs.refresh();
             jobs.value()
         })
@@ -243,7 +245,7 @@ impl Workspace {
     ) -> Arc<T> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
-            let mut file = file(&inner).lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = file(&inner).lock();
             if file.refresh() {
                 for warning in warnings(&file.value()) {
                     tracing::warn!("{warning}");
@@ -293,7 +295,7 @@ impl Workspace {
             (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
         blocking(move || {
             // Held, so that two changes do not undo each other.
-            let _channels = inner.channels.lock().unwrap_or_else(PoisonError::into_inner);
+            let _channels = inner.channels.lock();
             let entries: Vec<_> = entries
                 .iter()
                 .map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty())))
@@ -339,9 +341,9 @@ impl Workspace {
     pub async fn append_memory(&self, text: &str) -> Result<(), FileError> {
         let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
         blocking(move || {
-            let _alone = inner.appending.write().unwrap_or_else(PoisonError::into_inner);
+            let _alone = inner.appending.write();
             let stamp = memory::append(&inner.path(Document::Memory), &text)?;
-            *inner.appended.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+            *inner.appended.lock() = stamp;
             Ok(())
         })
         .await
@@ -354,10 +356,10 @@ impl Inner {
     }
 
     fn read(&self) -> Documents {
-        let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.last.lock().clone();
         let outcomes = {
-            let _nobody_appends = self.appending.read().unwrap_or_else(PoisonError::into_inner);
-            let appended = *self.appended.lock().unwrap_or_else(PoisonError::into_inner);
+            let _nobody_appends = self.appending.read();
+            let appended = *self.appended.lock();
             let wants = Document::ALL.map(|document| Want {
                 path: self.path(document),
                 limit: DOCUMENT_LIMIT,
@@ -368,7 +370,7 @@ impl Inner {
             fresh::read(&wants)
         };
         let mut documents = Documents::default();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         for (document, outcome) in Document::ALL.into_iter().zip(outcomes) {
             let file = document.file();
             let last = &mut last[document as usize];

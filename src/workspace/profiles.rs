@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::followed::Followed;
@@ -69,7 +70,7 @@ impl ProfileFile {
     pub async fn refresh(&self) -> (Arc<Profiles>, bool) {
         let file = self.0.clone();
         super::blocking(move || {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = file.lock();
             let changed = file.refresh();
             (file.value(), changed)
         })

@@ -4,7 +4,7 @@
 //!
 //! Pure but for what the workspace does. Pinned by the tests below and by `dispatch::memory`.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::fresh::{self, Outcome, Want};
 use super::{DOCUMENT_LIMIT, FileError, Inner, LaneSettings, Workspace, blocking, memory};
@@ -142,13 +142,13 @@ impl Workspace {
         };
         let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
         blocking(move || {
-            let _alone = inner.appending.write().unwrap_or_else(PoisonError::into_inner);
+            let _alone = inner.appending.write();
             let folder = inner.folder.join(NOTED);
             std::fs::create_dir_all(&folder)
                 .map_err(|source| FileError::new("make the folder", &folder, source))?;
             let path = folder.join(file);
             let stamp = memory::append(&path, &text)?;
-            let mut noted = inner.noted.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut noted = inner.noted.lock();
             match stamp {
                 Some(stamp) => noted.insert(path, stamp),
                 None => noted.remove(&path),
@@ -163,8 +163,8 @@ impl Inner {
     /// What was noted in a file below `memory/`; none: nothing yet.
     fn noted(&self, file: &str) -> Result<Option<String>, String> {
         let path = self.folder.join(NOTED).join(file);
-        let _nobody_appends = self.appending.read().unwrap_or_else(PoisonError::into_inner);
-        let ours = self.noted.lock().unwrap_or_else(PoisonError::into_inner).get(&path).copied();
+        let _nobody_appends = self.appending.read();
+        let ours = self.noted.lock().get(&path).copied();
         let wants = [Want { path, limit: DOCUMENT_LIMIT, keep_end: true, expected: false, ours }];
         match fresh::read(&wants).into_iter().next() {
             Some(Outcome::Whole(whole)) => Ok(Some(whole.text().0)),

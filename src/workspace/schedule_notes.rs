@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, blocking};
@@ -47,7 +48,7 @@ impl ScheduleNotes {
     pub async fn read(&self) -> BTreeMap<Lane, Through> {
         let notes = self.clone();
         blocking(move || {
-            let mut ledger = notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ledger = notes.0.lock();
             if let Err(error) = ledger.refresh() {
                 tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
             }
@@ -63,7 +64,7 @@ impl ScheduleNotes {
     pub async fn save(&self, all: BTreeMap<Lane, Through>) -> Result<(), FileError> {
         let notes = self.clone();
         blocking(move || {
-            let mut ledger = notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ledger = notes.0.lock();
             ledger.refresh()?;
             let same = ledger.entries.len() == all.len()
                 && all.iter().all(|(lane, noted)| {

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::followed::Followed;
 use crate::markdown::Entry;
@@ -88,7 +90,7 @@ impl WebhookFile {
     /// As [`WebhookFile::refresh`], for the time before there is a runtime: blocks.
     #[must_use]
     pub fn read(&self) -> (Arc<Webhooks>, bool) {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock();
         let changed = file.refresh();
         (file.value(), changed)
     }

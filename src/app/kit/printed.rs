@@ -5,8 +5,9 @@
 //! they listen there.
 
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
@@ -42,13 +43,13 @@ pub(super) fn listen() -> Printed {
 impl Printed {
     /// The different lines, in the order of their first time; at most the first thirty.
     pub(super) fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).different.clone()
+        self.0.lock().different.clone()
     }
 
     /// Shows it, if there is anything.
     pub(super) fn print(&self) {
         let (page, lines) = (Paper::new(), self.lines());
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).all;
+        let all = self.0.lock().all;
         if lines.is_empty() {
             return;
         }
@@ -62,7 +63,7 @@ impl Printed {
     }
 
     fn take(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         lines.all += 1;
         if lines.different.len() < MOST && !lines.different.contains(&line) {
             lines.different.push(line);

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use super::{lock, look};
+use super::look;
 use crate::discord::Inner;
 use crate::discord::api::nonce;
 use crate::discord::below::FILE;
@@ -44,23 +45,23 @@ impl Errands {
     /// The agent asks, after it said `before`.
     pub(in crate::discord) fn ask(&self, question: &OpenQuestion, unseen: Unseen, before: String) {
         self.inner.asks.open(question);
-        lock(&self.list).push(Errand::Post(question.clone(), unseen, before));
+        self.list.lock().push(Errand::Post(question.clone(), unseen, before));
     }
 
     /// People said something, after the agent said `before`.
     pub(in crate::discord) fn go_below(&self, before: String) {
-        lock(&self.list).push(Errand::Below(before));
+        self.list.lock().push(Errand::Below(before));
     }
 
     /// A question is over.
     pub(in crate::discord) fn settled(&self, id: &str, how: &Settlement) {
         if let Some(content) = self.inner.asks.settle(id, how) {
-            lock(&self.list).push(Errand::Close(id.to_owned(), content));
+            self.list.lock().push(Errand::Close(id.to_owned(), content));
         }
     }
 
     pub(in crate::discord) fn take(&self) -> Vec<Errand> {
-        std::mem::take(&mut *lock(&self.list))
+        std::mem::take(&mut *self.list.lock())
     }
 }
 

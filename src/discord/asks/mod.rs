@@ -10,9 +10,10 @@ mod look;
 mod press;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
@@ -58,21 +59,21 @@ impl Asks {
     /// Takes a question in, before it can be seen.
     fn open(&self, question: &OpenQuestion) {
         let standing = Standing { question: question.clone(), given: Vec::new() };
-        lock(&self.open).insert(question.id.clone(), standing);
+        self.open.lock().insert(question.id.clone(), standing);
     }
 
     /// Lets a question go that nobody saw.
     fn forget(&self, id: &str) {
-        lock(&self.open).remove(id);
+        self.open.lock().remove(id);
     }
 
     /// Lets a question go; returns what its last message says from now on, none when it is not
     /// known.
     fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
-        let standing = lock(&self.open).remove(id)?;
+        let standing = self.open.lock().remove(id)?;
         let last = look::pieces(&standing.question, standing.given.len()).pop().unwrap_or_default();
         let content = look::over(&last, how);
-        let mut over = lock(&self.over);
+        let mut over = self.over.lock();
         over.push_back((id.to_owned(), content.clone()));
         if over.len() > REMEMBERED {
             over.pop_front();
@@ -81,7 +82,7 @@ impl Asks {
     }
 
     fn is_open(&self, id: &str) -> bool {
-        lock(&self.open).contains_key(id)
+        self.open.lock().contains_key(id)
     }
 
     /// Keeps where a question was posted.
@@ -129,7 +130,9 @@ impl Asks {
     /// put there.
     fn gone(&self, id: &str, content: Option<&str>) -> Reaction {
         let said = AnswerRefusal::Gone.to_string();
-        let known = lock(&self.over)
+        let known = self
+            .over
+            .lock()
             .iter()
             .find(|(known, _)| known == id)
             .map(|(_, content)| content.clone());
@@ -144,7 +147,8 @@ impl Asks {
 
     /// Whether a question is a list of questions.
     fn is_list(&self, id: &str) -> bool {
-        lock(&self.open)
+        self.open
+            .lock()
             .get(id)
             .is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
     }
@@ -156,7 +160,7 @@ impl Asks {
         step: usize,
         value: impl FnOnce(&crate::agent::Question) -> Vec<String>,
     ) -> Step {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         let Some(Standing { question, given }) = open.get_mut(id) else { return Step::Gone };
         let Subject::Questions(questions) = &question.subject else { return Step::Gone };
         let Some(asked) = questions.get(step).filter(|_| step == given.len()) else {
@@ -189,7 +193,7 @@ impl Asks {
     }
 
     fn question(&self, id: &str) -> Option<OpenQuestion> {
-        lock(&self.open).get(id).map(|standing| standing.question.clone())
+        self.open.lock().get(id).map(|standing| standing.question.clone())
     }
 }
 
@@ -385,8 +389,4 @@ impl Presses {
             name,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

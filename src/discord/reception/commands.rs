@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
-use super::{CLOSING, Heard, Kept, Reception, key, lock};
+use super::{CLOSING, Heard, Kept, Reception, key};
 use crate::discord::Identity;
 use crate::discord::api::{Api, nonce};
 use crate::discord::commands::Verb;
@@ -25,12 +25,12 @@ const EMPTY: &str = "Write what I should do behind the command.";
 impl Reception {
     /// Sees to a command, whose acknowledgement waits for `kept`.
     pub(super) async fn command(&self, slash: &Slash, verb: Verb, kept: Kept) {
-        if lock(&self.recent).has(slash.interaction) {
+        if self.recent.lock().has(slash.interaction) {
             // Told twice: the first one is acknowledged already.
             let _ = kept.send(Ok(Heard::Kept));
             return;
         }
-        lock(&self.recent).note(slash.interaction);
+        self.recent.lock().note(slash.interaction);
         let lane = Lane::Channel(slash.channel);
         // Whoever waits for it is gone only when everything is.
         match verb {

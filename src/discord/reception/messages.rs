@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{AGAIN, Parent, Reception, key, lock, mark, quotes, say};
+use super::{AGAIN, Parent, Reception, key, mark, quotes, say};
 use crate::discord::heading;
 use crate::discord::intake::{Asker, NotTaken};
 use crate::discord::mention::{self, Name};
@@ -34,7 +34,7 @@ pub(super) enum Fate {
 impl Reception {
     /// Takes a message in as it came.
     pub(super) async fn message(&self, message: &Message, names: &[Name], parent: Parent) {
-        if lock(&self.recent).has(message.id) {
+        if self.recent.lock().has(message.id) {
             return;
         }
         if !self.is_for_us_at_last(message, parent).await {
@@ -95,12 +95,12 @@ impl Reception {
         missed: bool,
     ) -> Fate {
         let (channel, id) = (message.channel_id, message.id);
-        if lock(&self.recent).has(id) {
+        if self.recent.lock().has(id) {
             return Fate::Known;
         }
         let asker = self.asker(message, parent);
         if let Err(why) = self.desk.gate.admit(&asker) {
-            lock(&self.recent).note(id);
+            self.recent.lock().note(id);
             self.identity.log_refusal(&asker, &why);
             if asker.guild.is_none() {
                 // Nobody else hears it there, and silence would look like a fault.
@@ -117,7 +117,7 @@ impl Reception {
             None => self.until_kept(&prompt, (channel, id)).await,
         };
         if fate != Fate::Left {
-            lock(&self.recent).note(id);
+            self.recent.lock().note(id);
             self.desk.seen.saw(channel, id);
         }
         fate

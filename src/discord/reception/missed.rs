@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use super::messages::Fate;
-use super::{AGAIN, LOOK_UP, Parent, Reception, lock, mark};
+use super::{AGAIN, LOOK_UP, Parent, Reception, mark};
 use crate::discord::mention;
 use crate::discord::wire::{Message, id_from};
 use crate::event::NewEvent;
@@ -141,7 +141,7 @@ impl Reception {
     /// Takes in a message that was missed, or counts it when it is too old. None: it is no affair
     /// of ours.
     async fn missed(&self, message: &Message, old: bool, tally: &mut Tally) -> Option<Fate> {
-        if !self.is_a_persons(message) || lock(&self.recent).has(message.id) {
+        if !self.is_a_persons(message) || self.recent.lock().has(message.id) {
             return None;
         }
         let channel = self.channel_at_last(message.channel_id).await?;
@@ -212,7 +212,7 @@ impl Reception {
             }
             tokio::time::sleep(AGAIN).await;
         }
-        lock(&self.recent).note(message);
+        self.recent.lock().note(message);
         self.desk.seen.saw(channel, message);
         let (api, patience, older) =
             (self.api.clone(), self.patience, std::mem::take(&mut tally.older));

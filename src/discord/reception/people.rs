@@ -1,12 +1,13 @@
 //! What was looked up of channels and members, so that Discord is asked once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tracing::debug;
 
-use super::{LOOK_UP, lock};
+use super::LOOK_UP;
 use crate::discord::api::Api;
 use crate::discord::rest::RestError;
 use crate::discord::wire::{Channel, Member};
@@ -35,12 +36,12 @@ impl People {
         api: &Api,
         channel: u64,
     ) -> Result<Channel, RestError> {
-        if let Some(known) = lock(&self.channels).get(&channel) {
+        if let Some(known) = self.channels.lock().get(&channel) {
             return Ok(known.clone());
         }
         match api.channel(channel, LOOK_UP).await {
             Ok(found) => {
-                let mut channels = lock(&self.channels);
+                let mut channels = self.channels.lock();
                 if channels.len() >= KEPT {
                     channels.clear();
                 }
@@ -66,7 +67,7 @@ impl People {
         user: u64,
     ) -> Result<Option<Member>, RestError> {
         let cell = {
-            let mut members = lock(&self.members);
+            let mut members = self.members.lock();
             if members.len() >= KEPT {
                 members.clear();
             }
@@ -94,7 +95,7 @@ impl People {
         guild: u64,
         me: u64,
     ) -> Result<Option<u64>, RestError> {
-        if let Some(known) = lock(&self.roles).get(&guild) {
+        if let Some(known) = self.roles.lock().get(&guild) {
             return Ok(*known);
         }
         let role = match api.roles(guild, LOOK_UP).await {
@@ -104,18 +105,18 @@ impl People {
             Err(error) if error.is_passing() => return Err(error),
             Err(_) => None,
         };
-        lock(&self.roles).insert(guild, role);
+        self.roles.lock().insert(guild, role);
         Ok(role)
     }
 
     /// What [`People::our_role`] found before.
     pub(in super::super) fn known_role(&self, guild: Option<u64>) -> Option<u64> {
-        guild.and_then(|guild| lock(&self.roles).get(&guild).copied().flatten())
+        guild.and_then(|guild| self.roles.lock().get(&guild).copied().flatten())
     }
 
     /// Forgets who has which roles, and which one is ours.
     pub(super) fn forget_members(&self) {
-        lock(&self.members).clear();
-        lock(&self.roles).clear();
+        self.members.lock().clear();
+        self.roles.lock().clear();
     }
 }

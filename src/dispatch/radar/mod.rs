@@ -13,16 +13,16 @@ mod trial;
 mod wording;
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 use self::sightings::Sightings;
 use self::trial::{Ended, Trials, Verdict};
 use self::wording::{First, Outcome};
-use super::lock;
 use super::reply::{Notice, Outlet};
 use crate::agent::Unrecognised;
 use crate::figures;
@@ -113,7 +113,7 @@ impl Radar {
         let key = self.key(backend, generation, agent_version, what);
         let generation = generation.to_string();
         figures::unrecognised(backend, &key.agent_version, &generation);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.sightings.note(key.clone(), link, jiff::Timestamp::now()) {
             let path = path.as_ref().map(|path| sample::words(path, PATH, &self.redactor));
             let DriftKey { agent_version, what, .. } = &key;
@@ -161,7 +161,7 @@ impl Radar {
         let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
         let ended =
             Ended { backend, generation, agent_version: &version, misread, unknown: &unknown };
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let State { sightings, trials, .. } = &mut *state;
         let verdict = trials.ended(&ended, |generation, what| {
             sightings.has(&self.key(backend, generation, agent_version, what))
@@ -179,7 +179,7 @@ impl Radar {
         agent_version: Option<&str>,
     ) -> Option<String> {
         let (version, component) = (self.version(agent_version), component(generation));
-        wording::summary(lock(&self.state).sightings.of(backend, &version, &component))
+        wording::summary(self.state.lock().sightings.of(backend, &version, &component))
     }
 
     /// Writes down and tells what came together, until nothing more comes.
@@ -187,7 +187,7 @@ impl Radar {
         loop {
             tokio::time::sleep(BURST).await;
             let (changes, fresh, further) = {
-                let mut state = lock(&self.state);
+                let mut state = self.state.lock();
                 (
                     state.sightings.take_changes(),
                     std::mem::take(&mut state.fresh),
@@ -201,7 +201,7 @@ impl Radar {
             };
             // Neither waits for a slow disk or a slow network of the other.
             let saved = tokio::join!(self.notes.save(changes), tell).0;
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             match saved {
                 Ok(written) => state.sightings.adopt(written),
                 Err(error) => {
@@ -220,7 +220,7 @@ impl Radar {
         let outcome = if self.rollback {
             match self.backends.roll_back(&backend, &verdict.generation).await {
                 Ok(serves) => {
-                    lock(&self.state).trials.restored(&serves);
+                    self.state.lock().trials.restored(&serves);
                     Outcome::Done(serves.to_string())
                 }
                 Err(why) => Outcome::Failed(why),

@@ -173,7 +173,7 @@ struct State {
     /// Milliseconds after `opened` when the last turn ended.
     idle_since_ms: AtomicU32,
     opened: Instant,
-    generation: std::sync::Mutex<Generation>,
+    generation: parking_lot::Mutex<Generation>,
 }
 
 /// What a link is made of.
@@ -203,7 +203,7 @@ impl Link {
             turns: AtomicU32::new(0),
             idle_since_ms: AtomicU32::new(0),
             opened: Instant::now(),
-            generation: std::sync::Mutex::new(parts.backend.generation().clone()),
+            generation: parking_lot::Mutex::new(parts.backend.generation().clone()),
         });
         let link = Self {
             id: parts.id.as_str().into(),
@@ -253,14 +253,11 @@ impl Link {
 
 impl State {
     fn generation(&self) -> Generation {
-        self.generation.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.generation.lock().clone()
     }
 
     fn renewed(&self, generation: &Generation) {
-        self.generation
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone_from(generation);
+        self.generation.lock().clone_from(generation);
     }
 
     fn elapsed_ms(&self) -> u32 {

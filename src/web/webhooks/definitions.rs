@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::signature::Key;
@@ -43,7 +44,7 @@ impl Definitions {
     /// All that can be called now. What is new and wrong is logged.
     pub(super) async fn current(&self) -> Arc<All> {
         let (webhooks, changed) = self.file.refresh().await;
-        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut armed = self.armed.lock();
         match &*armed {
             Some(all) if !changed => Arc::clone(all),
             _ => {

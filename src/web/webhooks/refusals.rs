@@ -2,8 +2,9 @@
 //! there were.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::super::connection::Caller;
 use super::answer::Refused;
@@ -36,7 +37,7 @@ impl Refusals {
 
     /// How many were left out since the last line; none: it is not time for another one.
     fn due(&self, kind: (u16, Option<String>), now: Instant) -> Option<u64> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         match known.get_mut(&kind) {
             Some(logged) if now.duration_since(logged.at) < PAUSE => {
                 logged.since += 1;

@@ -11,10 +11,11 @@ mod record;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 pub use self::pages::{Entry, OFFER_SPAN_MS};
@@ -114,31 +115,31 @@ impl Journal {
     /// The highest sequence number given so far.
     #[must_use]
     pub fn last(&self) -> Sequence {
-        lock(&self.pages).last()
+        self.pages.lock().last()
     }
 
     /// Whether an event with this key is open, or was finished lately (the last 4,096 of 24 hours).
     #[must_use]
     pub fn knows(&self, key: &str) -> bool {
-        lock(&self.pages).knows(key)
+        self.pages.lock().knows(key)
     }
 
     /// The events that are not finished, oldest first.
     #[must_use]
     pub fn open_events(&self) -> Vec<Entry> {
-        lock(&self.pages).open().cloned().collect()
+        self.pages.lock().open().cloned().collect()
     }
 
     /// How far an event came; none: it is not open.
     #[must_use]
     pub fn entry(&self, sequence: Sequence) -> Option<Entry> {
-        lock(&self.pages).entry(sequence).cloned()
+        self.pages.lock().entry(sequence).cloned()
     }
 
     /// Channel and id of every Discord message that was taken and is still known.
     #[must_use]
     pub fn messages(&self) -> Vec<(u64, u64)> {
-        lock(&self.pages).messages().collect()
+        self.pages.lock().messages().collect()
     }
 
     /// Keeps an accepted event. When it cannot be written, [`Journal::forget`] it.
@@ -154,7 +155,7 @@ impl Journal {
 
     /// Forgets an event that could not be written.
     pub fn forget(&self, sequence: Sequence) {
-        lock(&self.pages).forget(sequence);
+        self.pages.lock().forget(sequence);
     }
 
     /// Notes that a turn begins.
@@ -200,7 +201,7 @@ impl Journal {
 
     /// Makes an event what it was before something that could not be written.
     pub fn put_back(&self, entry: Entry) {
-        lock(&self.pages).put_back(entry);
+        self.pages.lock().put_back(entry);
     }
 
     /// Checks an event off.
@@ -223,7 +224,7 @@ impl Journal {
         let line = record.write();
         let (told, saving) = watch::channel(None);
         // Held until it is on its way, so that the file says it in the same order.
-        let mut pages = lock(&self.pages);
+        let mut pages = self.pages.lock();
         pages.apply(&record);
         self.send(Job { line, or_never, told: Some(told) });
         Saving(saving)
@@ -232,7 +233,7 @@ impl Journal {
     fn send(&self, job: Job) {
         // The writer lives as long as we do; where it panicked, whoever waits is told that nothing
         // was written.
-        let _ = lock(&self.jobs).send(job);
+        let _ = self.jobs.lock().send(job);
     }
 }
 
@@ -240,11 +241,6 @@ impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Journal")
     }
-}
-
-/// The value, also after a panic elsewhere: every critical section here leaves it whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

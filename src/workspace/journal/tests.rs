@@ -186,7 +186,7 @@ async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
     std::thread::spawn(move || writer.run());
     let full = Journal {
         pages: journal.pages.clone(),
-        jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)),
+        jobs: std::sync::Arc::new(parking_lot::Mutex::new(jobs)),
         failing,
     };
     assert!(!full.accepted(&event(2, "hello")).done().await && full.is_failing());
@@ -215,7 +215,7 @@ fn a_last_line_without_an_end_is_whole_when_its_check_fits_and_torn_when_it_does
 /// A file of which so many writes fail in the middle, and so many cuts fail.
 #[derive(Clone, Default)]
 struct Spoiled {
-    text: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+    text: std::sync::Arc<parking_lot::Mutex<Vec<u8>>>,
     writes: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     cuts: std::sync::Arc<std::sync::atomic::AtomicUsize>,
 }
@@ -232,7 +232,7 @@ impl super::writer::Tail for Spoiled {
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let failed = Self::fails(&self.writes);
         let length = if failed.is_err() { bytes.len() - 3 } else { bytes.len() };
-        self.text.lock().unwrap().extend_from_slice(&bytes[..length]);
+        self.text.lock().extend_from_slice(&bytes[..length]);
         failed
     }
 
@@ -242,7 +242,7 @@ impl super::writer::Tail for Spoiled {
 
     fn cut(&mut self, length: u64) -> std::io::Result<()> {
         Self::fails(&self.cuts)?;
-        self.text.lock().unwrap().truncate(usize::try_from(length).unwrap());
+        self.text.lock().truncate(usize::try_from(length).unwrap());
         Ok(())
     }
 }
@@ -253,7 +253,7 @@ fn spoiled() -> (Journal, Spoiled) {
         (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
     let (jobs, received) = std::sync::mpsc::channel();
     let (pages, failing): (
-        std::sync::Arc<std::sync::Mutex<Pages>>,
+        std::sync::Arc<parking_lot::Mutex<Pages>>,
         std::sync::Arc<std::sync::atomic::AtomicBool>,
     ) = (pages, failing);
     let writer = super::Writer::on(
@@ -265,7 +265,7 @@ fn spoiled() -> (Journal, Spoiled) {
         failing.clone(),
     );
     std::thread::spawn(move || writer.run());
-    (Journal { pages, jobs: std::sync::Arc::new(std::sync::Mutex::new(jobs)), failing }, file)
+    (Journal { pages, jobs: std::sync::Arc::new(parking_lot::Mutex::new(jobs)), failing }, file)
 }
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
         .await
         .expect("it tries by itself");
     assert!(journal.accepted(&event(3, "hello")).done().await);
-    let text = String::from_utf8(file.text.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(file.text.lock().clone()).unwrap();
     let (pages, warnings) = Pages::read(&text);
     assert_eq!(warnings, Vec::<String>::new(), "{text}");
     assert!(
@@ -309,7 +309,7 @@ async fn what_could_not_be_done_again_is_still_on_offer() {
     journal.put_back(before.clone());
     assert_eq!(journal.entry(1), Some(before));
     assert!(journal.accepted(&event(2, "hello")).done().await);
-    let text = String::from_utf8(file.text.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(file.text.lock().clone()).unwrap();
     assert!(!text.contains(" again "), "nothing of it is written later: {text}");
     assert!(journal.again(1).done().await && journal.entry(1).unwrap().offered.is_none());
 }

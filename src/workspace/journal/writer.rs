@@ -4,14 +4,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::lock;
 use super::pages::Pages;
 use super::record::{Mark, Record};
 use crate::disk::replace;
@@ -121,7 +121,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {
                     // Something has to be written to find out whether that is possible again.
                     let line = if self.owed.is_empty() {
-                        Record::Mark(lock(&self.pages).last(), Mark::Last).write()
+                        Record::Mark(self.pages.lock().last(), Mark::Last).write()
                     } else {
                         String::new()
                     };
@@ -196,7 +196,7 @@ impl Writer {
     /// Writes the file anew without what is over for long.
     fn shorten(&mut self) {
         let (text, rest) = {
-            let pages = lock(&self.pages);
+            let pages = self.pages.lock();
             // Whoever writes holds this lock: what is in the file then is what these pages say.
             let rest: Vec<Job> = self.jobs.try_iter().collect();
             (pages.render(), rest)
