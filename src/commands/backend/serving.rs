@@ -11,7 +11,7 @@ use crate::startup::settings::Settings;
 use crate::telemetry;
 use crate::terminal::say;
 
-/// Lays the loaded; `log` is what is logged meanwhile.
+/// Loads the components; `log` is the filter of the log meanwhile.
 ///
 /// # Errors
 /// The exit code; the reasons are printed already.
