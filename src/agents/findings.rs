@@ -16,7 +16,7 @@ use crate::turn::Fence;
 
 /// How long a program may take to say its version; `QUERY_TIMEOUT_MS` where that is less. Slow ones
 /// take seconds on a busy machine.
-const ANSWER: Duration = Duration::from_secs(20);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Bytes that are told of a program's last words.
 const WORDS: usize = 300;
@@ -125,7 +125,7 @@ impl Examiner {
     }
 
     /// Looks at an agent and asks it for its version; takes as long as the agent, at most
-    /// [`ANSWER`]. One that does not answer cannot work.
+    /// [`VERSION_TIMEOUT`]. One that does not answer cannot work.
     pub async fn examine(&self, descriptor: &Descriptor, place: &Place) -> Findings {
         let mut findings = self.look(descriptor, place);
         let arguments = descriptor
@@ -147,7 +147,7 @@ impl Examiner {
                 .as_ref()
                 .map(|fence| fence.reach(descriptor, variable))
                 .unwrap_or_default();
-            let limit = self.config.query_timeout.min(ANSWER);
+            let limit = self.config.query_timeout.min(VERSION_TIMEOUT);
             match self.custody.probe(path, &arguments, environment, reach, limit).await {
                 Ok(said) => {
                     let version = version_in(&said);

@@ -39,7 +39,7 @@ use variant::{self, Variant, With};
 pub const PROFILED: &str = "acp";
 
 /// How often the file of profiles and the agents' programs are looked at.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// See the module.
 pub struct AgentRegistry {
@@ -159,7 +159,7 @@ impl AgentRegistry {
     pub async fn follow(self: Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut reports = self.components.subscribe();
         self.examine_others().await;
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(LOOK_INTERVAL);
         loop {
             tokio::select! {
                 report = reports.recv() => match report {

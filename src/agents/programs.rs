@@ -11,7 +11,7 @@ use crate::disk::Stamp;
 
 /// How long a changed program must be left alone before it is asked: whoever replaces it is then
 /// done.
-const REST: Duration = Duration::from_secs(1);
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// By backend: where its program is, and what it was.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Programs {
 
 /// A clock that went back is no reason never to ask.
 fn at_rest(stamp: &Stamp, now: SystemTime) -> bool {
-    stamp.age(now).is_none_or(|age| age >= REST)
+    stamp.age(now).is_none_or(|age| age >= REST_TIMEOUT)
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
         std::fs::rename(folder.path().join("new"), &program).expect("renamed");
         let soon = later
             - Stamp::of(&program).expect("it is there").age(later).expect("it is in the past")
-            + REST / 2;
+            + REST_TIMEOUT / 2;
         assert_eq!(programs.changed(soon), Vec::<String>::new(), "it may still be written to");
         assert_eq!(programs.changed(later), ["x"]);
         programs.note("x", Some((program.clone(), Stamp::of(&program))));

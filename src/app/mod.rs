@@ -37,7 +37,7 @@ use crate::{access, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out
 /// of order.
-const DELIVERY: Duration = Duration::from_secs(10);
+const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
 pub async fn serve(mut settings: Settings) -> u8 {
@@ -120,7 +120,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let desk =
         desk::desk(dispatcher.clone(), acceptance, config.allowed.clone(), notes.clone()).await;
     let saving = vigil::task("notes", desk::keep_saving(notes.clone()));
-    let last = config.stop_grace * 2 + DELIVERY;
+    let last = config.stop_grace * 2 + DELIVERY_GRACE;
     let listening = tokio::select! {
         listening = discord.listen(desk) => listening.map_err(|error| {
             refused(error).print()

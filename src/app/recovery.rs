@@ -12,7 +12,7 @@ use crate::dispatch::Dispatcher;
 use crate::workspace::LostTurns;
 
 /// How often the request of another program is looked for.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Looks after which everything is gone through: a turn may have been lost while its backend was
 /// replaced, and a profile may have changed.
 const EVERYTHING: u32 = 30;
@@ -38,7 +38,7 @@ pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
 /// returns; to be aborted.
 pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: LostTurns) {
     let mut news = agents.news();
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(LOOK_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looks = 0;
     loop {

@@ -16,7 +16,7 @@ use crate::vigil;
 use crate::web::status::Health as _;
 
 /// Longest wait for the program's answer before the watchdog is left hungry.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whoever started the program.
 pub struct System {
@@ -74,7 +74,7 @@ impl System {
         Watchdog(Some(vigil::task("watchdog", async move {
             loop {
                 tokio::time::sleep(every / 2).await;
-                match timeout(PATIENCE, health.alive()).await {
+                match timeout(ANSWER_TIMEOUT, health.alive()).await {
                     // A service manager that is gone needs no news.
                     Ok(reasons) if reasons.is_empty() => {
                         drop(socket.send_to_addr(b"WATCHDOG=1", &address))

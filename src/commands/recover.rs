@@ -20,9 +20,9 @@ use crate::turn::{Backend, Backends as _};
 use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
 
 /// Longest wait for the gateway.
-const PATIENCE: Duration = Duration::from_secs(60);
+const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks at what it has done.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Characters of a reply that are shown.
 const WORDS: usize = 60;
 
@@ -148,7 +148,7 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
 /// Asks, and waits until nothing of it is open any more, or nobody is there.
 async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Result<(), String> {
     let cannot = |error: &dyn std::error::Error| format!("not delivered: {}", with_causes(error));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + GATEWAY_TIMEOUT;
     let mut still = wanted.to_vec();
     while Instant::now() < until {
         if lost.requested().await.is_none() {
@@ -162,7 +162,7 @@ async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Resu
             Err(Held::Other { .. }) => {}
             Err(error) => return Err(cannot(&error)),
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(LOOK_INTERVAL).await;
         let now = lost.all().await;
         still.retain(|id| now.iter().any(|turn| turn.turn == *id && turn.state.is_open()));
         if still.is_empty() {

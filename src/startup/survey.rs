@@ -22,7 +22,7 @@ use crate::workspace::{
 };
 
 /// From when on it is said what takes so long.
-const LONG: Duration = Duration::from_secs(2);
+const SLOW_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is left out of the operator's files because it cannot be meant. Those of backends are in
 /// [`components`].
@@ -161,7 +161,7 @@ pub async fn patiently<T>(cache: &Path, work: impl Future<Output = T>) -> T {
         return work.await;
     }
     tokio::pin!(work);
-    match tokio::time::timeout(LONG, &mut work).await {
+    match tokio::time::timeout(SLOW_TIMEOUT, &mut work).await {
         Ok(done) => done,
         Err(_) => {
             say();

@@ -215,7 +215,7 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
             let pause =
                 Duration::from_millis(writer.longest_pause.load(Ordering::Relaxed) as u64 + 1);
             assert!(
-                pause >= fresh::REST,
+                pause >= fresh::REST_TIMEOUT,
                 "torn, and the writer never paused for longer than {pause:?}"
             );
         }

@@ -18,7 +18,7 @@ use crate::turn::replay::{Batches, replay};
 use crate::turn::{Backend as _, Guest};
 
 /// How long reading is repeated, and how often at least.
-const TIME: Duration = Duration::from_secs(2);
+const MEASURE_LIMIT: Duration = Duration::from_secs(2);
 const LEAST: usize = 5;
 /// Guests that are opened to see what one takes.
 const OPENED: usize = 200;
@@ -144,7 +144,7 @@ async fn guest(opened: &Opened) -> Result<Box<dyn Guest>, Unable> {
 async fn reading(opened: &Opened, case: &Case, batches: Batches) -> Result<Reading, Unable> {
     let began = Instant::now();
     let mut times = 0;
-    while times < LEAST || began.elapsed() < TIME {
+    while times < LEAST || began.elapsed() < MEASURE_LIMIT {
         read(opened, case, batches).await?;
         times += 1;
     }

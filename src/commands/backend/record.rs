@@ -29,7 +29,7 @@ use crate::turn::recording::{Entry, FORMAT, Header, What};
 use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, Reach};
 
 /// How long an agent that was interrupted may take to leave.
-const GRACE: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(10);
 /// The only process there is, its only session, and the first turn.
 const KEY: u32 = 1;
 /// Where the recording says that the agent worked: where it really did is nobody's business who
@@ -178,7 +178,7 @@ async fn follow(
                 interrupts += 1;
                 let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
                 // Fails when it is gone, which comes next.
-                let _ = process.commands.send(ProcessCommand::Stop { signal, grace: GRACE });
+                let _ = process.commands.send(ProcessCommand::Stop { signal, grace: STOP_GRACE });
                 continue;
             }
         };

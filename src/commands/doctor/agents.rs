@@ -10,7 +10,7 @@ use crate::startup::LoadedBackends;
 use crate::startup::unknown;
 
 /// Compiling every component anew takes this long on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Loads every component as the gateway would, self-test included, and looks at every agent.
 /// Returns the backends there are.
@@ -26,7 +26,7 @@ pub async fn examine(
         let strangers = unknown::variables(unplaced, &*loaded.agents);
         Ok::<_, Vec<String>>((cgroups, strangers, loaded.list().await))
     };
-    let (cgroups, strangers, listing) = match tokio::time::timeout(PATIENCE, looked).await {
+    let (cgroups, strangers, listing) = match tokio::time::timeout(EXAMINE_TIMEOUT, looked).await {
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
             faults.into_iter().for_each(|fault| {
@@ -35,7 +35,7 @@ pub async fn examine(
             return Vec::new();
         }
         Err(_) => {
-            let says = format!("not looked at within {} s", PATIENCE.as_secs());
+            let says = format!("not looked at within {} s", EXAMINE_TIMEOUT.as_secs());
             report.fault(
                 "backends",
                 says,

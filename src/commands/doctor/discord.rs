@@ -13,7 +13,7 @@ use crate::startup::survey;
 use crate::workspace::Channels;
 
 /// Longest look at all of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Channels looked at.
 const CHANNELS: usize = 50;
 /// Webhooks and cron jobs depend on a clock that is right.
@@ -25,9 +25,9 @@ const LOGINS: u64 = 100;
 
 /// Asks Discord, and says so where it does not answer.
 pub async fn examine(report: &mut Report, config: &Config, redactor: &Redactor) {
-    let looked = tokio::time::timeout(PATIENCE, look(report, config, redactor)).await;
+    let looked = tokio::time::timeout(CHECK_TIMEOUT, look(report, config, redactor)).await;
     if looked.is_err() {
-        let says = format!("not everything was looked at within {} s", PATIENCE.as_secs());
+        let says = format!("not everything was looked at within {} s", CHECK_TIMEOUT.as_secs());
         report.fault("discord", says, "discord is slow or hard to reach; try again");
     }
 }

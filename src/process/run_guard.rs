@@ -14,39 +14,39 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::cgroup::Cgroup;
-use super::family::Kin;
+use super::family::RunProcesses;
 use super::{KILL_LIMIT, family, wait_until};
 use crate::agent::{self, Exit};
 use crate::figures;
 use crate::vigil;
 
-/// How long the undertaker waits for what does not die.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the reaper waits for what does not die.
+const REAP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it looks after a run that does not end at once.
-const RETRY: Duration = Duration::from_millis(5);
-/// How often strays are looked for; the end of a run looks too.
-const STRAYS_EVERY: Duration = Duration::from_secs(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often orphans are looked for; the end of a run looks too.
+const ORPHANS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Whether strays become our children: we are their subreaper, or the first process of a container.
+/// Whether orphans become our children: we are their subreaper, or the first process of a container.
 static ADOPTING: AtomicBool = AtomicBool::new(false);
 
 /// Sees to it that orphans become our children, and are reaped.
 pub(super) fn adopt_orphans() {
     if !ADOPTING.swap(true, Ordering::Relaxed) {
         family::adopt_orphans();
-        undertaker();
+        reaper();
     }
 }
 
 /// A run and the duty to end it.
 #[derive(Debug)]
-pub(super) struct Held(Option<Run>);
+pub(super) struct RunGuard(Option<Run>);
 
 #[derive(Debug)]
 pub(super) struct Run {
     /// The leader; also the id of its process group and session.
     pub(super) leader: Pid,
-    pub(super) kin: Kin,
+    pub(super) processes: RunProcesses,
     pub(super) pidfd: OwnedFd,
     /// Without one: by descent.
     pub(super) cgroup: Option<Cgroup>,
@@ -54,7 +54,7 @@ pub(super) struct Run {
     pub(super) name: String,
 }
 
-impl Held {
+impl RunGuard {
     pub(super) fn new(run: Run) -> Self {
         Self(Some(run))
     }
@@ -86,7 +86,7 @@ impl Held {
         run.signal(Signal::CONT);
     }
 
-    /// Kills what is there now. Quick; [`Held::finish`] makes sure.
+    /// Kills what is there now. Quick; [`RunGuard::finish`] makes sure.
     pub(super) fn kill(&self) {
         if let Some(run) = &self.0 {
             figures::process_killed();
@@ -111,7 +111,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         if let Some(run) = self.0.take() {
             figures::process_killed();
@@ -136,7 +136,7 @@ impl Run {
                 }
             }
             None => {
-                self.kin.kill_round();
+                self.processes.kill_round();
             }
         }
     }
@@ -157,7 +157,7 @@ impl Run {
                 self.signal(Signal::KILL);
                 // While `/proc` is read a parent may end: its child then names a process that is
                 // not in the table. The next look finds it with us.
-                self.kin.kill_round() == 0 && self.kin.kill_round() == 0
+                self.processes.kill_round() == 0 && self.processes.kill_round() == 0
             }),
         };
         if !gone {
@@ -197,9 +197,9 @@ impl Run {
     }
 }
 
-/// Hands a killed run to the undertaker.
+/// Hands a killed run to the reaper.
 fn bury(run: Run) {
-    let refused = match undertaker() {
+    let refused = match reaper() {
         Some(sender) => sender.send(run).err().map(|refused| refused.0),
         None => Some(run),
     };
@@ -208,25 +208,25 @@ fn bury(run: Run) {
     }
 }
 
-/// Returns the way to the undertaker: a thread, outliving every runtime, that ends runs nobody
-/// waits for and reaps strays.
-fn undertaker() -> Option<&'static Sender<Run>> {
-    static UNDERTAKER: OnceLock<Option<Sender<Run>>> = OnceLock::new();
+/// Returns the way to the reaper: a thread, outliving every runtime, that ends runs nobody
+/// waits for and reaps orphans.
+fn reaper() -> Option<&'static Sender<Run>> {
+    static REAPER: OnceLock<Option<Sender<Run>>> = OnceLock::new();
     let start = || {
         let (sender, receiver) = channel();
-        let thread = vigil::thread("undertaker", move || undertake(&receiver));
+        let thread = vigil::thread("reaper", move || reap_runs(&receiver));
         thread
             .map(|_| sender)
-            .inspect_err(|error| tracing::error!(%error, "cannot start the undertaker thread"))
+            .inspect_err(|error| tracing::error!(%error, "cannot start the reaper thread"))
             .ok()
     };
-    UNDERTAKER.get_or_init(start).as_ref()
+    REAPER.get_or_init(start).as_ref()
 }
 
-fn undertake(receiver: &Receiver<Run>) {
+fn reap_runs(receiver: &Receiver<Run>) {
     let mut buried: Vec<(Run, Instant)> = Vec::new();
     loop {
-        let pause = if buried.is_empty() { STRAYS_EVERY } else { RETRY };
+        let pause = if buried.is_empty() { ORPHANS_INTERVAL } else { RETRY_INTERVAL };
         match receiver.recv_timeout(pause) {
             Ok(run) => buried.push((run, Instant::now())),
             Err(RecvTimeoutError::Timeout)
@@ -239,7 +239,7 @@ fn undertake(receiver: &Receiver<Run>) {
         }
         buried.retain(|(run, since)| {
             let ended = run.end(Duration::ZERO).is_some();
-            if !ended && since.elapsed() > PATIENCE {
+            if !ended && since.elapsed() > REAP_TIMEOUT {
                 tracing::error!(
                     run = run.name,
                     pid = run.leader.as_raw_nonzero(),
