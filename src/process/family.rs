@@ -225,7 +225,6 @@ fn reap<'a>(orphans: impl Iterator<Item = &'a Entry>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@
 //! its user, cannot be traced, has no descriptor taken from it (pidfd_getfd(2)) and leaves no core
 //! file (PR_SET_DUMPABLE(2const)). A program it starts is dumpable again. What is readable for
 //! everybody, such as `cmdline`, stays so. Pinned by `tests/gateway/seclusion.rs`.
-#![allow(unsafe_code)] // each use gives its reason
+#![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::ffi::{CStr, OsString, c_char};
 use std::fs::File;

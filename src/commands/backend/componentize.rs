@@ -41,7 +41,7 @@ pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
         Ok(Made { component, exports, imports }) => {
             let imports =
                 if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
-            #[allow(clippy::cast_precision_loss)] // files are small
+            #[allow(clippy::cast_precision_loss, reason = "files are small")]
             let size = component.len() as f64 / 1024.0;
             let line = format!(
                 "{}: {size:.1} KiB, exports {}, imports {imports}\n",
