@@ -18,6 +18,8 @@ pub struct Paper {
 }
 
 impl Paper {
+    /// Colours if stdout is a terminal and `NO_COLOR` is not set.
+    #[must_use]
     pub fn new() -> Self {
         Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
@@ -26,22 +28,27 @@ impl Paper {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
+    /// What counts most.
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
+    /// What counts least.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
+    /// Success: green.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
 
+    /// A fault: red.
     pub fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }
 
+    /// By what a line of a report is about.
     pub fn mood(self, mood: Mood, text: &str) -> String {
         match mood {
             Mood::Plain => text.to_owned(),

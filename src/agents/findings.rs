@@ -68,9 +68,11 @@ pub struct Fault {
 
 /// Looks at agents on this machine.
 pub struct Examiner {
+    /// The operator's settings.
     pub config: Config,
     /// The gateway's own environment.
     pub variables: HashMap<String, String>,
+    /// Starts the programs that are asked for their version.
     pub custody: Custody,
     /// What confined agents may reach; none: they are not.
     pub fence: Option<Fence>,

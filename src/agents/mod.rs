@@ -33,7 +33,7 @@ use crate::workspace::{Profile, ProfileFile};
 use findings::{Examiner, Findings, Place};
 use options::Options;
 use programs::Programs;
-use variant::{self, Variant, With};
+use variant::{Variant, With};
 
 /// The component that many agents are understood by; it has no agent of its own.
 pub const PROFILED: &str = "acp";

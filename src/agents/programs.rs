@@ -2,7 +2,7 @@
 //! one is noticed.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;

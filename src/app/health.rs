@@ -20,8 +20,11 @@ use crate::web::status::Health;
 
 /// What there is to look at once the program has started that far.
 pub struct Watched {
+    /// Asked for the figures of the queue.
     pub dispatcher: Dispatcher,
+    /// Asked whether it is connected.
     pub discord: Discord,
+    /// Asked whether the agent can work.
     pub agents: Arc<AgentRegistry>,
     /// The backend of lanes without a choice.
     pub backend: String,

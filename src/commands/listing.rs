@@ -2,7 +2,7 @@
 //!
 //! The JSON form only ever grows: fields are added, none is renamed or given another meaning.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -12,6 +12,7 @@ use crate::agents::findings::Findings;
 use crate::backend::Chosen;
 use crate::startup::{LeftOut, LoadedBackends};
 use crate::turn::Backend;
+use crate::turn::Backends as _;
 
 /// Everything there is to say.
 #[derive(Serialize)]

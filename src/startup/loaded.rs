@@ -19,8 +19,11 @@ use crate::workspace::Components;
 
 /// See the module.
 pub struct LoadedBackends {
+    /// Starts and ends agents.
     pub custody: Custody,
+    /// The backends as the operator set them up.
     pub agents: Arc<AgentRegistry>,
+    /// The components that serve.
     pub components: Arc<Registry>,
     /// Compiles and examines components.
     pub engine: Engine,
@@ -39,7 +42,7 @@ impl LoadedBackends {
     ///
     /// # Errors
     /// Everything without which nothing can be looked at.
-    pub async fn lay(
+    pub async fn load(
         config: &Config,
         variables: &HashMap<String, String>,
     ) -> Result<Self, Vec<String>> {

@@ -65,7 +65,7 @@ async fn what_we_appended_ourselves_is_read_at_once_and_what_others_write_then_i
         expected: true,
         ours,
     };
-    let ours = *workspace.inner.appended.lock().unwrap();
+    let ours = *workspace.inner.appended.lock();
     assert_eq!(ours, fresh::stamp(&memory).unwrap(), "it is known how we left it");
     let settled = |want| fresh::read_once(&want);
     assert!(settled(want(ours)));

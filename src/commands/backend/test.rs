@@ -1,6 +1,5 @@
 //! `aetheel backend test`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};

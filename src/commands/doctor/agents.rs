@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::report::Report;
-use crate::commands::listing::Row;
+use crate::commands::listing::{Listing, Row};
 use crate::config::Config;
 use crate::startup::LoadedBackends;
 use crate::startup::unknown;
@@ -24,7 +24,7 @@ pub async fn examine(
         let loaded = LoadedBackends::load(config, variables).await?;
         let cgroups = loaded.custody.has_cgroups();
         let strangers = unknown::variables(unplaced, &*loaded.agents);
-        Ok::<_, Vec<String>>((cgroups, strangers, loaded.list().await))
+        Ok::<_, Vec<String>>((cgroups, strangers, Listing::of(loaded).await))
     };
     let (cgroups, strangers, listing) = match tokio::time::timeout(EXAMINE_TIMEOUT, looked).await {
         Ok(Ok(looked)) => looked,

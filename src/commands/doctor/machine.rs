@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, geteuid, getrlimit};
@@ -12,6 +12,7 @@ use crate::app::health::write_there;
 use crate::backend::cache_fault;
 use crate::config::Config;
 use crate::startup::confinement;
+use crate::startup::running::gateway_of;
 
 /// Open files of a busy gateway: connections, pipes and pidfds of agents, watches.
 const FILES: u64 = 1_024;

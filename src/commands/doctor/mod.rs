@@ -18,7 +18,7 @@ use self::report::Report;
 use crate::cli::exit;
 use crate::config::LogFormat;
 use crate::startup::settings::Settings;
-use crate::startup::{exposure, survey};
+use crate::startup::{confinement, exposure, survey};
 use crate::terminal::say;
 use crate::{access, telemetry};
 

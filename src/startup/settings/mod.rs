@@ -55,7 +55,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// What hides the values of secret variables.
-pub(super) fn secrets(variables: &HashMap<String, String>) -> Redactor {
+pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
     let values: Vec<SecretString> = variables
         .iter()
         .filter(|(name, _)| is_secret(name))
