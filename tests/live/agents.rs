@@ -82,7 +82,7 @@ impl Agent {
                     set(&[("IS_SANDBOX", "1")]);
                 }
                 let other =
-                    if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "claude-haiku-4-5-20251001") };
+                    if self.name == "claude" { ("claude-haiku-4-5", "claude-haiku-4-5") } else { ("haiku", "haiku") };
                 Some(other)
             }
             "codex" | "codex-acp" => {

@@ -26,7 +26,9 @@ async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
         let behind = system && last.trim_end().ends_with(&format!("\n{}", inert.trim()));
         assert!(last.trim() == inert.trim() || behind, "the model heard {:?} instead of {:?}", short(last), short(&inert));
     }
-    assert_eq!(gateway.model.requests().len(), prompts.len(), "each once");
+    let requests = gateway.model.requests();
+    let heard: Vec<_> = requests.iter().map(|request| short(request.prompts().last().copied().unwrap_or_default())).collect();
+    assert_eq!(requests.len(), prompts.len(), "each once: {heard:#?}");
 }
 
 fn short(text: &str) -> String {

@@ -60,7 +60,8 @@ pub(super) async fn model(cell: Cell) {
     gateway.restart(Wishes { model: Some(other.to_owned()), ..Wishes::default() }).await;
     gateway.talk("Which number?").await.answers("42.");
     let [first, second] = &gateway.model.requests()[..] else { panic!("two requests: {:#?}", gateway.model.requests()) };
-    assert_ne!(first.model(), heard);
-    assert_eq!(second.model(), heard);
+    // What a short name stands for, an agent's releases decide.
+    assert!(!first.model().contains(heard), "{}", first.model());
+    assert!(second.model().contains(heard), "{}", second.model());
     assert!(second.prompts().iter().any(|prompt| prompt.contains("Remember 42.")), "{:?}", second.prompts());
 }
