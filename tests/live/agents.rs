@@ -98,7 +98,7 @@ impl Agent {
                 let other = if self.name == "claude" {
                     ("claude-haiku-4-5", "claude-haiku-4-5")
                 } else {
-                    ("haiku", "claude-haiku-4-5-20251001")
+                    ("haiku", "haiku")
                 };
                 Some(other)
             }

@@ -30,8 +30,9 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
         }
     }
     // Droid 0.225.2, where it may not ask its own service for one.
-    asked.side =
-        asked.tools.is_empty() && asked.system.contains("generates concise session titles");
+    // Claude Code 2.1.197; Claude Code below claude-agent-acp 0.101.0.
+    let titles = ["generates concise session titles", "You are naming a coding session"];
+    asked.side = asked.tools.is_empty() && titles.iter().any(|title| asked.system.contains(title));
     Ok(asked)
 }
 

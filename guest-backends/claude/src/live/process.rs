@@ -61,7 +61,9 @@ impl Process {
             plan::mode(settings).clone_into(&mut self.mode);
             self.may_bypass = self.mode == plan::BYPASS;
         }
-        self.ask(Asked::Initialize, "initialize", json!({})) + "\n"
+        // Claude Code 2.1.330 otherwise goes on with the system prompt that a conversation began
+        // with, whatever it is given later. 2.1.197 does not know the field and ignores it.
+        self.ask(Asked::Initialize, "initialize", json!({ "systemPromptSnapshot": false })) + "\n"
     }
 
     /// Whether it serves no conversation.

@@ -38,7 +38,12 @@ async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
             short(&inert)
         );
     }
-    assert_eq!(gateway.model.requests().len(), prompts.len(), "each once");
+    let requests = gateway.model.requests();
+    let heard: Vec<_> = requests
+        .iter()
+        .map(|request| short(request.prompts().last().copied().unwrap_or_default()))
+        .collect();
+    assert_eq!(requests.len(), prompts.len(), "each once: {heard:#?}");
 }
 
 fn short(text: &str) -> String {

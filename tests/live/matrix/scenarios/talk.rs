@@ -76,8 +76,9 @@ pub(super) async fn model(cell: Cell) {
     let [first, second] = &gateway.model.requests()[..] else {
         panic!("two requests: {:#?}", gateway.model.requests())
     };
-    assert_ne!(first.model(), heard);
-    assert_eq!(second.model(), heard);
+    // What a short name stands for, an agent's releases decide.
+    assert!(!first.model().contains(heard), "{}", first.model());
+    assert!(second.model().contains(heard), "{}", second.model());
     assert!(
         second.prompts().iter().any(|prompt| prompt.contains("Remember 42.")),
         "{:?}",
