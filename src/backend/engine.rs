@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Cache, CacheConfig, Config};
 
-use super::admission::AdmissionError;
+use super::error::AdmissionError;
 use super::sandbox::{self, State};
 use crate::config::Limits;
 use crate::vigil;
@@ -102,7 +103,7 @@ impl Engine {
     ///
     /// The thread is not one of the runtime's: a compilation cannot be stopped, and one that ran
     /// out of time must not hold up the end of the program.
-    pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<Component, AdmissionError> {
+    pub(super) async fn compile(&self, bytes: Bytes) -> Result<Component, AdmissionError> {
         let (done, compiled) = oneshot::channel();
         let wasm = self.wasm.clone();
         thread::Builder::new()

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::FileError;
@@ -26,7 +27,7 @@ pub struct Served {
     /// SHA-256, lower-case hex.
     pub digest: String,
     /// The component.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     /// What stood beside it as `*.minisig`.
     pub signature: Option<Vec<u8>>,
 }
@@ -189,7 +190,7 @@ fn read(folder: &Path, place: &Place) -> Option<Served> {
     match fs::read(&path) {
         Ok(bytes) if digest(&bytes) == place.digest => Some(Served {
             digest: place.digest.clone(),
-            bytes,
+            bytes: bytes.into(),
             signature: fs::read(signature(folder, place)).ok(),
         }),
         Ok(_) => {
@@ -219,7 +220,11 @@ mod tests {
     use super::*;
 
     fn served(text: &str) -> Served {
-        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().to_vec(), signature: None }
+        Served {
+            digest: digest(text.as_bytes()),
+            bytes: Bytes::copy_from_slice(text.as_bytes()),
+            signature: None,
+        }
     }
 
     fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
@@ -227,7 +232,7 @@ mod tests {
         components
             .before("demo", digest.as_deref())
             .into_iter()
-            .map(|served| String::from_utf8(served.bytes).expect("text"))
+            .map(|served| String::from_utf8(served.bytes.into()).expect("text"))
             .collect()
     }
 
