@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
@@ -167,7 +168,7 @@ impl Loader {
             LoaderRequest::Keep => {
                 self.keeping = true;
                 for name in self.candidates.names() {
-                    self.keep(&name).await;
+                    self.keep(&name, None).await;
                 }
             }
             LoaderRequest::Choose(name, chosen) => {
@@ -243,7 +244,7 @@ impl Loader {
         let begun = Instant::now();
         // Before it is read and judged: what comes later is another look's.
         let signature = self.gate.stamp(path);
-        let mut pinned_for = BTreeSet::new();
+        let (mut pinned_for, mut read) = (BTreeSet::new(), None);
         let (stamp, digest, outcome) =
             match source::read(path.to_owned(), self.engine.limits().component).await {
                 Ok(source) => {
@@ -259,6 +260,7 @@ impl Loader {
                         return;
                     }
                     pinned_for = self.gate.pinned_for(&source.digest).await;
+                    read = Some((source.digest.clone(), source.bytes.clone()));
                     (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
                 }
                 Err(AdmissionError::Read(error))
@@ -292,7 +294,7 @@ impl Loader {
                     matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
                 self.report(report);
                 if let Some(name) = loaded {
-                    self.keep(&name).await;
+                    self.keep(&name, read).await;
                 }
             }
             Err(AdmissionError::Read(_)) if unreadable_before && cause == LookReason::Rescan => {}
@@ -365,30 +367,34 @@ impl Loader {
             path,
             took: begun.elapsed(),
         });
-        self.keep(name).await;
+        self.keep(name, None).await;
         true
     }
 
-    /// Keeps what serves under a name, where that is wanted. It is read again, and kept only if it
-    /// is still what serves.
-    async fn keep(&self, name: &str) {
+    /// Keeps the component that serves under a name, where that is wanted. Its file is read again
+    /// only if its bytes are neither `loaded` nor kept already.
+    async fn keep(&self, name: &str, loaded: Option<(String, Bytes)>) {
         let (Some(components), true, Some(serving)) =
             (self.components.clone(), self.keeping, self.candidates.serving(name))
         else {
             return;
         };
-        let (path, digest) =
-            (serving.chosen.path.clone(), serving.backend.generation().digest.clone());
-        let read = source::read(path.clone(), self.engine.limits().component).await;
-        let bytes = read.ok().filter(|source| source.digest == digest).map(|source| source.bytes);
-        let Some(bytes) = bytes else {
-            return tracing::debug!(backend = name, path = %path.display(), "what serves is not kept: its file holds something else by now");
-        };
-        let backend = name.to_owned();
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let digest = serving.backend.generation().digest.clone();
+        let loaded = loaded.filter(|(loaded, _)| *loaded == digest).map(|(_, bytes)| bytes);
+        let (backend, path) = (name.to_owned(), serving.chosen.path.clone());
+        let limit = self.engine.limits().component;
         let kept = tokio::task::spawn_blocking(move || {
-            let served = Served { digest, bytes, signature: read_signature(&signature_of(&path)) };
-            components.keep(&backend, &served)?;
+            if !components.renew(&backend, &digest)? {
+                let read = || source::read_now(&path, limit).ok();
+                let unchanged = || Some(read().filter(|source| source.digest == digest)?.bytes);
+                let Some(bytes) = loaded.or_else(unchanged) else {
+                    tracing::debug!(backend, path = %path.display(), "what serves is not kept: its file holds something else by now");
+                    return Ok(());
+                };
+                let signature = read_signature(&signature_of(&path));
+                components.keep(&backend, &Served { digest, bytes, signature })?;
+            }
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
             components.note_file(&backend, &file)
         });
         if let Ok(Err(error)) = kept.await {
