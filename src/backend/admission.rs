@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
@@ -27,18 +26,18 @@ use crate::turn::GuestFailure;
 /// The types it uses; an import without functions.
 const TYPES: &str = "aetheel:backend/types";
 
-/// What is to know about a component without letting it serve.
+/// Facts about a component that can be had without letting it serve.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// What it says of itself.
+    /// Its description of itself.
     pub descriptor: Descriptor,
     /// The contract it implements, for example `aetheel:backend@0.1.0`.
     pub contract: String,
-    /// What it imports, sorted.
+    /// Its imports, sorted.
     pub imports: Vec<String>,
-    /// Bytes.
+    /// Size of its file, bytes.
     pub size: u64,
-    /// SHA-256, lower-case hex.
+    /// SHA-256 of its file, lower-case hex.
     pub digest: String,
 }
 
@@ -87,7 +86,7 @@ impl Engine {
     /// Compiles, links and tries out a component that was read from this file.
     pub(super) async fn admit(
         &self,
-        bytes: Bytes,
+        bytes: Arc<[u8]>,
         path: &Path,
     ) -> Result<Admitted, AdmissionError> {
         check_magic(&bytes)?;
@@ -113,7 +112,7 @@ impl Engine {
     pub(super) async fn candidate(
         &self,
         path: &Path,
-        bytes: Bytes,
+        bytes: Arc<[u8]>,
         digest: String,
         written: (i64, i64),
         standing: Standing,
@@ -183,7 +182,7 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
     // 0 for modules; the component model has layer 1.
     match bytes {
         [] => Err(AdmissionError::NotWasm("it is empty")),
-        // What `wasmtime compile` writes is an ELF file. It would be trusted code: we compile for
+        // `wasmtime compile` writes an ELF file. It would be trusted code: we compile for
         // ourselves.
         [0x7f, b'E', b'L', b'F', ..] => Err(AdmissionError::NotWasm(
             "it is compiled code, which is never loaded; give the component itself",

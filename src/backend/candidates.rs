@@ -45,9 +45,9 @@ pub struct Chosen {
 /// A component that could serve instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its file.
+    /// The file it was loaded from.
     pub path: PathBuf,
-    /// Its version.
+    /// The version its descriptor gives.
     pub version: String,
     /// The agent versions it is made for.
     pub understands: Vec<String>,
@@ -61,7 +61,7 @@ pub(super) struct Candidate {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) standing: Standing,
-    /// See [`Contender`].
+    /// When its file was written: see [`Contender`].
     pub(super) written: (i64, i64),
 }
 

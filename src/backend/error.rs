@@ -31,12 +31,12 @@ pub enum AdmissionError {
     /// Larger than the operator allows.
     #[error("is {size} bytes large, the limit is {limit} (COMPONENT_LIMIT_BYTES)")]
     TooLarge {
-        /// Bytes.
+        /// Size of the file, bytes.
         size: u64,
-        /// Bytes.
+        /// `COMPONENT_LIMIT_BYTES`.
         limit: u64,
     },
-    /// Not WebAssembly.
+    /// The file is no WebAssembly; why.
     #[error("is not a WebAssembly file: {0}")]
     NotWasm(&'static str),
     /// A module where a component is needed.
@@ -45,7 +45,7 @@ pub enum AdmissionError {
     /// Truncated, corrupt or using something the sandbox does not have.
     #[error("cannot be compiled: {0}")]
     Compile(String),
-    /// Took too long.
+    /// Compiling took longer than this.
     #[error("was not compiled within {} s (COMPILE_TIMEOUT_MS)", .0.as_secs())]
     CompileTime(Duration),
     /// Imports what no backend may have.
@@ -66,9 +66,9 @@ pub enum AdmissionError {
     /// It failed while it was tried out.
     #[error("failed in {step}")]
     Trial {
-        /// What was tried: `its start`, `` its `describe` `` …
+        /// The step: `its start`, `` its `describe` `` …
         step: &'static str,
-        /// How it failed.
+        /// The guest's failure in it.
         #[source]
         failure: GuestFailure,
     },
@@ -81,7 +81,7 @@ pub enum AdmissionError {
     /// It does not make of its own recordings what it should; which, where and how.
     #[error("fails a recording of its own: {0}")]
     Case(String),
-    /// Nobody vouches for it.
+    /// The operator's trust settings do not let it in.
     #[error("is not trusted here (BACKEND_TRUST)")]
     Untrusted(#[source] Distrust),
     /// It may do more than the operator accepted.
@@ -98,7 +98,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// What to do next, for the operator.
+    /// The next step for the operator.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

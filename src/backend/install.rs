@@ -19,7 +19,7 @@ pub(super) struct Prepared {
 /// Writes a component beside its target. Nothing that anybody sees has changed yet.
 ///
 /// # Errors
-/// What the system said; nothing is left behind.
+/// The system's error; nothing is left behind.
 pub(super) fn prepare(
     target: &Path,
     bytes: &[u8],
@@ -49,7 +49,7 @@ impl Prepared {
     /// replaces is kept so.
     ///
     /// # Errors
-    /// What the system said; the old component is still in its place.
+    /// The system's error; the old component is still in its place.
     pub(super) fn install(self, aside: Option<&Path>) -> io::Result<()> {
         if let Some(aside) = aside.filter(|_| self.target.symlink_metadata().is_ok()) {
             keep(&self.target, aside)?;

@@ -1,5 +1,4 @@
-//! What becomes of a component that was read: judged, admitted, and let in beside those of its
-//! name.
+//! Loading a component that was read: it is judged, admitted, and let in beside those of its name.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +55,7 @@ impl Loader {
                 tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
                 Ok(LoadReport::Loaded { name, generation, path, took })
             }
-            // What its file held before was better than what it holds now, or than others.
+            // Its file held a better one before than it holds now, or than others.
             Some(generation) => {
                 let path = self
                     .candidates

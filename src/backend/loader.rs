@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
@@ -52,7 +51,7 @@ pub(super) struct Loader {
     waiting: Arc<Waiting>,
 }
 
-/// What others want of the loader.
+/// Requests of others.
 pub(super) enum LoaderRequest {
     /// A look at everything.
     Rescan,
@@ -61,7 +60,7 @@ pub(super) enum LoaderRequest {
     /// The agent of a backend has another version; answered with whether another component serves
     /// for it.
     Choose(String, oneshot::Sender<bool>),
-    /// What served before the generation with this digest is to serve again; without one, what
+    /// The component before the generation with this digest is to serve again; without one, what
     /// served last.
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
 }
@@ -75,22 +74,22 @@ pub(super) enum LookReason {
     Rescan,
 }
 
-/// What is known of a file.
+/// A file as far as it is known.
 #[derive(Debug)]
 pub(super) struct KnownFile {
     /// None: look again at the next rescan, whatever the stamp says.
     pub(super) stamp: Option<Stamp>,
-    /// Of the signature beside it, where one counts.
+    /// The stamp of the signature beside it, where one counts.
     pub(super) signature: Option<Stamp>,
-    /// What was read; None: nothing.
+    /// The digest of its content; None: nothing was read.
     pub(super) digest: Option<String>,
     /// The backend it holds; None: it was refused.
     pub(super) name: Option<String>,
-    /// What it was refused for that the operator can still give.
+    /// The operator's decision that it was refused for want of.
     pub(super) wanting: Option<Wanting>,
 }
 
-/// What a file waits for.
+/// The decision of the operator that a file waits for.
 #[derive(Debug)]
 pub(super) enum Wanting {
     /// Trust: the backends it was pinned for when it was refused.
@@ -373,7 +372,7 @@ impl Loader {
 
     /// Keeps the component that serves under a name, where that is wanted. Its file is read again
     /// only if its bytes are neither `loaded` nor kept already.
-    async fn keep(&self, name: &str, loaded: Option<(String, Bytes)>) {
+    async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
         let (Some(components), true, Some(serving)) =
             (self.components.clone(), self.keeping, self.candidates.serving(name))
         else {

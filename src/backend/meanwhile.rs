@@ -1,5 +1,5 @@
-//! What serves while a backend's only file waits for the operator's word: what was accepted, and
-//! served, before.
+//! Serving in the meantime: while a backend's only file waits to be accepted, an accepted component
+//! that served before stands in.
 
 use std::path::PathBuf;
 use std::sync::Arc;

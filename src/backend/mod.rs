@@ -5,6 +5,14 @@
 //! crossing the border, and which generation of a backend is current. It never starts a process,
 //! opens a connection or believes a guest: what a guest asks for is judged in [`crate::turn`].
 //!
+//! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and `measure`
+//!   bound it, `instance` and `component` run it, `bindings` and `convert` carry its words, `log` its
+//!   prints; `breaker` stops what keeps failing.
+//! * The operator's word for it: `trust` with `standing`, and `wants`.
+//! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has what was
+//!   admitted and `choice` picks what serves; `rollback` and `meanwhile` bring back what served.
+//!   `staged` and `install` put a new file there.
+//!
 //! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
 //! `tests/reload` (files replaced in every way).
 

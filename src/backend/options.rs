@@ -16,7 +16,7 @@ pub struct RegistryOptions {
     pub quiet: Duration,
     /// How often everything is looked at, whatever the watch says.
     pub rescan: Duration,
-    /// What components must bring.
+    /// The operator's trust settings.
     pub gate: Gate,
     /// Where components that served are kept; none: nothing can be rolled back.
     pub components: Option<Components>,

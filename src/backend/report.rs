@@ -1,4 +1,4 @@
-//! What the loader reports of the files it looks at.
+//! The loader's reports on the files it looks at.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,46 +7,46 @@ use std::time::Duration;
 use super::error::AdmissionError;
 use crate::turn::Generation;
 
-/// What became of one look at one file.
+/// The result of one look at one file.
 #[derive(Clone, Debug)]
 pub enum LoadReport {
-    /// It serves.
+    /// Its component serves from now on.
     Loaded {
         /// The backend's name.
         name: String,
         /// The generation that now answers new turns.
         generation: Generation,
-        /// The file.
+        /// The component's file.
         path: PathBuf,
         /// From the decision to load until it served.
         took: Duration,
     },
     /// It does not; what served before still does.
     Refused {
-        /// The file.
+        /// The component's file.
         path: PathBuf,
-        /// Why.
+        /// The reason, with a hint for the operator.
         reason: Arc<AdmissionError>,
     },
     /// It was touched, but has the content that already serves.
     Unchanged {
         /// The backend's name.
         name: String,
-        /// The file.
+        /// The component's file.
         path: PathBuf,
     },
     /// It could serve, but another file of its name does.
     StandsBy {
         /// The backend's name.
         name: String,
-        /// The file.
+        /// The component's file.
         path: PathBuf,
     },
     /// It is gone; its last generation still serves, unless another file of its name takes over.
     Vanished {
         /// The backend's name.
         name: String,
-        /// Where it was.
+        /// Where the file was.
         path: PathBuf,
     },
 }

@@ -137,7 +137,8 @@ impl Loader {
         }
     }
 
-    /// What served before, and is in no other file of the folder: that would serve by itself.
+    /// The component that served before and is in no other file of the folder, where it would serve
+    /// by itself.
     async fn earlier(
         &self,
         components: &Components,

@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::error::AdmissionError;
@@ -17,7 +17,7 @@ const REST_TIMEOUT: Duration = Duration::from_secs(1);
 /// A file's content and what it was read from.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) bytes: Bytes,
+    pub(super) bytes: Arc<[u8]>,
     /// SHA-256, lower-case hex.
     pub(super) digest: String,
     pub(super) stamp: Stamp,

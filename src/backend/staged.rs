@@ -3,8 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-
-use bytes::Bytes;
+use std::sync::Arc;
 
 use super::admission::{Admitted, Inspection};
 use super::component::ComponentBackend;
@@ -20,13 +19,13 @@ use crate::workspace::Served;
 
 /// A component that was admitted, with the very bytes that were.
 pub struct StagedComponent {
-    /// What it is.
+    /// Its inspection.
     pub inspection: Inspection,
     /// Why it may serve.
     pub standing: Standing,
     /// Ready to be tried out.
     pub backend: ComponentBackend,
-    bytes: Bytes,
+    bytes: Arc<[u8]>,
     signature: Option<Vec<u8>>,
 }
 
@@ -72,7 +71,7 @@ impl Engine {
 }
 
 impl StagedComponent {
-    /// What it would be in the store of components that served.
+    /// Its entry in the store of components that served.
     #[must_use]
     pub fn served(&self) -> Served {
         Served {
@@ -99,7 +98,7 @@ impl StagedComponent {
     /// Writes it, hidden, beside the target; [`Installation::finish`] renames it.
     ///
     /// # Errors
-    /// What the system said; nothing has changed then.
+    /// The system's error; nothing has changed then.
     pub async fn prepare(&self, target: &Path) -> io::Result<Installation> {
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -120,7 +119,7 @@ impl Installation {
     /// Renames it to the target. With a name to put it aside under, the file it replaces is kept so.
     ///
     /// # Errors
-    /// What the system said; the old component is still there then.
+    /// The system's error; the old component is still there then.
     pub async fn finish(self, aside: Option<PathBuf>) -> io::Result<()> {
         tokio::task::spawn_blocking(move || self.0.install(aside.as_deref()))
             .await

@@ -1,19 +1,19 @@
-//! What the operator's trust settings made of a component: why it was let in, or why not.
+//! The verdict of the operator's trust settings on a component: why it was let in, or why not.
 
 use std::path::PathBuf;
 
 /// Why a component was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody asked.
+    /// Everything is let in.
     Unchecked,
     /// Its SHA-256 stands in `backends.md`.
     Pinned,
-    /// It is signed.
+    /// A key of the operator's signed it.
     Signed {
         /// Which key of `BACKEND_SIGNERS`, from 1.
         key: usize,
-        /// What the signer says of it.
+        /// The signer's comment.
         comment: String,
     },
 }
@@ -27,9 +27,9 @@ pub enum Distrust {
     /// It is pinned for other backends than the one it is.
     #[error("its SHA-256 is pinned in backends.md for `{pinned}`, but it is `{name}`")]
     PinnedAs {
-        /// What it is pinned for.
+        /// The backends it is pinned for.
         pinned: String,
-        /// What it says it is.
+        /// The name it gives itself.
         name: String,
     },
     /// There is no signature.
@@ -44,7 +44,7 @@ pub enum Distrust {
 }
 
 impl Distrust {
-    /// What to do next, for the operator.
+    /// The next step for the operator.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

@@ -25,11 +25,11 @@ use crate::workspace::{BackendFile, BackendNotes};
 /// Largest signature file read, bytes; real ones have about 300.
 const SIGNATURE_LIMIT: u64 = 16 << 10;
 
-/// What components must bring to be let in. Cheap to clone.
+/// The trust settings of the operator, by which components are let in. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Gate {
     level: Trust,
-    /// What the operator decided; none: everything is let in.
+    /// The operator's decisions; none: everything is let in.
     notes: Option<BackendFile>,
     signers: Vec<PublicKey>,
 }
@@ -48,7 +48,7 @@ impl Gate {
         Self { level: config.backend_trust, notes, signers: config.backend_signers.clone() }
     }
 
-    /// What it asks for.
+    /// The level of trust it asks for.
     #[must_use]
     pub fn level(&self) -> Trust {
         self.level
@@ -136,18 +136,18 @@ impl Gate {
         self.notes().await.and_then(|notes| notes.of(digest).cloned()).unwrap_or_default()
     }
 
-    /// What a component with this descriptor wants beyond what is accepted now; none: nothing.
+    /// The wishes of a component with this descriptor beyond what is accepted now.
     pub async fn wants(&self, descriptor: &Descriptor) -> Option<Wants> {
         let notes = self.notes().await?;
         Wants::of(descriptor, notes.accepted(&descriptor.name))
     }
 
-    /// What of `backends.md` is left out.
+    /// Warnings about entries of `backends.md` that are left out.
     pub async fn warnings(&self) -> Vec<String> {
         self.notes().await.map(|notes| notes.warnings.clone()).unwrap_or_default()
     }
 
-    /// What the operator decided; what of it is left out is logged whenever it changed.
+    /// The operator's decisions; entries that are left out are logged whenever the file changed.
     async fn notes(&self) -> Option<Arc<BackendNotes>> {
         let (notes, changed) = self.notes.as_ref()?.refresh().await;
         for warning in notes.warnings.iter().filter(|_| changed) {

@@ -8,8 +8,8 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::FileError;
@@ -27,7 +27,7 @@ pub struct Served {
     /// SHA-256, lower-case hex.
     pub digest: String,
     /// The component.
-    pub bytes: Bytes,
+    pub bytes: Arc<[u8]>,
     /// What stood beside it as `*.minisig`.
     pub signature: Option<Vec<u8>>,
 }
@@ -238,11 +238,7 @@ mod tests {
     use super::*;
 
     fn served(text: &str) -> Served {
-        Served {
-            digest: digest(text.as_bytes()),
-            bytes: Bytes::copy_from_slice(text.as_bytes()),
-            signature: None,
-        }
+        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().into(), signature: None }
     }
 
     fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
@@ -250,7 +246,7 @@ mod tests {
         components
             .before("demo", digest.as_deref())
             .into_iter()
-            .map(|served| String::from_utf8(served.bytes.into()).expect("text"))
+            .map(|served| String::from_utf8(served.bytes.to_vec()).expect("text"))
             .collect()
     }
 
