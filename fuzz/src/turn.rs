@@ -4,10 +4,10 @@
 pub mod plan;
 #[path = "../../src/turn/recording.rs"]
 pub mod recording;
+#[path = "../../src/turn/recordings.rs"]
+mod recordings;
 #[path = "../../src/turn/retention.rs"]
 mod retention;
-#[path = "../../src/turn/shelf.rs"]
-mod shelf;
 #[path = "../../src/turn/link/sse.rs"]
 mod sse;
 

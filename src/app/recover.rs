@@ -15,7 +15,7 @@ use crate::config::LogFormat;
 use crate::event::Lane;
 use crate::plain::{short_line, with_causes};
 use crate::telemetry;
-use crate::turn::lost::reread;
+use crate::turn::reread::reread;
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
 
