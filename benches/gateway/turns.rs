@@ -226,7 +226,11 @@ impl Gateway {
             outlet: Arc::new(Counter(failed.clone())),
             workspace: Workspace::open(&config).await.unwrap(),
             journal: None,
-            recorder: Recorder::new(folder("recordings"), RecordingLimits::ENDLESS, Redactor::default()),
+            recorder: Recorder::new(
+                folder("recordings"),
+                RecordingLimits::ENDLESS,
+                Redactor::default(),
+            ),
             redactor: Redactor::default(),
             rollback: false,
         });

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::{Clock, Overdue};
-use super::ending::{Ending, Observed, Seen, TurnResult};
+use super::ending::{Ending, Observed, Seen, StopReason, TurnResult};
 use super::guard::Guard;
 use super::link::{LinkRequest, Report};
 use super::links::{Lease, Links, Wanted};
@@ -25,15 +25,6 @@ use crate::figures;
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Links a turn tries that are about to close at that very moment.
 const TRIES: u32 = 5;
-
-/// Why a turn is stopped from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// A person asked for it.
-    User,
-    /// The gateway is shutting down.
-    Shutdown,
-}
 
 /// A further message for a running turn.
 #[derive(Debug)]

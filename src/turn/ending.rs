@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Generation, GuestFailure, StopReason, reason};
+use super::{Generation, GuestFailure, reason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 use crate::plain::clean_text;
@@ -189,6 +189,15 @@ impl Ending {
             Self::Unread(_) => "unread",
         }
     }
+}
+
+/// Why a turn is stopped from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// A person asked for it.
+    User,
+    /// The gateway is shutting down.
+    Shutdown,
 }
 
 impl From<StopReason> for Ending {

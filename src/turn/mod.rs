@@ -6,8 +6,8 @@
 //! * A turn: `driver`, with its `clock`, its `guard` and how it ended (`ending`, `reason`).
 //! * Links: `links` finds one for a turn, `link` is one. What its guest may start is decided in
 //!   `plan` and `reach`, by what the operator set (`host`).
-//! * Recordings: `recording` writes one, `recordings` and `retention` keep the folder of all.
-//!   `replay` plays one to a guest, `reread` finds a lost answer in it.
+//! * Recordings: `recording` writes them and keeps their folder, `replay` plays one to a guest,
+//!   `reread` finds a lost answer in one.
 
 mod audience;
 mod blob;
@@ -24,15 +24,13 @@ pub(crate) mod plan;
 mod reach;
 pub mod reason;
 pub mod recording;
-mod recordings;
 pub mod replay;
 pub mod reread;
-pub mod retention;
 
 pub use audience::{Answerer, Audience, Settled};
 pub use blob::Blob;
-pub use driver::{Steering, StopReason, TurnRequest, run};
-pub use ending::{Ending, TurnResult};
+pub use driver::{Steering, TurnRequest, run};
+pub use ending::{Ending, StopReason, TurnResult};
 pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
 pub use host::{Agent, Agents, BASE_VARIABLES, Host};
 pub use launch::{

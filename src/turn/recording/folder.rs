@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::recording::{Entry, What};
+use super::format::{Entry, What};
 use super::retention;
 use crate::figures;
 
