@@ -376,7 +376,7 @@ mod tests {
         let recorder =
             Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
         let mut recording = recorder.begin(&header("t1"));
-        let text = |text: &str| {
+        let event = |text: &str| {
             let text = Text { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
             Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
         };
@@ -389,11 +389,11 @@ mod tests {
         };
         recording.host(turn());
         for _ in 0..1_000 {
-            assert!(recording.action(&text("x")) > 64 << 10, "it counts all the same");
+            assert!(recording.action(&event("x")) > 64 << 10, "it counts all the same");
         }
         recording.action(&Action::CloseStdin(1));
         recording.host(turn());
-        recording.action(&text("y"));
+        recording.action(&event("y"));
         let path = recording.path().to_owned();
         drop(recording);
         recorder.flush();
@@ -403,6 +403,6 @@ mod tests {
         assert_eq!(entries.iter().filter(|entry| matches!(&entry.what, What::Host(what) if what.starts_with("events are not"))).count(), 1);
         let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
         assert_eq!(close.what, What::Out(Action::CloseStdin(1)));
-        assert_eq!(last.what, What::Out(text("y")), "the next turn begins anew");
+        assert_eq!(last.what, What::Out(event("y")), "the next turn begins anew");
     }
 }
