@@ -13,7 +13,7 @@ use aetheel::agent::{Ask, AskKey, Decision, EventKind, Safety, StartTurn};
 use aetheel::event::Lane;
 use aetheel::fold::Transcript;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     Answerer, Audience, Backends as _, Host, Launcher, Links, Settled, Steering, StopReason,
     TurnRequest, TurnResult, Unasked, run,
@@ -47,8 +47,11 @@ impl Bench {
         let opened: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&opened);
         let launcher = ScriptedLauncher::new(move |agent| behaviour(agent, Arc::clone(&told)));
-        let recorder =
-            Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
+        let recorder = Recorder::new(
+            folder.path().join("recordings"),
+            RecordingLimits::ENDLESS,
+            Redactor::default(),
+        );
         let (unasked, said) = mpsc::unbounded_channel();
         let links = Links::new(
             Arc::new(host),

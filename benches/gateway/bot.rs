@@ -13,7 +13,7 @@ use aetheel::dispatch::{Choices, Dispatcher, Parts};
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, Host};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -89,7 +89,11 @@ impl Bot {
             outlet: Arc::new(discord),
             journal: Some(workspace.journal().await.unwrap()),
             workspace,
-            recorder: Recorder::new(at("recordings"), Room::ENDLESS, Redactor::default()),
+            recorder: Recorder::new(
+                at("recordings"),
+                RecordingLimits::ENDLESS,
+                Redactor::default(),
+            ),
             redactor: Redactor::default(),
             rollback: false,
         });

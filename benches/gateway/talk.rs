@@ -151,7 +151,7 @@ impl Room {
         let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
         let recorder = Recorder::new(
             folder.path().join("recordings"),
-            recording::Room::ENDLESS,
+            recording::RecordingLimits::ENDLESS,
             Redactor::default(),
         );
         let links = Links::new(

@@ -20,7 +20,7 @@ use aetheel::fold::Transcript;
 use aetheel::process::{Custody, Means};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Agents, Host};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
@@ -226,7 +226,11 @@ impl Gateway {
             outlet: Arc::new(Counter(failed.clone())),
             workspace: Workspace::open(&config).await.unwrap(),
             journal: None,
-            recorder: Recorder::new(folder("recordings"), Room::ENDLESS, Redactor::default()),
+            recorder: Recorder::new(
+                folder("recordings"),
+                RecordingLimits::ENDLESS,
+                Redactor::default(),
+            ),
             redactor: Redactor::default(),
             rollback: false,
         });

@@ -2,12 +2,8 @@
 
 #[path = "../../src/turn/plan.rs"]
 pub mod plan;
-#[path = "../../src/turn/recording.rs"]
+#[path = "../../src/turn/recording/mod.rs"]
 pub mod recording;
-#[path = "../../src/turn/retention.rs"]
-mod retention;
-#[path = "../../src/turn/shelf.rs"]
-mod shelf;
 #[path = "../../src/turn/link/sse.rs"]
 mod sse;
 

@@ -1,21 +1,21 @@
 //! The examination of a component before it may serve: what it is, what it imports, which contract
 //! it speaks, what it says of itself, and whether it survives a little of everything.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+use super::candidates::Candidate;
+use super::component::ComponentBackend;
 use super::engine::Engine;
+use super::error::{AdmissionError, CONTRACT, SUPPORTED};
 use super::instance::{Blueprint, Instance, StartFailure};
-use super::lineup::Candidate;
 use super::sandbox::{self, WASI};
+use super::source;
+use super::standing::Standing;
 use super::trial;
-use super::trust::{Distrust, Standing};
-use super::wants::Wants;
 use crate::agent::capability;
 use crate::agent::descriptor::DescriptorError;
 use crate::agent::{Command, Descriptor, Input, Safety, StartTurn, TimedInput};
@@ -23,146 +23,21 @@ use crate::config::VARIABLES;
 use crate::plain::one_line;
 use crate::turn::GuestFailure;
 
-/// The interface every backend exports, without its version.
-const CONTRACT: &str = "aetheel:backend/backend";
 /// The types it uses; an import without functions.
 const TYPES: &str = "aetheel:backend/types";
-/// The contracts this host speaks: major and minor, the newest first. Within one, versions fit each
-/// other.
-const SUPPORTED: [&str; 2] = ["0.2", "0.1"];
 
-/// Why a component does not serve. The file and its path are the caller's to name.
-#[derive(Debug, thiserror::Error)]
-pub enum AdmissionError {
-    /// The file could not be read.
-    #[error("cannot be read")]
-    Read(#[source] io::Error),
-    /// A directory, a pipe or the like.
-    #[error("is not a file")]
-    NotAFile,
-    /// It was written to while it was read.
-    #[error("is being written to")]
-    Changing,
-    /// Larger than the operator allows.
-    #[error("is {size} bytes large, the limit is {limit} (COMPONENT_LIMIT_BYTES)")]
-    TooLarge {
-        /// Bytes.
-        size: u64,
-        /// Bytes.
-        limit: u64,
-    },
-    /// Not WebAssembly.
-    #[error("is not a WebAssembly file: {0}")]
-    NotWasm(&'static str),
-    /// A module where a component is needed.
-    #[error("is a core module, not a component")]
-    CoreModule,
-    /// Truncated, corrupt or using something the sandbox does not have.
-    #[error("cannot be compiled: {0}")]
-    Compile(String),
-    /// Took too long.
-    #[error("was not compiled within {} s (COMPILE_TIMEOUT_MS)", .0.as_secs())]
-    CompileTime(Duration),
-    /// Imports what no backend may have.
-    #[error("imports `{0}`, which no backend may have")]
-    ForbiddenImport(String),
-    /// Exports no version of the contract.
-    #[error("does not export `{CONTRACT}`: it is no backend, or not the whole file")]
-    NoContract,
-    /// Exports another version of the contract.
-    #[error("implements {CONTRACT}@{version}, this host supports {supported}", version = .0, supported = SUPPORTED.join(" and "))]
-    ContractVersion(String),
-    /// Says that it fits, but its types or functions differ.
-    #[error("does not fit the contract it names: {0}")]
-    ContractTypes(String),
-    /// An import that should be there is not, or has another type.
-    #[error("cannot be linked: {0}")]
-    Link(String),
-    /// It failed while it was tried out.
-    #[error("failed in {step}")]
-    Trial {
-        /// What was tried: `its start`, `` its `describe` `` …
-        step: &'static str,
-        /// How it failed.
-        #[source]
-        failure: GuestFailure,
-    },
-    /// Its descriptor cannot be used.
-    #[error("describes itself wrongly")]
-    Descriptor(#[source] DescriptorError),
-    /// It survived, but answered what cannot be.
-    #[error("failed its self-test: {0}")]
-    SelfTest(&'static str),
-    /// It does not make of its own recordings what it should; which, where and how.
-    #[error("fails a recording of its own: {0}")]
-    Case(String),
-    /// Nobody vouches for it.
-    #[error("is not trusted here (BACKEND_TRUST)")]
-    Untrusted(#[source] Distrust),
-    /// It may do more than the operator accepted.
-    #[error("{0}")]
-    Unaccepted(Arc<Wants>),
-    /// Another file has the name already.
-    #[error("claims the name `{name}`, which {} already has", owner.display())]
-    NameTaken {
-        /// The backend's name.
-        name: String,
-        /// The file that has it.
-        owner: PathBuf,
-    },
-}
-
-impl AdmissionError {
-    /// What to do next, for the operator.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Read(_) | Self::NotAFile => "check the file and its permissions",
-            Self::Changing => "it is read again once it is quiet",
-            Self::TooLarge { .. } => "build it for release and stripped, or raise the limit",
-            Self::NotWasm(_) | Self::Compile(_) => {
-                "the file may be incomplete: copy it again, best under another name and then renamed"
-            }
-            Self::CoreModule => {
-                "make a component of it: `aetheel backend componentize MODULE -o FILE`, or, in Rust, build for wasm32-wasip2"
-            }
-            Self::CompileTime(_) => "touch the file to try again, or raise the limit",
-            Self::ForbiddenImport(_) => {
-                "build it without that import; wit/README.md lists what is there"
-            }
-            Self::NoContract
-            | Self::ContractVersion(_)
-            | Self::ContractTypes(_)
-            | Self::Link(_) => "build it against the wit/ folder of this host's version",
-            Self::Trial { .. } | Self::Descriptor(_) | Self::SelfTest(_) => {
-                "fix the backend; `aetheel backend check` shows this without serving it"
-            }
-            Self::Case(_) => {
-                "fix the backend or the recording beside it; `aetheel backend test` with both shows what differs"
-            }
-            Self::Untrusted(distrust) => distrust.hint(),
-            Self::Unaccepted(_) => {
-                "`aetheel backend approve NAME` shows all of it and asks; until then nothing of it is started"
-            }
-            Self::NameTaken { .. } => {
-                "remove one of the two files, or have both say which agent versions they understand"
-            }
-        }
-    }
-}
-
-/// What is to know about a component without letting it serve.
+/// Facts about a component that can be had without letting it serve.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// What it says of itself.
+    /// Its description of itself.
     pub descriptor: Descriptor,
     /// The contract it implements, for example `aetheel:backend@0.1.0`.
     pub contract: String,
-    /// What it imports, sorted.
+    /// Its imports, sorted.
     pub imports: Vec<String>,
-    /// Bytes.
+    /// Size of its file, bytes.
     pub size: u64,
-    /// SHA-256, lower-case hex.
+    /// SHA-256 of its file, lower-case hex.
     pub digest: String,
 }
 
@@ -183,10 +58,35 @@ impl Engine {
         self.open(path).await.map(|(inspection, _)| inspection)
     }
 
+    /// Admits a component as loading does, its own recordings included, and opens it to be tried
+    /// rather than to serve: no breaker, nothing in the log, its use of limits measured.
+    ///
+    /// # Errors
+    /// [`AdmissionError`], the reason why it could not serve.
+    pub async fn open(
+        &self,
+        path: &Path,
+    ) -> Result<(Inspection, ComponentBackend), AdmissionError> {
+        let source = source::read(path.to_owned(), self.limits().component).await?;
+        let size = source.bytes.len() as u64;
+        let admitted = self.admit(source.bytes, path).await?;
+        let inspection = Inspection {
+            descriptor: admitted.descriptor.clone(),
+            contract: admitted.contract,
+            imports: admitted.imports,
+            size,
+            digest: source.digest.clone(),
+        };
+        Ok((
+            inspection,
+            ComponentBackend::on_trial(admitted.descriptor, source.digest, admitted.blueprint),
+        ))
+    }
+
     /// Compiles, links and tries out a component that was read from this file.
     pub(super) async fn admit(
         &self,
-        bytes: Vec<u8>,
+        bytes: Arc<[u8]>,
         path: &Path,
     ) -> Result<Admitted, AdmissionError> {
         check_magic(&bytes)?;
@@ -212,7 +112,7 @@ impl Engine {
     pub(super) async fn candidate(
         &self,
         path: &Path,
-        bytes: Vec<u8>,
+        bytes: Arc<[u8]>,
         digest: String,
         written: (i64, i64),
         standing: Standing,
@@ -282,7 +182,7 @@ fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
     // 0 for modules; the component model has layer 1.
     match bytes {
         [] => Err(AdmissionError::NotWasm("it is empty")),
-        // What `wasmtime compile` writes is an ELF file. It would be trusted code: we compile for
+        // `wasmtime compile` writes an ELF file. It would be trusted code: we compile for
         // ourselves.
         [0x7f, b'E', b'L', b'F', ..] => Err(AdmissionError::NotWasm(
             "it is compiled code, which is never loaded; give the component itself",

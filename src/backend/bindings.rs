@@ -1,4 +1,4 @@
-//! What wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert`
+//! The code wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert`
 //! and `instance` look in here.
 #![allow(missing_docs, clippy::all, reason = "generated")]
 

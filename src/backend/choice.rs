@@ -30,7 +30,7 @@ pub(super) struct Choice {
 pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Option<Choice> {
     let highest = |of: &dyn Fn(&Contender<'_>) -> bool| {
         let ranked = contenders.iter().enumerate().filter(|(_, contender)| of(contender));
-        // Of full equals the first.
+        // The first of full equals.
         ranked
             .max_by_key(|(index, contender)| {
                 (rank(&contender.descriptor.version), contender.written, Reverse(*index))

@@ -24,7 +24,7 @@ pub struct ComponentBackend {
     duty: Duty,
 }
 
-/// What becomes of what is seen of a generation's guests.
+/// How failures of a generation's guests are treated.
 #[derive(Clone)]
 enum Duty {
     /// It serves: failures are told to the operator and counted.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Cache, CacheConfig, Config};
 
-use super::admission::AdmissionError;
+use super::error::AdmissionError;
 use super::sandbox::{self, State};
 use crate::config::Limits;
 use crate::vigil;
@@ -35,9 +35,9 @@ pub enum EngineError {
     /// The cache folder cannot be used.
     #[error("cannot use the cache folder {}", path.display())]
     Cache {
-        /// The folder.
+        /// The folder for compiled code.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -102,7 +102,7 @@ impl Engine {
     ///
     /// The thread is not one of the runtime's: a compilation cannot be stopped, and one that ran
     /// out of time must not hold up the end of the program.
-    pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<Component, AdmissionError> {
+    pub(super) async fn compile(&self, bytes: Arc<[u8]>) -> Result<Component, AdmissionError> {
         let (done, compiled) = oneshot::channel();
         let wasm = self.wasm.clone();
         thread::Builder::new()
@@ -139,7 +139,7 @@ fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     Ok(())
 }
 
-/// What is wrong with a folder for compiled code. What lies there runs unchecked, and wasmtime
+/// The fault of a folder for compiled code. The code there runs unchecked, and wasmtime
 /// looks at neither owner nor permissions: it must be a folder of ours in which nobody else writes.
 /// None: nothing, or it is not there yet.
 #[must_use]

@@ -36,7 +36,7 @@ pub(super) enum StartFailure {
     Types(String),
 }
 
-/// A guest.
+/// A running guest with its memory and its limits.
 pub(super) struct Instance {
     store: Store<State>,
     exports: Exports,

@@ -9,11 +9,12 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
-use super::admission::AdmissionError;
+use super::candidates::Candidates;
 use super::engine::Engine;
-use super::lineup::Lineups;
+use super::error::AdmissionError;
+use super::options::RegistryOptions;
 use super::order;
-use super::registry::{LoadReport, RegistryOptions};
+use super::report::LoadReport;
 use super::source;
 use super::trust::{Gate, read_signature, signature_of};
 use super::wants::Wants;
@@ -24,8 +25,8 @@ use crate::plain::with_causes;
 use crate::turn::{Backend as _, Generation};
 use crate::workspace::{Components, Served};
 
-/// How often words of the operator that come after their files are looked for.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often the operator's files are looked at for components that wait for them.
+const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The files that wait for what they may do to be accepted.
 pub(super) type Waiting = Mutex<BTreeMap<PathBuf, Arc<Wants>>>;
@@ -36,13 +37,13 @@ pub(super) struct Loader {
     pub(super) directory: PathBuf,
     rescan: Duration,
     pub(super) gate: Gate,
-    pub(super) lineups: Lineups,
+    pub(super) candidates: Candidates,
     reports: broadcast::Sender<LoadReport>,
     watch: Watch,
     hints: mpsc::UnboundedReceiver<Hint>,
     settling: Settling,
-    pub(super) files: BTreeMap<PathBuf, Seen>,
-    missing_told: bool,
+    pub(super) files: BTreeMap<PathBuf, KnownFile>,
+    missing_reported: bool,
     /// Where components that served are.
     pub(super) components: Option<Components>,
     /// Whether those that serve are kept there.
@@ -50,8 +51,8 @@ pub(super) struct Loader {
     waiting: Arc<Waiting>,
 }
 
-/// What others want of the loader.
-pub(super) enum Request {
+/// Requests of others.
+pub(super) enum LoaderRequest {
     /// A look at everything.
     Rescan,
     /// From now on, keep what serves.
@@ -59,36 +60,36 @@ pub(super) enum Request {
     /// The agent of a backend has another version; answered with whether another component serves
     /// for it.
     Choose(String, oneshot::Sender<bool>),
-    /// What served before the generation with this digest is to serve again; without one, what
+    /// The component before the generation with this digest is to serve again; without one, what
     /// served last.
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
 }
 
 /// Why a file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// Something happened to it: whatever comes of it is told.
+pub(super) enum LookReason {
+    /// Something happened to it: whatever comes of it is reported.
     Touched,
-    /// It is looked at again to be sure: only news are told.
+    /// It is looked at again to be sure: only news are reported.
     Rescan,
 }
 
-/// What is known of a file.
+/// A file as far as it is known.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct KnownFile {
     /// None: look again at the next rescan, whatever the stamp says.
     pub(super) stamp: Option<Stamp>,
-    /// Of the signature beside it, where one counts.
+    /// The stamp of the signature beside it, where one counts.
     pub(super) signature: Option<Stamp>,
-    /// What was read; None: nothing.
+    /// The digest of its content; None: nothing was read.
     pub(super) digest: Option<String>,
     /// The backend it holds; None: it was refused.
     pub(super) name: Option<String>,
-    /// It was refused for want of a word of the operator's.
+    /// The operator's decision that it was refused for want of.
     pub(super) wanting: Option<Wanting>,
 }
 
-/// What a file waits for.
+/// The decision of the operator that a file waits for.
 #[derive(Debug)]
 pub(super) enum Wanting {
     /// Trust: the backends it was pinned for when it was refused.
@@ -101,7 +102,7 @@ impl Loader {
     pub(super) fn new(
         engine: Engine,
         options: RegistryOptions,
-        lineups: Lineups,
+        candidates: Candidates,
         reports: broadcast::Sender<LoadReport>,
         waiting: Arc<Waiting>,
     ) -> Self {
@@ -113,13 +114,13 @@ impl Loader {
             directory,
             rescan: options.rescan,
             gate: options.gate,
-            lineups,
+            candidates,
             reports,
             watch,
             hints,
             settling: Settling::new(options.quiet),
             files: BTreeMap::new(),
-            missing_told: false,
+            missing_reported: false,
             components: options.components,
             keeping: false,
             waiting,
@@ -127,11 +128,11 @@ impl Loader {
     }
 
     /// Follows changes for ever.
-    pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
+    pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<LoaderRequest>) {
         let mut rescan = interval_at(Instant::now() + self.rescan, self.rescan);
         rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut look = interval_at(Instant::now() + LOOK, LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut operator = interval_at(Instant::now() + OPERATOR_INTERVAL, OPERATOR_INTERVAL);
+        operator.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let due = self.settling.next();
             let quiet = async {
@@ -147,40 +148,41 @@ impl Loader {
                 },
                 () = quiet => {
                     for path in self.settling.take(Instant::now()) {
-                        self.look_at(&path, Cause::Touched).await;
+                        self.look_at(&path, LookReason::Touched).await;
                     }
                 }
                 _ = rescan.tick() => self.look_at_everything().await,
-                _ = look.tick() => self.look_for_words().await,
+                _ = operator.tick() => self.retry_unaccepted().await,
                 Some(request) = requests.recv() => self.serve_request(request).await,
             }
         }
     }
 
-    async fn serve_request(&mut self, request: Request) {
+    async fn serve_request(&mut self, request: LoaderRequest) {
         match request {
-            Request::Rescan => {
-                self.look_for_words().await;
+            LoaderRequest::Rescan => {
+                self.retry_unaccepted().await;
                 self.look_at_everything().await;
             }
-            Request::Keep => {
+            LoaderRequest::Keep => {
                 self.keeping = true;
-                for name in self.lineups.names() {
-                    self.keep(&name).await;
+                for name in self.candidates.names() {
+                    self.keep(&name, None).await;
                 }
             }
-            Request::Choose(name, chosen) => {
-                let changed = self.settle(&name).await;
+            LoaderRequest::Choose(name, chosen) => {
+                let changed = self.serve_best(&name).await;
                 let _ = chosen.send(changed); // who asked may have gone
             }
-            Request::RollBack(name, from, done) => {
+            LoaderRequest::RollBack(name, from, done) => {
                 let _ = done.send(self.roll_back(&name, from).await);
             }
         }
     }
 
-    /// Has files load that were refused because the operator's word for them was not there yet.
-    async fn look_for_words(&mut self) {
+    /// Loads files that were refused for want of the operator's trust or acceptance, where either has
+    /// been given since.
+    async fn retry_unaccepted(&mut self) {
         let mut come = Vec::new();
         for (path, seen) in &self.files {
             let there = match (&seen.wanting, &seen.digest) {
@@ -195,19 +197,19 @@ impl Loader {
             come.extend(there.then(|| path.clone()));
         }
         for path in come {
-            self.look_at(&path, Cause::Touched).await;
+            self.look_at(&path, LookReason::Touched).await;
         }
     }
 
     /// Looks at every file that is there or was, unless it is known and has not changed.
     pub(super) async fn look_at_everything(&mut self) {
-        // Watch first: what changes while we look is told.
+        // Watch first: what changes while we look is reported.
         self.watch.renew();
         let directory = self.directory.clone();
         let found = tokio::task::spawn_blocking(move || list(&directory)).await.unwrap_or_default();
-        if found.is_none() != self.missing_told {
-            self.missing_told = found.is_none();
-            if self.missing_told {
+        if found.is_none() != self.missing_reported {
+            self.missing_reported = found.is_none();
+            if self.missing_reported {
                 tracing::warn!(path = %self.directory.display(), "the backends folder cannot be read; hint: create it (BACKENDS_DIR), it is then picked up");
             }
         }
@@ -215,7 +217,7 @@ impl Loader {
         let gone: Vec<_> =
             self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         for path in gone {
-            self.look_at(&path, Cause::Rescan).await;
+            self.look_at(&path, LookReason::Rescan).await;
         }
         let (components, limit) = (self.components.clone(), self.engine.limits().component);
         let unknown = found.iter().any(|(path, _)| !self.files.contains_key(path));
@@ -231,17 +233,17 @@ impl Loader {
                 .get(&path)
                 .is_none_or(|seen| seen.stamp != Some(stamp) || seen.signature != signature)
             {
-                self.look_at(&path, Cause::Rescan).await;
+                self.look_at(&path, LookReason::Rescan).await;
             }
         }
     }
 
     /// Brings what serves in line with one file.
-    async fn look_at(&mut self, path: &Path, cause: Cause) {
+    async fn look_at(&mut self, path: &Path, cause: LookReason) {
         let begun = Instant::now();
         // Before it is read and judged: what comes later is another look's.
         let signature = self.gate.stamp(path);
-        let mut pinned_for = BTreeSet::new();
+        let (mut pinned_for, mut read) = (BTreeSet::new(), None);
         let (stamp, digest, outcome) =
             match source::read(path.to_owned(), self.engine.limits().component).await {
                 Ok(source) => {
@@ -249,7 +251,7 @@ impl Loader {
                     // nothing.
                     let stamp = Some(source.stamp).filter(source::rested);
                     if let Some(seen) = self.files.get_mut(path)
-                        && cause == Cause::Rescan
+                        && cause == LookReason::Rescan
                         && seen.digest.as_ref() == Some(&source.digest)
                         && seen.signature == signature
                     {
@@ -257,6 +259,7 @@ impl Loader {
                         return;
                     }
                     pinned_for = self.gate.pinned_for(&source.digest).await;
+                    read = Some((source.digest.clone(), source.bytes.clone()));
                     (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
                 }
                 Err(AdmissionError::Read(error))
@@ -282,25 +285,28 @@ impl Loader {
             Err(AdmissionError::Unaccepted(wants)) => Some(Wanting::Acceptance(wants.clone())),
             _ => None,
         };
-        self.files.insert(path.to_owned(), Seen { stamp, signature, digest, name, wanting });
+        self.files.insert(path.to_owned(), KnownFile { stamp, signature, digest, name, wanting });
         self.note_waiting();
         match outcome {
             Ok(report) => {
                 let loaded =
                     matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
-                self.tell(report);
+                self.report(report);
                 if let Some(name) = loaded {
-                    self.keep(&name).await;
+                    self.keep(&name, read).await;
                 }
             }
-            Err(AdmissionError::Read(_)) if unreadable_before && cause == Cause::Rescan => {}
+            Err(AdmissionError::Read(_)) if unreadable_before && cause == LookReason::Rescan => {}
             Err(reason) => {
                 let serving = self
-                    .lineups
+                    .candidates
                     .serving_from(path)
                     .map(|(_, serving)| format!("{:?}", serving.backend));
                 tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", with_causes(&reason), reason.hint());
-                self.tell(LoadReport::Refused { path: path.to_owned(), reason: Arc::new(reason) });
+                self.report(LoadReport::Refused {
+                    path: path.to_owned(),
+                    reason: Arc::new(reason),
+                });
             }
         }
     }
@@ -317,12 +323,12 @@ impl Loader {
     async fn vanished(&mut self, path: &Path) {
         let Some(seen) = self.files.remove(path) else { return };
         self.note_waiting();
-        let gone = self.lineups.remove(path);
+        let gone = self.candidates.remove(path);
         let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
             return;
         };
-        let served = self.lineups.serving(&name).filter(|serving| serving.chosen.path == path);
-        let left = self.lineups.of(&name).count();
+        let served = self.candidates.serving(&name).filter(|serving| serving.chosen.path == path);
+        let left = self.candidates.of(&name).count();
         match served.map(|serving| format!("{:?}", serving.backend)) {
             Some(serving) if left == 0 => {
                 tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation goes on serving; hint: put it back, or restart to be rid of the backend");
@@ -340,50 +346,54 @@ impl Loader {
         {
             self.settling.touch(path.clone(), true, Instant::now());
         }
-        self.tell(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
-        self.settle(&name).await;
+        self.report(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
+        self.serve_best(&name).await;
     }
 
-    /// Has the right candidate serve, and tells if it is another one than before; returns whether
+    /// Has the right candidate serve, and reports it if it is another one than before; returns whether
     /// it is.
-    pub(super) async fn settle(&mut self, name: &str) -> bool {
+    pub(super) async fn serve_best(&mut self, name: &str) -> bool {
         let begun = Instant::now();
-        let Some(generation) = self.lineups.settle(name) else { return false };
-        let Some(path) = self.lineups.serving(name).map(|serving| serving.chosen.path.clone())
+        let Some(generation) = self.candidates.serve_best(name) else { return false };
+        let Some(path) = self.candidates.serving(name).map(|serving| serving.chosen.path.clone())
         else {
             return false;
         };
         tracing::info!(backend = name, %generation, path = %path.display(), "backend serves from another file");
-        self.tell(LoadReport::Loaded {
+        self.report(LoadReport::Loaded {
             name: name.to_owned(),
             generation,
             path,
             took: begun.elapsed(),
         });
-        self.keep(name).await;
+        self.keep(name, None).await;
         true
     }
 
-    /// Keeps what serves under a name, where that is wanted. It is read again, and kept only if it
-    /// is still what serves.
-    async fn keep(&self, name: &str) {
+    /// Keeps the component that serves under a name, where that is wanted. Its file is read again
+    /// only if its bytes are neither `loaded` nor kept already.
+    async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
         let (Some(components), true, Some(serving)) =
-            (self.components.clone(), self.keeping, self.lineups.serving(name))
+            (self.components.clone(), self.keeping, self.candidates.serving(name))
         else {
             return;
         };
-        let (path, digest) =
-            (serving.chosen.path.clone(), serving.backend.generation().digest.clone());
-        let read = source::read(path.clone(), self.engine.limits().component).await;
-        let bytes = read.ok().filter(|source| source.digest == digest).map(|source| source.bytes);
-        let Some(bytes) = bytes else {
-            return tracing::debug!(backend = name, path = %path.display(), "what serves is not kept: its file holds something else by now");
-        };
-        let backend = name.to_owned();
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let digest = serving.backend.generation().digest.clone();
+        let loaded = loaded.filter(|(loaded, _)| *loaded == digest).map(|(_, bytes)| bytes);
+        let (backend, path) = (name.to_owned(), serving.chosen.path.clone());
+        let limit = self.engine.limits().component;
         let kept = tokio::task::spawn_blocking(move || {
-            let served = Served { digest, bytes, signature: read_signature(&signature_of(&path)) };
-            components.keep(&backend, &served)?;
+            if !components.renew(&backend, &digest)? {
+                let read = || source::read_now(&path, limit).ok();
+                let unchanged = || Some(read().filter(|source| source.digest == digest)?.bytes);
+                let Some(bytes) = loaded.or_else(unchanged) else {
+                    tracing::debug!(backend, path = %path.display(), "what serves is not kept: its file holds something else by now");
+                    return Ok(());
+                };
+                let signature = read_signature(&signature_of(&path));
+                components.keep(&backend, &Served { digest, bytes, signature })?;
+            }
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
             components.note_file(&backend, &file)
         });
         if let Ok(Err(error)) = kept.await {
@@ -395,30 +405,12 @@ impl Loader {
         }
     }
 
-    pub(super) fn tell(&self, report: LoadReport) {
-        figures::reloaded(match &report {
-            LoadReport::Loaded { .. } => "loaded",
-            LoadReport::Refused { .. } => "refused",
-            LoadReport::Unchanged { .. } => "unchanged",
-            LoadReport::Vanished { .. } => "vanished",
-            LoadReport::StandsBy { .. } => "stands-by",
-        });
+    pub(super) fn report(&self, report: LoadReport) {
+        figures::reloaded(report.word());
         if let LoadReport::Loaded { name, generation, .. } = &report {
             figures::generation(name, generation.number);
         }
         let _ = self.reports.send(report); // nobody has to listen
-    }
-}
-
-impl LoadReport {
-    fn name(&self) -> &str {
-        match self {
-            Self::Loaded { name, .. }
-            | Self::Unchanged { name, .. }
-            | Self::Vanished { name, .. }
-            | Self::StandsBy { name, .. } => name,
-            Self::Refused { .. } => "",
-        }
     }
 }
 

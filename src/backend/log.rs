@@ -1,4 +1,4 @@
-//! What a guest prints: captured line by line into the operator's log, bounded and made harmless.
+//! The prints of a guest: captured line by line into the operator's log, bounded and made harmless.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

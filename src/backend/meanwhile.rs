@@ -1,5 +1,5 @@
-//! What serves while a backend's only file waits for the operator's word: what was accepted, and
-//! served, before.
+//! Serving in the meantime: while a backend's only file waits to be accepted, an accepted component
+//! that served before stands in.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::loader::Loader;
-use super::registry::LoadReport;
+use super::report::LoadReport;
 use super::wants::Wants;
 use crate::plain::with_causes;
 
@@ -19,7 +19,7 @@ impl Loader {
         let Some(components) = self.components.clone() else { return };
         for (path, wants) in waiting {
             let (begun, name) = (Instant::now(), wants.descriptor.name.clone());
-            if self.lineups.serving(&name).is_some() {
+            if self.candidates.serving(&name).is_some() {
                 continue;
             }
             let (store, backend) = (components.clone(), name.clone());
@@ -30,10 +30,10 @@ impl Loader {
                 match self.readmit(&path, &name, &served).await {
                     Ok(candidate) => {
                         let version = candidate.descriptor.version.clone();
-                        self.lineups.insert(candidate);
-                        if let Some(generation) = self.lineups.settle(&name) {
+                        self.candidates.insert(candidate);
+                        if let Some(generation) = self.candidates.serve_best(&name) {
                             tracing::warn!(backend = %name, %generation, version, path = %path.display(), "its file waits to be accepted; what served before serves meanwhile; hint: `aetheel backend approve {name}`");
-                            self.tell(LoadReport::Loaded {
+                            self.report(LoadReport::Loaded {
                                 name,
                                 generation,
                                 path,

@@ -5,42 +5,58 @@
 //! crossing the border, and which generation of a backend is current. It never starts a process,
 //! opens a connection or believes a guest: what a guest asks for is judged in [`crate::turn`].
 //!
+//! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and `measure`
+//!   bound it, `instance` and `component` run it, `bindings` and `convert` carry its words, `log` its
+//!   prints; `breaker` stops what keeps failing.
+//! * The operator's word for it: `trust` with `standing`, and `wants`.
+//! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has what was
+//!   admitted and `choice` picks what serves; `rollback` and `meanwhile` bring back what served.
+//!   `staged` and `install` put a new file there.
+//!
 //! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
 //! `tests/reload` (files replaced in every way).
 
 mod admission;
-mod arrival;
 mod bindings;
 mod breaker;
+mod candidates;
 mod choice;
 mod component;
 mod convert;
 mod deadline;
 mod engine;
+mod error;
+mod install;
 mod instance;
-mod lineup;
+mod load;
 mod loader;
 mod log;
 mod meanwhile;
 mod measure;
+mod options;
 mod order;
-mod parcel;
-mod place;
 mod registry;
+mod report;
 mod rollback;
 mod sandbox;
 mod source;
+mod staged;
+mod standing;
 mod trial;
 mod trust;
 mod wants;
 mod watch;
 
-pub use admission::{AdmissionError, Inspection};
+pub use admission::Inspection;
+pub use candidates::{Chosen, Other};
 pub use component::{ComponentBackend, ComponentGuest};
 pub use engine::{Engine, EngineError, cache_fault};
-pub use lineup::{Chosen, Other};
+pub use error::AdmissionError;
 pub use measure::Used;
-pub use parcel::{Parcel, Placing};
-pub use registry::{LoadReport, Registry, RegistryOptions};
-pub use trust::{Distrust, Gate, Standing};
+pub use options::RegistryOptions;
+pub use registry::Registry;
+pub use report::LoadReport;
+pub use staged::{Installation, StagedComponent};
+pub use standing::{Distrust, Standing};
+pub use trust::Gate;
 pub use wants::Wants;

@@ -1,105 +1,29 @@
 //! The backends there are, by name, and the news about them.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::admission::AdmissionError;
+use super::candidates::{AgentVersions, Candidates, Chosen, Current};
 use super::component::ComponentBackend;
 use super::engine::Engine;
-use super::lineup::{AgentVersions, Chosen, Current, Lineups};
-use super::loader::{Loader, Request, Waiting};
-use super::trust::Gate;
+use super::loader::{Loader, LoaderRequest, Waiting};
+use super::options::RegistryOptions;
+use super::report::LoadReport;
 use super::wants::Wants;
 use crate::turn::{Backend, Backends, Generation};
 use crate::vigil;
-use crate::workspace::Components;
-
-/// Where components come from.
-#[derive(Clone, Debug)]
-pub struct RegistryOptions {
-    /// The folder of `*.wasm` files. It may be missing and appear later.
-    pub directory: PathBuf,
-    /// How long a file must not change before it is loaded; a quarter of it when its writer closed
-    /// or renamed it.
-    pub quiet: Duration,
-    /// How often everything is looked at, whatever the watch says.
-    pub rescan: Duration,
-    /// What components must bring.
-    pub gate: Gate,
-    /// Where components that served are kept; none: nothing can be rolled back.
-    pub components: Option<Components>,
-}
-
-impl RegistryOptions {
-    /// The usual times, 200 ms and 30 s; everything may serve, nothing is kept.
-    #[must_use]
-    pub fn new(directory: &Path) -> Self {
-        Self {
-            directory: directory.to_owned(),
-            quiet: Duration::from_millis(200),
-            rescan: Duration::from_secs(30),
-            gate: Gate::open(),
-            components: None,
-        }
-    }
-}
-
-/// What became of one look at one file.
-#[derive(Clone, Debug)]
-pub enum LoadReport {
-    /// It serves.
-    Loaded {
-        /// The backend's name.
-        name: String,
-        /// The generation that now answers new turns.
-        generation: Generation,
-        /// The file.
-        path: PathBuf,
-        /// From the decision to load until it served.
-        took: Duration,
-    },
-    /// It does not; what served before still does.
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: Arc<AdmissionError>,
-    },
-    /// It was touched, but has the content that already serves.
-    Unchanged {
-        /// The backend's name.
-        name: String,
-        /// The file.
-        path: PathBuf,
-    },
-    /// It could serve, but another file of its name does.
-    StandsBy {
-        /// The backend's name.
-        name: String,
-        /// The file.
-        path: PathBuf,
-    },
-    /// It is gone; its last generation still serves, unless another file of its name takes over.
-    Vanished {
-        /// The backend's name.
-        name: String,
-        /// Where it was.
-        path: PathBuf,
-    },
-}
 
 /// Name to current backend, kept current. Dropping it ends the watch; backends in use live on.
 pub struct Registry {
     current: Arc<Current>,
     agents: Arc<AgentVersions>,
     reports: broadcast::Sender<LoadReport>,
-    requests: mpsc::UnboundedSender<Request>,
+    requests: mpsc::UnboundedSender<LoaderRequest>,
     waiting: Arc<Waiting>,
     loader: JoinHandle<()>,
 }
@@ -114,8 +38,8 @@ impl Registry {
         let (reports, mut first) = broadcast::channel(1024);
         let (requests, asked) = mpsc::unbounded_channel();
         let waiting = Arc::new(Waiting::default());
-        let lineups = Lineups::new(current.clone(), agents.clone());
-        let mut loader = Loader::new(engine, options, lineups, reports.clone(), waiting.clone());
+        let candidates = Candidates::new(current.clone(), agents.clone());
+        let mut loader = Loader::new(engine, options, candidates, reports.clone(), waiting.clone());
         loader.look_at_everything().await;
         loader.serve_meanwhile(all(&waiting)).await;
         let mut loaded = Vec::new();
@@ -134,7 +58,7 @@ impl Registry {
 
     /// Has the loader look at everything soon, as the slow rescan does.
     pub fn rescan(&self) {
-        self.ask(Request::Rescan);
+        self.ask(LoaderRequest::Rescan);
     }
 
     /// The files that wait for what they may do to be accepted, with what that is.
@@ -145,7 +69,7 @@ impl Registry {
 
     /// Has what serves be kept from now on, for rollbacks.
     pub fn keep(&self) {
-        self.ask(Request::Keep);
+        self.ask(LoaderRequest::Keep);
     }
 
     /// Says which version a backend's agent has now. Returns, once it serves, whether that made
@@ -157,7 +81,7 @@ impl Registry {
             return false;
         }
         let (done, changed) = oneshot::channel();
-        self.ask(Request::Choose(name.to_owned(), done));
+        self.ask(LoaderRequest::Choose(name.to_owned(), done));
         changed.await.unwrap_or(false)
     }
 
@@ -174,7 +98,7 @@ impl Registry {
     /// Why it stays as it is, and what to do.
     pub async fn put_back(&self, name: &str, from: Option<&str>) -> Result<Generation, String> {
         let (done, generation) = oneshot::channel();
-        self.ask(Request::RollBack(name.to_owned(), from.map(str::to_owned), done));
+        self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
         generation.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()))
     }
 
@@ -184,7 +108,7 @@ impl Registry {
         self.current.load().get(name).map(|serving| serving.backend.clone())
     }
 
-    fn ask(&self, request: Request) {
+    fn ask(&self, request: LoaderRequest) {
         let _ = self.requests.send(request); // the loader goes with us
     }
 }

@@ -7,11 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::admission::AdmissionError;
-use super::lineup::Candidate;
-use super::loader::{Loader, Seen};
-use super::place;
-use super::registry::LoadReport;
+use super::candidates::Candidate;
+use super::error::AdmissionError;
+use super::install;
+use super::loader::{KnownFile, Loader};
+use super::report::LoadReport;
 use super::source;
 use crate::disk::Stamp;
 use crate::plain::with_causes;
@@ -31,7 +31,7 @@ impl Loader {
         from: Option<String>,
     ) -> Result<Generation, String> {
         let begun = Instant::now();
-        let serving = self.lineups.serving(name);
+        let serving = self.candidates.serving(name);
         let serves = serving.as_ref().map(|serving| serving.backend.generation().clone());
         if from.is_some() && serves.as_ref().map(|serves| &serves.digest) != from.as_ref() {
             let now = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
@@ -56,7 +56,7 @@ impl Loader {
                 error.hint()
             )
         })?;
-        let (winner, why) = self.lineups.would_serve(&candidate);
+        let (winner, why) = self.candidates.would_serve(&candidate);
         if winner.digest != candidate.digest {
             let (version, path) = (&candidate.descriptor.version, winner.path.display());
             let why = why.unwrap_or_default();
@@ -67,8 +67,8 @@ impl Loader {
         let aside = replaced.as_ref().map(|digest| aside(&target, digest));
         let (to, kept_as) = (target.clone(), aside.clone());
         let placed = tokio::task::spawn_blocking(move || {
-            place::prepare(&to, &earlier.bytes, earlier.signature.as_deref())?
-                .place(kept_as.as_deref())
+            install::prepare(&to, &earlier.bytes, earlier.signature.as_deref())?
+                .install(kept_as.as_deref())
         });
         match placed.await {
             Ok(Ok(())) => {}
@@ -80,9 +80,9 @@ impl Loader {
             }
             Err(_) => return Err("the gateway is going away".to_owned()),
         }
-        self.lineups.insert(candidate);
+        self.candidates.insert(candidate);
         // Its stamp is looked at with the next look at everything.
-        let seen = Seen {
+        let seen = KnownFile {
             stamp: None,
             signature: self.gate.stamp(&target),
             digest: Some(digest),
@@ -90,12 +90,12 @@ impl Loader {
             wanting: None,
         };
         self.files.insert(target.clone(), seen);
-        let Some(generation) = self.lineups.settle(name) else {
+        let Some(generation) = self.candidates.serve_best(name) else {
             return Err(format!("`{name}` has served that already"));
         };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
         tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the component before");
-        self.tell(LoadReport::Loaded {
+        self.report(LoadReport::Loaded {
             name: name.to_owned(),
             generation: generation.clone(),
             path: target,
@@ -137,7 +137,8 @@ impl Loader {
         }
     }
 
-    /// What served before, and is in no other file of the folder: that would serve by itself.
+    /// The component that served before and is in no other file of the folder, where it would serve
+    /// by itself.
     async fn earlier(
         &self,
         components: &Components,
@@ -149,7 +150,7 @@ impl Loader {
             .await
             .unwrap_or_default();
         let beside: Vec<&str> =
-            self.lineups.of(name).map(|candidate| candidate.digest.as_str()).collect();
+            self.candidates.of(name).map(|candidate| candidate.digest.as_str()).collect();
         kept.into_iter()
             .find(|served| !beside.contains(&served.digest.as_str()))
             .ok_or_else(|| format!("`{name}` has no component before this one that was kept; put another file in its place"))

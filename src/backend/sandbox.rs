@@ -1,4 +1,4 @@
-//! What a guest has of the world: nothing that differs between two machines, and bounded memory.
+//! The world of a guest: nothing that differs between two machines, and bounded memory.
 //!
 //! Language runtimes import WASI whether they use it or not, so it is there, but empty: no
 //! arguments, no environment, no files, no sockets; clocks that stand still, and random numbers
@@ -51,7 +51,7 @@ pub(super) struct State {
     wasi: WasiCtx,
     handles: ResourceTable,
     bounds: Bounds,
-    /// What the guest prints.
+    /// The guest's prints.
     pub(super) log: GuestLog,
 }
 
@@ -169,7 +169,7 @@ pub(super) fn is_newer(import: &str) -> bool {
         && import.split_once('@').is_some_and(|(_, version)| version.starts_with("0.3."))
 }
 
-/// What no guest ever holds.
+/// A resource that no guest ever holds.
 struct Socket;
 
 /// The clock every guest sees: it stands still, at the beginning of the year 2000. Times come with

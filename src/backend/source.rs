@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use super::admission::AdmissionError;
+use super::error::AdmissionError;
 use crate::disk::Stamp;
 
 /// How long a file must have been left alone before its stamp stands for its content.
@@ -16,7 +17,7 @@ const REST_TIMEOUT: Duration = Duration::from_secs(1);
 /// A file's content and what it was read from.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Arc<[u8]>,
     /// SHA-256, lower-case hex.
     pub(super) digest: String,
     pub(super) stamp: Stamp,
@@ -57,5 +58,5 @@ pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError
         return Err(AdmissionError::Changing);
     }
     let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Source { bytes, digest, stamp: after })
+    Ok(Source { bytes: bytes.into(), digest, stamp: after })
 }

@@ -1,42 +1,14 @@
-//! Components that are tried rather than served: no breaker, nothing in the log, their use of
-//! limits measured; and the recordings a component brings along to be tried with.
+//! The recordings a component brings along (`X.cases` beside `X.wasm`), which it must pass before it
+//! serves.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::admission::{AdmissionError, Inspection};
 use super::component::ComponentBackend;
-use super::engine::Engine;
+use super::error::AdmissionError;
 use super::instance::Blueprint;
-use super::source;
 use crate::agent::Descriptor;
 use crate::kit;
-
-impl Engine {
-    /// Admits a component as loading does, its own recordings included, and opens it to be tried.
-    ///
-    /// # Errors
-    /// [`AdmissionError`], the reason why it could not serve.
-    pub async fn open(
-        &self,
-        path: &Path,
-    ) -> Result<(Inspection, ComponentBackend), AdmissionError> {
-        let source = source::read(path.to_owned(), self.limits().component).await?;
-        let size = source.bytes.len() as u64;
-        let admitted = self.admit(source.bytes, path).await?;
-        let inspection = Inspection {
-            descriptor: admitted.descriptor.clone(),
-            contract: admitted.contract,
-            imports: admitted.imports,
-            size,
-            digest: source.digest.clone(),
-        };
-        Ok((
-            inspection,
-            ComponentBackend::on_trial(admitted.descriptor, source.digest, admitted.blueprint),
-        ))
-    }
-}
 
 /// Replays the recordings beside a component (`X.cases` beside `X.wasm`) and gives back what was
 /// lent.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use minisign_verify::{PublicKey, Signature};
 
-use super::admission::AdmissionError;
+use super::error::AdmissionError;
 use super::source::Source;
+use super::standing::{Distrust, Standing};
 use super::wants::Wants;
 use crate::agent::Descriptor;
 use crate::config::{Config, Trust};
@@ -24,87 +25,13 @@ use crate::workspace::{BackendFile, BackendNotes};
 /// Largest signature file read, bytes; real ones have about 300.
 const SIGNATURE_LIMIT: u64 = 16 << 10;
 
-/// What components must bring to be let in. Cheap to clone.
+/// The trust settings of the operator, by which components are let in. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Gate {
     level: Trust,
-    /// What the operator decided; none: everything is let in.
+    /// The operator's decisions; none: everything is let in.
     notes: Option<BackendFile>,
     signers: Vec<PublicKey>,
-}
-
-/// Why a component was let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nobody asked.
-    Unchecked,
-    /// Its SHA-256 stands in `backends.md`.
-    Pinned,
-    /// It is signed.
-    Signed {
-        /// Which key of `BACKEND_SIGNERS`, from 1.
-        key: usize,
-        /// What the signer says of it.
-        comment: String,
-    },
-}
-
-/// Why a component was not let in.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
-    /// Its SHA-256 does not stand in `backends.md`.
-    #[error("its SHA-256 is not pinned in backends.md: {0}")]
-    NotPinned(String),
-    /// It is pinned for other backends than the one it is.
-    #[error("its SHA-256 is pinned in backends.md for `{pinned}`, but it is `{name}`")]
-    PinnedAs {
-        /// What it is pinned for.
-        pinned: String,
-        /// What it says it is.
-        name: String,
-    },
-    /// There is no signature.
-    #[error("it is not signed: there is no {}", .0.display())]
-    NotSigned(PathBuf),
-    /// There is something that is none.
-    #[error("{} is no signature of minisign", .0.display())]
-    NoSignature(PathBuf),
-    /// Signed by somebody else, or for something else.
-    #[error("its signature is by none of BACKEND_SIGNERS, or not for these bytes")]
-    NotOurs,
-}
-
-impl Distrust {
-    /// What to do next, for the operator.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NotPinned(_) => {
-                "trust it with `aetheel backend install FILE --pin`, or add `- sha256: …` to its section of backends.md; it is then loaded"
-            }
-            Self::PinnedAs { .. } => {
-                "add its SHA-256 to the section of that name in backends.md, if it is the one you mean"
-            }
-            Self::NotSigned(_) | Self::NoSignature(_) => {
-                "put the signature beside it; it is then loaded"
-            }
-            Self::NotOurs => {
-                "get the component and its signature again, or add the signer's public key"
-            }
-        }
-    }
-}
-
-impl Standing {
-    /// For lists: `pinned`, `signed by key 1: comment`; none: nobody asked.
-    #[must_use]
-    pub fn says(&self) -> Option<String> {
-        match self {
-            Self::Unchecked => None,
-            Self::Pinned => Some("pinned".to_owned()),
-            Self::Signed { key, comment } => Some(format!("signed by key {key}: {comment}")),
-        }
-    }
 }
 
 impl Gate {
@@ -121,7 +48,7 @@ impl Gate {
         Self { level: config.backend_trust, notes, signers: config.backend_signers.clone() }
     }
 
-    /// What it asks for.
+    /// The level of trust it asks for.
     #[must_use]
     pub fn level(&self) -> Trust {
         self.level
@@ -209,18 +136,18 @@ impl Gate {
         self.notes().await.and_then(|notes| notes.of(digest).cloned()).unwrap_or_default()
     }
 
-    /// What a component with this descriptor wants beyond what is accepted now; none: nothing.
+    /// The wishes of a component with this descriptor beyond what is accepted now.
     pub async fn wants(&self, descriptor: &Descriptor) -> Option<Wants> {
         let notes = self.notes().await?;
         Wants::of(descriptor, notes.accepted(&descriptor.name))
     }
 
-    /// What of `backends.md` is left out.
+    /// Warnings about entries of `backends.md` that are left out.
     pub async fn warnings(&self) -> Vec<String> {
         self.notes().await.map(|notes| notes.warnings.clone()).unwrap_or_default()
     }
 
-    /// What the operator decided; what of it is left out is logged whenever it changed.
+    /// The operator's decisions; entries that are left out are logged whenever the file changed.
     async fn notes(&self) -> Option<Arc<BackendNotes>> {
         let (notes, changed) = self.notes.as_ref()?.refresh().await;
         for warning in notes.warnings.iter().filter(|_| changed) {

@@ -1,4 +1,4 @@
-//! What a component wants to do, where it is more than the operator accepted.
+//! The wishes of a component that go beyond what the operator accepted.
 
 use std::fmt;
 
@@ -16,16 +16,16 @@ const SENTENCE: usize = 200;
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wants {
-    /// What the component says of itself.
+    /// The component's description of itself.
     pub descriptor: Descriptor,
-    /// What of it is not accepted; never empty.
+    /// The wishes that are not accepted; never empty.
     pub more: Capabilities,
     /// Whether nothing was ever accepted of a backend of this name.
     pub unknown: bool,
 }
 
 impl Wants {
-    /// What a component wants beyond what was accepted of its name, by the operator or because it
+    /// The wishes of a component beyond what was accepted of its name, by the operator or because it
     /// is shipped; none: nothing.
     #[must_use]
     pub fn of(descriptor: &Descriptor, accepted: Option<&Capabilities>) -> Option<Self> {

@@ -15,7 +15,7 @@ use crate::startup::Refused;
 use crate::startup::settings::Settings;
 use crate::telemetry;
 use crate::terminal::say;
-use crate::turn::lost::reread;
+use crate::turn::reread::reread;
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
 

@@ -12,7 +12,7 @@ use super::reply::{Answer, Notice, Offer};
 use super::{Dispatcher, Inner};
 use crate::event::{Event, Lane, Origin, Sequence};
 use crate::figures;
-use crate::turn::lost::reread;
+use crate::turn::reread::reread;
 use crate::turn::{Backend, TurnResult};
 use crate::workspace::{Binding, LostState, LostTurn};
 
@@ -55,7 +55,7 @@ impl Inner {
         (binding, requested): (&Binding, Option<&str>),
         result: &TurnResult,
     ) -> Option<Offer> {
-        if !result.ending.is_lost() || !result.heard {
+        if !result.ending.is_lost() || !result.output {
             return None;
         }
         let kept = self.parts.recorder.keep(&result.recording, turn).await;
@@ -76,7 +76,7 @@ impl Inner {
             channel,
             message,
             asker: event.asker,
-            told: None,
+            notice: None,
             backend: backend.to_owned(),
             agent_version: result.agent_version.clone(),
             digest: result.generation.digest.clone(),
@@ -106,7 +106,7 @@ impl Inner {
         let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
         let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
         let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
-        if let Err(error) = self.parts.workspace.lost_turns().told(turn, message).await {
+        if let Err(error) = self.parts.workspace.lost_turns().set_notice(turn, message).await {
             tracing::warn!(turn, %error, "cannot note where the button of a lost reply is; it stays when the reply is delivered");
         }
     }
@@ -148,7 +148,7 @@ impl Inner {
         &self,
         lost: &LostTurn,
         backend: &dyn Backend,
-    ) -> Result<crate::turn::lost::Reread, String> {
+    ) -> Result<crate::turn::reread::Reread, String> {
         if backend.generation().digest == lost.digest {
             return Err("the backend is still the one that could not read it".to_owned());
         }

@@ -88,7 +88,7 @@ use crate::figures::{self, Outcome};
 use crate::queue::{Limits, Queue};
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, Links, Lookout};
+use crate::turn::{Backends, Host, Launcher, Links, OnUnknown};
 use crate::vigil;
 use crate::workspace::{Journal, Saving, Workspace};
 
@@ -204,13 +204,13 @@ impl Dispatcher {
             tasks.clone(),
         );
         let looking = radar.clone();
-        let lookout: Lookout = Arc::new(move |sighting| looking.saw(sighting));
+        let on_unknown: OnUnknown = Arc::new(move |sighting| looking.saw(sighting));
         let links = Links::new(
             Arc::new(parts.host.clone()),
             parts.launcher.clone(),
             parts.recorder.clone(),
             unasked,
-            lookout,
+            on_unknown,
         );
         let inner = Inner {
             parts,

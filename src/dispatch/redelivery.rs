@@ -17,7 +17,7 @@ use super::reply::Answer;
 use super::{Dispatcher, Inner};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures::{self, Outcome};
-use crate::turn::lost::Reread;
+use crate::turn::reread::Reread;
 use crate::workspace::{LostState, LostTurn, SessionId};
 
 /// Time for a press: Discord waits three seconds for its answer.
@@ -292,7 +292,7 @@ impl Inner {
         }
         let Some(lost) = lost.get(turn).await else { return };
         figures::lost_reply(&lost.backend, state.word());
-        let told = lost.channel.zip(lost.told);
+        let told = lost.channel.zip(lost.notice);
         if let Some((channel, message)) = told.filter(|_| state == LostState::Delivered) {
             self.parts.outlet.settle_offer(channel, message).await;
         }

@@ -263,9 +263,9 @@ impl Inner {
             return None;
         }
         let text = prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref());
-        let (told, outcome) = oneshot::channel();
+        let (reply_tx, outcome) = oneshot::channel();
         // Where the turn has just ended, both ends are dropped, which says the same.
-        let _ = steers.send(Steering { parts: vec![Part::Text(text)], told });
+        let _ = steers.send(Steering { parts: vec![Part::Text(text)], reply_tx });
         Some((*turn, outcome))
     }
 

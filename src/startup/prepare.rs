@@ -23,7 +23,7 @@ use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::redact::Redactor;
 use crate::sources;
-use crate::turn::recording::{Recorder, Room};
+use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::turn::{Backends as _, Host};
 use crate::vigil;
 use crate::web::webhooks::Secrets;
@@ -390,8 +390,12 @@ impl Prepared {
         let choices = self.choices();
         let config = &self.config;
         let (bytes, age) = (config.recordings_max_bytes, config.recordings_max_age);
-        let room =
-            Room { bytes, age, lost_bytes: config.lost_max_bytes, lost_age: config.lost_max_age };
+        let room = RecordingLimits {
+            bytes,
+            age,
+            lost_bytes: config.lost_max_bytes,
+            lost_age: config.lost_max_age,
+        };
         let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
         tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
         self.agents.keep_components();

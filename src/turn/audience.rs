@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::agent::{Ask, AskKey, Decision, EventKind};
 use crate::fold::Transcript;
 
-/// Who follows a turn. Called in order; must return at once.
+/// A follower of a turn. Called in order; must return at once.
 pub trait Audience: Send {
     /// The agent did something.
     fn event(&mut self, event: &EventKind, transcript: &Transcript);
@@ -20,7 +20,7 @@ pub trait Audience: Send {
     /// A question is over without a decision of people.
     fn settled(&mut self, ask: AskKey, how: Settled);
 
-    /// Something has to be on disk before anything more of the turn is told or decided; none:
+    /// Something has to be on disk before anything more of the turn is shown or decided; none:
     /// nothing has.
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None

@@ -1,52 +1,43 @@
 //! Driving one turn on its link: what the agent does goes to the audience, people's decisions to
 //! the agent, until there is one outcome.
 //!
-//! Owns the clocks of the turn and the ladder by which it is stopped. Processes and the guest are
-//! the link's. Pinned by `tests/dispatch`.
+//! Owns the steps by which the turn is stopped; its times are the `clock`'s. Processes and the
+//! guest are the link's. Pinned by `tests/dispatch`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::ending::{Ending, Seen, TurnResult};
+use super::clock::{Clock, Overdue};
+use super::ending::{Ending, Observed, Seen, StopReason, TurnResult};
 use super::guard::Guard;
-use super::link::{Report, Request};
+use super::link::{LinkRequest, Report};
 use super::links::{Lease, Links, Wanted};
-use super::{Answerer, Audience, Backend, Blob, Generation, GuestFailure, Host, Settled};
-use crate::agent::descriptor::Feature;
+use super::{Answerer, Audience, Backend, Blob, GuestFailure, Host, Settled};
+use crate::agent::descriptor::{Feature, Sharing};
 use crate::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
 use crate::event::Lane;
 use crate::figures;
 
 /// Time a link has, beyond the grace, to end what it was told to give up.
-const CUSTODY: Duration = Duration::from_secs(15);
+const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Links a turn tries that are about to close at that very moment.
 const TRIES: u32 = 5;
-
-/// Why a turn is stopped from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// A person asked.
-    User,
-    /// The gateway is shutting down.
-    Shutdown,
-}
 
 /// A further message for a running turn.
 #[derive(Debug)]
 pub struct Steering {
-    /// What people wrote, neutralised.
+    /// The message, neutralised.
     pub parts: Vec<Part>,
-    /// What became of it; closed when the turn ended first.
-    pub told: oneshot::Sender<SteerOutcome>,
+    /// Gets its outcome; closed when the turn ended first.
+    pub reply_tx: oneshot::Sender<SteerOutcome>,
 }
 
-/// What a turn needs to run.
+/// A turn to be run.
 pub struct TurnRequest {
-    /// Correlation id: in logs, in the recording and in what users are told.
+    /// Correlation id: in logs, in the recording and in messages to users.
     pub id: String,
     /// The event's sequence number.
     pub event: u64,
@@ -54,7 +45,7 @@ pub struct TurnRequest {
     pub lane: Lane,
     /// The generation it runs on, to its end.
     pub backend: Arc<dyn Backend>,
-    /// What the guest is told; the keys are the link's affair.
+    /// The guest's command; the keys in it are the link's affair.
     pub start: StartTurn,
     /// The bytes of the files in it.
     pub blobs: Vec<Blob>,
@@ -78,35 +69,23 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         if matches!(first, Some(Report::Refused)) && tries < TRIES {
             continue;
         }
+        let agent_version = links.host().agent_version(&backend.descriptor().name);
+        let clock = Clock::new(started, links.host());
         let mut driver = Driver {
             host: links.host(),
             audience,
             decide,
-            guard: Guard::default(),
+            backend,
+            agent_version,
             lease,
-            one_shot: backend.descriptor().sharing == crate::agent::descriptor::Sharing::Turn,
-            limited: backend.descriptor().has(Feature::MaxTurns),
-            asks: BTreeMap::new(),
-            standing: None,
+            guard: Guard::default(),
+            clock,
+            observed: Observed::default(),
+            trouble: Trouble::default(),
             cause: None,
-            failure: None,
-            blind: false,
-            trouble: None,
-            stderr: String::new(),
-            over: false,
-            spoke: false,
-            said: false,
-            left: false,
-            asked: false,
-            backend: backend.descriptor().name.clone(),
-            generation: backend.generation().clone(),
-            agent_version: links.host().agent_version(&backend.descriptor().name),
-            started,
-            budget: started + links.host().query_timeout,
-            heard: Instant::now(),
-            leaving: None,
+            phase: Phase::Running,
         };
-        driver.told(first);
+        driver.received(first);
         break driver;
     };
     let mut steering = true;
@@ -119,14 +98,18 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         }
         let deadline = driver.deadline();
         tokio::select! {
-            report = driver.lease.reports.recv() => driver.told(report),
+            report = driver.lease.reports.recv() => driver.received(report),
             Some((ask, decision)) = decisions.recv() => driver.decided(ask, decision),
             steer = steers.recv(), if steering => match steer {
-                Some(Steering { parts, told }) => driver.lease.link.ask(Request::Steer(driver.lease.turn, parts, told)),
+                Some(Steering { parts, reply_tx }) => {
+                    driver.lease.link.ask(LinkRequest::Steer(driver.lease.turn, parts, reply_tx));
+                }
                 None => steering = false,
             },
             () = sleep_until(deadline) => driver.clock(),
-            Ok(reason) = stopped(&mut stop), if driver.cause.is_none() && !driver.guard.is_done() => driver.stop(Cause::Asked(reason)),
+            Ok(reason) = stopped(&mut stop), if driver.may_stop() => {
+                driver.stop(Cause::Asked(reason));
+            }
         }
     }
     driver.finish()
@@ -140,17 +123,32 @@ enum Cause {
     Silent,
     Output,
     Rounds,
-    /// It tells more than a turn may.
+    /// It has more events or tools than a turn may have.
     Excess,
 }
 
 /// How far the turn is on its way out.
 #[derive(Clone, Copy, Debug)]
-enum Leaving {
+enum Phase {
+    Running,
     /// The guest was told to interrupt; when the link is told to give up.
     Interrupted(Instant),
     /// The link was told to give up; when it is not waited for any longer.
     GivenUp(Instant),
+    /// The link reports nothing more, or is not waited for.
+    Over,
+}
+
+/// Everything that went wrong on the link.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// The guest failed before anything stopped the turn, and its agent runs on.
+    guest_failed: bool,
+    failure: Option<GuestFailure>,
+    /// The reason to give when the turn ends without the guest ending it.
+    agent: Option<Failure>,
+    /// The end of the stderr of the process that exited last.
+    stderr: String,
 }
 
 struct Driver<'a> {
@@ -158,73 +156,39 @@ struct Driver<'a> {
     audience: &'a mut dyn Audience,
     /// Where decisions of people come from.
     decide: mpsc::UnboundedSender<(AskKey, Decision)>,
-    guard: Guard,
-    lease: Lease,
-    one_shot: bool,
-    /// The agent keeps the limit of rounds itself.
-    limited: bool,
-    /// Questions without an answer, and when each expires.
-    asks: BTreeMap<AskKey, Instant>,
-    /// Since when the clock stands still.
-    standing: Option<Instant>,
-    cause: Option<Cause>,
-    failure: Option<GuestFailure>,
-    /// The guest failed, and the agent is heard to its end all the same.
-    blind: bool,
-    /// What to say when the turn ends without the guest saying so.
-    trouble: Option<Failure>,
-    /// The end of what the process said there that exited last.
-    stderr: String,
-    over: bool,
-    /// The agent has said something.
-    spoke: bool,
-    /// An agent of this turn only has said something on its stdout.
-    said: bool,
-    /// The agent has exited before its backend ended the turn, and calls that a success.
-    left: bool,
-    /// People were asked something.
-    asked: bool,
-    backend: String,
-    generation: Generation,
+    backend: Arc<dyn Backend>,
     /// As known at the start.
     agent_version: Option<String>,
-    started: Instant,
-    /// When the turn has used its time up.
-    budget: Instant,
-    /// Last output of the agent.
-    heard: Instant,
-    leaving: Option<Leaving>,
+    lease: Lease,
+    guard: Guard,
+    clock: Clock,
+    observed: Observed,
+    trouble: Trouble,
+    /// Why the host stopped the turn, where it did.
+    cause: Option<Cause>,
+    phase: Phase,
 }
 
 impl Driver<'_> {
     /// A one-shot turn is over when nothing of its agent is left; others when the guest says so.
     fn is_over(&self) -> bool {
-        self.over || (self.guard.is_done() && !self.one_shot)
+        matches!(self.phase, Phase::Over) || (self.guard.is_done() && !self.is_one_shot())
     }
 
-    fn told(&mut self, report: Option<Report>) {
+    fn is_one_shot(&self) -> bool {
+        self.backend.descriptor().sharing == Sharing::Turn
+    }
+
+    fn received(&mut self, report: Option<Report>) {
         match report {
-            Some(Report::Event(event)) => {
-                self.heard = Instant::now();
-                if matches!(&event, EventKind::Text(text) if text.parent.is_none())
-                    && !std::mem::replace(&mut self.spoke, true)
-                {
-                    figures::first_text(&self.backend, self.started.elapsed());
-                }
-                match self.guard.event(event) {
-                    Some(event) => self.audience.event(&event, self.guard.transcript()),
-                    None => self.stop_for(Cause::Excess),
-                }
-                self.count_rounds();
-            }
+            Some(Report::Event(event)) => self.event(event),
             Some(Report::Session(ready)) => match self.guard.session(ready) {
                 Ok(native) => self.lease.learned(native),
                 Err(reason) => tracing::debug!(%reason, "dropped a session id of the backend"),
             },
             Some(Report::Ask(ask)) => {
-                self.asked = true;
-                self.standing.get_or_insert_with(Instant::now);
-                self.asks.insert(ask.ask, Instant::now() + self.host.ask_timeout);
+                self.observed.asked = true;
+                self.clock.ask(ask.ask);
                 tracing::debug!(
                     ask = ask.ask,
                     title = ask.title.escape_debug().to_string(),
@@ -237,105 +201,105 @@ impl Driver<'_> {
                 let ends = self.guard.done(done);
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
-            Some(Report::Heard) => self.heard = Instant::now(),
-            Some(Report::Said) => self.said = true,
-            Some(Report::Left) => self.left = !self.guard.is_done(),
-            Some(Report::TooMuch) => self.stop_for(Cause::Output),
-            Some(Report::Ignored) => {
-                if let Some(Leaving::Interrupted(_)) = self.leaving {
+            Some(Report::Active) => self.clock.active(),
+            Some(Report::Stdout) => self.observed.stdout = true,
+            Some(Report::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
+            Some(Report::OutputLimit) => self.stop_for(Cause::Output),
+            Some(Report::InterruptIgnored) => {
+                if let Phase::Interrupted(_) = self.phase {
                     self.give_up();
                 }
             }
-            Some(Report::Trouble(failure)) => self.trouble = Some(failure),
-            Some(Report::Stderr(tail)) => self.stderr = tail,
-            Some(Report::Blind) => self.blind = self.cause.is_none(),
+            Some(Report::Trouble(failure)) => self.trouble.agent = Some(failure),
+            Some(Report::Stderr(tail)) => self.trouble.stderr = tail,
+            Some(Report::GuestFailed) => self.trouble.guest_failed = self.cause.is_none(),
             Some(Report::Over(failure)) => {
-                self.failure = self.failure.take().or(failure);
-                self.over = true;
+                self.trouble.failure = failure;
+                self.phase = Phase::Over;
             }
             Some(Report::Refused) | None => {
                 let message = "the link to the agent broke before the turn began".to_owned();
-                self.trouble.get_or_insert(Failure {
+                self.trouble.agent.get_or_insert(Failure {
                     kind: crate::agent::FailureKind::Crashed,
                     message,
                     retry_after_ms: None,
                 });
-                self.over = true;
+                self.phase = Phase::Over;
             }
         }
     }
 
+    fn event(&mut self, event: EventKind) {
+        self.clock.active();
+        if matches!(&event, EventKind::Text(text) if text.parent.is_none())
+            && !std::mem::replace(&mut self.observed.text, true)
+        {
+            figures::first_text(&self.backend.descriptor().name, self.clock.elapsed());
+        }
+        match self.guard.event(event) {
+            Some(event) => self.audience.event(&event, self.guard.transcript()),
+            None => self.stop_for(Cause::Excess),
+        }
+        // Agents without a limit of their own are stopped at the operator's.
+        if self.guard.rounds() > self.host.max_turns
+            && !self.backend.descriptor().has(Feature::MaxTurns)
+        {
+            self.stop_for(Cause::Rounds);
+        }
+    }
+
     fn decided(&mut self, ask: AskKey, decision: Decision) {
-        if self.asks.remove(&ask).is_some() {
-            self.lease.link.ask(Request::Answer(ask, decision));
-            self.resume();
+        if self.clock.answered(ask) {
+            self.lease.link.ask(LinkRequest::Answer(ask, decision));
         }
     }
 
     /// A question is over without a decision.
     fn settle(&mut self, ask: AskKey, how: Settled) {
-        if self.asks.remove(&ask).is_some() {
+        if self.clock.answered(ask) {
             self.audience.settled(ask, how);
-            self.resume();
-        }
-    }
-
-    /// Lets the clock go on when nothing is asked any more.
-    fn resume(&mut self) {
-        if self.asks.is_empty()
-            && let Some(since) = self.standing.take()
-        {
-            let stood = since.elapsed();
-            self.budget += stood;
-            self.heard += stood;
         }
     }
 
     /// Does what is due.
     fn clock(&mut self) {
         let now = Instant::now();
-        let expired: Vec<AskKey> =
-            self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect();
-        for ask in expired {
+        for ask in self.clock.expired_asks(now) {
             tracing::info!(ask, "nobody answered the agent's question in time; it is told so");
-            self.lease.link.ask(Request::Answer(ask, Decision::Dismissed));
+            self.lease.link.ask(LinkRequest::Answer(ask, Decision::Dismissed));
             self.settle(ask, Settled::Expired);
         }
-        match self.leaving {
-            Some(Leaving::Interrupted(at)) if at <= now => self.give_up(),
-            Some(Leaving::GivenUp(at)) if at <= now => self.over = true,
+        match self.phase {
+            Phase::Interrupted(at) if at <= now => self.give_up(),
+            Phase::GivenUp(at) if at <= now => self.phase = Phase::Over,
             _ => {}
         }
-        if self.standing.is_none() {
-            if now >= self.budget {
-                self.stop_for(Cause::TimedOut);
-            } else if self.host.idle_timeout.is_some_and(|idle| now >= self.heard + idle) {
-                self.stop_for(Cause::Silent);
-            }
+        match self.clock.overdue(now) {
+            Some(Overdue::Budget) => self.stop_for(Cause::TimedOut),
+            Some(Overdue::Silence) => self.stop_for(Cause::Silent),
+            None => {}
         }
     }
 
     /// When `clock` is needed next.
     fn deadline(&self) -> Instant {
-        let mut times: Vec<Instant> = self.asks.values().copied().collect();
-        times.extend(self.leaving.map(|(Leaving::Interrupted(at) | Leaving::GivenUp(at))| at));
-        if self.cause.is_none() && !self.guard.is_done() && self.standing.is_none() {
-            times.push(self.budget);
-            times.extend(self.host.idle_timeout.map(|idle| self.heard + idle));
-        }
+        let phase = match self.phase {
+            Phase::Interrupted(at) | Phase::GivenUp(at) => Some(at),
+            Phase::Running | Phase::Over => None,
+        };
+        let times =
+            [phase, self.clock.next_expiry(), self.clock.limit().filter(|_| self.may_stop())];
         // Without any, only the link can bring news; looking again now and then does no harm.
-        times.into_iter().min().unwrap_or_else(|| Instant::now() + CUSTODY)
+        times.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + CUSTODY_TIMEOUT)
     }
 
-    /// Stops agents that have no limit of their own at the operator's limit of tool uses.
-    fn count_rounds(&mut self) {
-        if !self.limited && self.guard.rounds() > self.host.max_turns {
-            self.stop_for(Cause::Rounds);
-        }
+    /// Whether nothing has stopped or ended the turn yet.
+    fn may_stop(&self) -> bool {
+        self.cause.is_none() && !self.guard.is_done()
     }
 
     fn stop_for(&mut self, cause: Cause) {
-        if self.cause.is_none() && !self.guard.is_done() {
+        if self.may_stop() {
             self.stop(cause);
         }
     }
@@ -343,36 +307,36 @@ impl Driver<'_> {
     /// First step of stopping: the guest asks its agent.
     fn stop(&mut self, cause: Cause) {
         self.cause = Some(cause);
-        self.leaving = Some(Leaving::Interrupted(Instant::now() + self.host.stop_grace));
-        self.lease.link.ask(Request::Interrupt(self.lease.turn));
+        self.phase = Phase::Interrupted(Instant::now() + self.host.stop_grace);
+        self.lease.link.ask(LinkRequest::Interrupt(self.lease.turn));
     }
 
     /// Second step: the link ends the agent.
     fn give_up(&mut self) {
-        if !self.one_shot {
+        if !self.is_one_shot() {
             tracing::warn!("the agent does not react to being interrupted; its link is given up");
         }
-        self.leaving = Some(Leaving::GivenUp(Instant::now() + self.host.stop_grace + CUSTODY));
-        self.lease.link.ask(Request::GiveUp(self.lease.turn));
+        self.phase = Phase::GivenUp(Instant::now() + self.host.stop_grace + CUSTODY_TIMEOUT);
+        self.lease.link.ask(LinkRequest::GiveUp(self.lease.turn));
     }
 
     fn finish(mut self) -> TurnResult {
-        for ask in std::mem::take(&mut self.asks).into_keys() {
+        for ask in self.clock.open_asks() {
             self.audience.settled(ask, Settled::TurnEnded);
         }
         for end in self.guard.close_tools() {
             self.audience.event(&end, self.guard.transcript());
         }
-        let took = self.started.elapsed();
+        let took = self.clock.elapsed();
         let excess = self.guard.excess().map(str::to_owned);
         let (transcript, session, done) = self.guard.into_parts();
-        // What came of a turn of which not everything was taken in is not its answer.
+        // A turn of which not everything was taken in has no answer.
         let done = done.filter(|_| excess.is_none());
         let (outcome, text, usage) =
             done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
-        // What came of an agent whose guest had failed before is explained by that, but for a
-        // person's wish.
-        let cause = self.cause.filter(|cause| !self.blind || matches!(cause, Cause::Asked(_)));
+        // A guest that had failed before explains the ending, unless a person wished it.
+        let Trouble { guest_failed, failure, agent, stderr } = self.trouble;
+        let cause = self.cause.filter(|cause| !guest_failed || matches!(cause, Cause::Asked(_)));
         let stopped = cause.map(|cause| match cause {
             Cause::Asked(reason) => reason.into(),
             Cause::TimedOut => Ending::TimedOut,
@@ -383,30 +347,17 @@ impl Driver<'_> {
         });
         let text = text.unwrap_or_else(|| transcript.text());
         let usage = usage.or_else(|| transcript.usage());
-        let heard = self.lease.link.heard();
-        let (asked, said, left) = (self.asked, self.said, self.left);
-        let seen = Seen {
-            transcript: &transcript,
-            text: &text,
-            asked,
-            usage: usage.as_ref(),
-            said,
-            left,
-            heard,
-        };
-        let ending = Ending::of(outcome, self.failure, stopped, self.trouble)
-            .in_words(&self.stderr)
-            .unless_unread(&seen);
+        let observed = Observed { output: self.lease.link.has_output(), ..self.observed };
+        let seen = Seen { observed, transcript: &transcript, text: &text, usage: usage.as_ref() };
+        let ending =
+            Ending::of(outcome, failure, stopped, agent).in_words(&stderr).unless_unread(&seen);
         self.lease.ending = ending.to_string();
-        let (link, recording) =
-            (self.lease.link.id.to_string(), self.lease.link.recording.to_path_buf());
-        let (generation, agent_version) = (self.generation, self.agent_version);
         TurnResult {
-            link,
-            recording,
-            generation,
-            agent_version,
-            heard,
+            link: self.lease.link.id.to_string(),
+            recording: self.lease.link.recording.to_path_buf(),
+            generation: self.backend.generation().clone(),
+            agent_version: self.agent_version,
+            output: observed.output,
             ending,
             text,
             session,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Generation, GuestFailure, StopReason, reason};
+use super::{Generation, GuestFailure, reason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 use crate::plain::clean_text;
@@ -90,7 +90,7 @@ impl Ending {
     /// have been the answer. So is nothing at all from an agent that says it is done and gives no
     /// sign of having said more.
     #[must_use]
-    pub fn unless_unread(self, seen: &Seen<'_>) -> Self {
+    pub(super) fn unless_unread(self, seen: &Seen<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
             _ if seen.is_anything() => false,
@@ -101,9 +101,9 @@ impl Ending {
             // With an exit code of 0 it did not crash, whatever its backend makes of that.
             Self::Agent(failure)
                 if failure.kind == FailureKind::Protocol
-                    || (failure.kind == FailureKind::Crashed && seen.left) =>
+                    || (failure.kind == FailureKind::Crashed && seen.observed.exited_well) =>
             {
-                !unknown.is_empty() || seen.said
+                !unknown.is_empty() || seen.observed.stdout
             }
             _ => false,
         };
@@ -142,7 +142,7 @@ impl Ending {
     fn unless_stopped(mut self, seen: &Seen<'_>) -> Self {
         if let Self::Agent(failure) = &mut self
             && failure.kind == FailureKind::Protocol
-            && seen.left
+            && seen.observed.exited_well
             && seen.transcript.unrecognised().is_empty()
         {
             failure.kind = FailureKind::Crashed;
@@ -158,7 +158,7 @@ impl Ending {
                 kind: FailureKind::Protocol | FailureKind::Crashed,
                 message,
                 ..
-            }) if seen.left && !seen.heard => Self::Mute(message),
+            }) if seen.observed.exited_well && !seen.observed.output => Self::Mute(message),
             other => other,
         }
     }
@@ -191,6 +191,15 @@ impl Ending {
     }
 }
 
+/// Why a turn is stopped from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// A person asked for it.
+    User,
+    /// The gateway is shutting down.
+    Shutdown,
+}
+
 impl From<StopReason> for Ending {
     fn from(reason: StopReason) -> Self {
         match reason {
@@ -215,29 +224,35 @@ impl fmt::Display for Ending {
     }
 }
 
-/// What there was to see of a turn.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    /// The turn as told.
-    pub transcript: &'a Transcript,
-    /// The answer.
-    pub text: &'a str,
+/// The host's own observations of a turn, whatever its backend made of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Observed {
+    /// The first text of the answer has come.
+    pub(super) text: bool,
     /// People were asked something.
-    pub asked: bool,
-    /// What it cost.
-    pub usage: Option<&'a Usage>,
-    /// An agent that ran for this turn only said something on its stdout.
-    pub said: bool,
+    pub(super) asked: bool,
+    /// The agent has written anything, by whatever way.
+    pub(super) output: bool,
+    /// An agent that ran for this turn only has written something to its stdout.
+    pub(super) stdout: bool,
     /// It has exited before its backend ended the turn, and calls that a success.
-    pub left: bool,
-    /// The agent said anything in it, by whatever way, understood or not.
-    pub heard: bool,
+    pub(super) exited_well: bool,
+}
+
+/// Everything there was to see of a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) observed: Observed,
+    pub(super) transcript: &'a Transcript,
+    /// The answer.
+    pub(super) text: &'a str,
+    pub(super) usage: Option<&'a Usage>,
 }
 
 impl Seen<'_> {
     fn is_anything(&self) -> bool {
-        let Self { transcript, text, asked, .. } = self;
-        *asked
+        let Self { observed, transcript, text, .. } = self;
+        observed.asked
             || !text.trim().is_empty()
             || !transcript.text().is_empty()
             || (!transcript.tools().is_empty() && !transcript.ends_unknown())
@@ -255,7 +270,7 @@ impl Seen<'_> {
     }
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Debug)]
 pub struct TurnResult {
     /// Id of the link it ran on: the name of its recording.
@@ -264,10 +279,10 @@ pub struct TurnResult {
     pub recording: PathBuf,
     /// The generation it ran on.
     pub generation: Generation,
-    /// What was known of the agent's version at its start.
+    /// The agent's version at its start, where it was known.
     pub agent_version: Option<String>,
-    /// Whether the agent said anything in it, understood or not.
-    pub heard: bool,
+    /// Whether the agent has written anything in it, understood or not.
+    pub output: bool,
     /// How it ended.
     pub ending: Ending,
     /// The agent's answer, or what there was of it.
@@ -276,7 +291,7 @@ pub struct TurnResult {
     pub session: Option<SessionReady>,
     /// Tokens and money.
     pub usage: Option<Usage>,
-    /// The whole turn as told.
+    /// Everything the backend reported of it.
     pub transcript: Transcript,
     /// From its start to its end.
     pub took: Duration,
@@ -314,13 +329,13 @@ mod tests {
         );
     }
 
-    /// What there was to see, in words: what stands in the list happened.
-    fn seen(what: &[&str]) -> (Transcript, Option<Usage>, [bool; 3]) {
+    /// A turn in words: everything in the list happened.
+    fn seen(what: &[&str]) -> (Transcript, Option<Usage>, Observed) {
         use crate::agent::{
             EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised,
         };
         let mut transcript = Transcript::default();
-        let (mut usage, mut asked, mut said, mut left) = (None, false, false, false);
+        let (mut usage, mut observed) = (None, Observed::default());
         let spent =
             |output, reasoning| Some(Usage { input: 9, output, reasoning, ..Usage::default() });
         let text =
@@ -364,29 +379,24 @@ mod tests {
                 "few" => usage = spent(4, 0),
                 "many" => usage = spent(400, 0),
                 "thought" => usage = spent(400, 390),
-                "asked" => asked = true,
-                "said" => said = true,
-                "left" => left = true,
-                "heard" => {}
+                "asked" => observed.asked = true,
+                "output" => observed.output = true,
+                "stdout" => (observed.output, observed.stdout) = (true, true),
+                "exited" => observed.exited_well = true,
                 other => panic!("{other}?"),
             }
         }
-        (transcript, usage, [asked, said, left])
+        (transcript, usage, observed)
     }
 
     fn read_as(ending: Ending, what: &[&str]) -> Ending {
-        let (transcript, usage, [asked, said, left]) = seen(what);
+        let (transcript, usage, observed) = seen(what);
         let text = transcript.text();
-        // What it says on its stdout is heard; what came by other ways is said here.
-        let heard = said || what.contains(&"heard");
         ending.unless_unread(&Seen {
+            observed,
             transcript: &transcript,
             text: &text,
-            asked,
             usage: usage.as_ref(),
-            said,
-            left,
-            heard,
         })
     }
 
@@ -400,63 +410,63 @@ mod tests {
         let mute = || Ending::Mute("no result".to_owned());
         let cases: [(Ending, &[&str], Ending); 40] = [
             // It says that it is done.
-            (Ending::Completed, &["said", "unknown"], unknown()),
-            (Ending::Completed, &["said", "unknown", "blank"], unknown()),
-            (Ending::Completed, &["said", "unknown", "thinking"], unknown()),
-            (Ending::Completed, &["said", "unknown", "few"], unknown()),
+            (Ending::Completed, &["stdout", "unknown"], unknown()),
+            (Ending::Completed, &["stdout", "unknown", "blank"], unknown()),
+            (Ending::Completed, &["stdout", "unknown", "thinking"], unknown()),
+            (Ending::Completed, &["stdout", "unknown", "few"], unknown()),
             (
                 Ending::Completed,
-                &["said", "many"],
+                &["stdout", "many"],
                 Ending::Unread("400 tokens of output and no text".to_owned()),
             ),
             // It ended without saying so.
-            (protocol(), &["said", "unknown"], unknown()),
+            (protocol(), &["stdout", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
-            (protocol(), &["said"], Ending::Unread("no result".to_owned())),
-            (protocol(), &["heard"], protocol()),
-            (protocol(), &["heard", "thinking"], protocol()),
-            (crashed(), &["said", "left"], Ending::Unread("no result".to_owned())),
-            (crashed(), &["unknown", "left"], unknown()),
-            (crashed(), &["said", "unknown"], crashed()),
-            (crashed(), &["heard", "left"], crashed()),
+            (protocol(), &["stdout"], Ending::Unread("no result".to_owned())),
+            (protocol(), &["output"], protocol()),
+            (protocol(), &["output", "thinking"], protocol()),
+            (crashed(), &["stdout", "exited"], Ending::Unread("no result".to_owned())),
+            (crashed(), &["unknown", "exited"], unknown()),
+            (crashed(), &["stdout", "unknown"], crashed()),
+            (crashed(), &["output", "exited"], crashed()),
             (crashed(), &[], crashed()),
             // It said nothing at all.
             (protocol(), &[], protocol()),
-            (protocol(), &["left"], mute()),
-            (crashed(), &["left"], mute()),
-            (crashed(), &["said", "left", "text"], crashed()),
-            (protocol(), &["said", "text"], protocol()),
+            (protocol(), &["exited"], mute()),
+            (crashed(), &["exited"], mute()),
+            (crashed(), &["stdout", "exited", "text"], crashed()),
+            (protocol(), &["stdout", "text"], protocol()),
             // It was stopped from outside.
-            (protocol(), &["said", "text", "left"], crashed()),
-            (protocol(), &["said", "text", "unknown", "left"], protocol()),
-            (protocol(), &["said", "unknown", "tool"], protocol()),
+            (protocol(), &["stdout", "text", "exited"], crashed()),
+            (protocol(), &["stdout", "text", "unknown", "exited"], protocol()),
+            (protocol(), &["stdout", "unknown", "tool"], protocol()),
             // It used a tool, and then said something that nobody could read.
-            (Ending::Completed, &["said", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["stdout", "tool", "unknown"], unknown()),
             (
                 Ending::Completed,
-                &["said", "tool", "unknown", "tool", "unknown", "thinking"],
+                &["stdout", "tool", "unknown", "tool", "unknown", "thinking"],
                 unknown(),
             ),
-            (protocol(), &["said", "tool", "unknown"], unknown()),
-            (Ending::Completed, &["said", "text", "tool", "unknown"], Ending::Completed),
-            (Ending::Completed, &["said", "tool", "unknown", "tool end"], Ending::Completed),
+            (protocol(), &["stdout", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["stdout", "text", "tool", "unknown"], Ending::Completed),
+            (Ending::Completed, &["stdout", "tool", "unknown", "tool end"], Ending::Completed),
             // It had nothing to say.
-            (Ending::Completed, &["said"], Ending::Completed),
-            (Ending::Completed, &["said", "few"], Ending::Completed),
-            (Ending::Completed, &["said", "many", "blank"], Ending::Completed),
-            (Ending::Completed, &["said", "thought"], Ending::Completed),
-            (Ending::Completed, &["said", "many", "thinking"], Ending::Completed),
+            (Ending::Completed, &["stdout"], Ending::Completed),
+            (Ending::Completed, &["stdout", "few"], Ending::Completed),
+            (Ending::Completed, &["stdout", "many", "blank"], Ending::Completed),
+            (Ending::Completed, &["stdout", "thought"], Ending::Completed),
+            (Ending::Completed, &["stdout", "many", "thinking"], Ending::Completed),
             // People saw something.
-            (Ending::Completed, &["said", "unknown", "many", "text"], Ending::Completed),
-            (Ending::Completed, &["said", "unknown", "many", "tool"], Ending::Completed),
-            (Ending::Completed, &["said", "unknown", "notice"], Ending::Completed),
-            (Ending::Completed, &["said", "unknown", "plan"], Ending::Completed),
-            (Ending::Completed, &["said", "unknown", "asked"], Ending::Completed),
+            (Ending::Completed, &["stdout", "unknown", "many", "text"], Ending::Completed),
+            (Ending::Completed, &["stdout", "unknown", "many", "tool"], Ending::Completed),
+            (Ending::Completed, &["stdout", "unknown", "notice"], Ending::Completed),
+            (Ending::Completed, &["stdout", "unknown", "plan"], Ending::Completed),
+            (Ending::Completed, &["stdout", "unknown", "asked"], Ending::Completed),
             // Something else explains it.
-            (Ending::TimedOut, &["said", "unknown", "many"], Ending::TimedOut),
+            (Ending::TimedOut, &["stdout", "unknown", "many"], Ending::TimedOut),
             (
                 Ending::Agent(failure("signed out")),
-                &["said", "unknown"],
+                &["stdout", "unknown"],
                 Ending::Agent(failure("signed out")),
             ),
         ];
@@ -476,14 +486,13 @@ mod tests {
             };
             transcript.apply(&crate::agent::EventKind::Unrecognised(unknown));
         }
+        let observed =
+            Observed { output: true, stdout: true, exited_well: true, ..Observed::default() };
         let ending = Ending::Completed.unless_unread(&Seen {
+            observed,
             transcript: &transcript,
             text: "",
-            asked: false,
             usage: None,
-            said: true,
-            left: true,
-            heard: true,
         });
         let Ending::Unread(named) = ending else { panic!("{ending}") };
         assert!(

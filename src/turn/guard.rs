@@ -24,7 +24,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes an agent-event in and returns it, to be shown; none once the turn tells more than a
+    /// Takes an agent-event in and returns it, to be shown; none once the turn has more than a
     /// turn may: see [`Guard::excess`].
     pub fn event(&mut self, event: EventKind) -> Option<EventKind> {
         if self.excess.is_some() {
@@ -98,7 +98,7 @@ impl Guard {
         self.rounds
     }
 
-    /// The turn as told so far.
+    /// The turn so far.
     #[must_use]
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
@@ -157,15 +157,15 @@ mod tests {
     #[test]
     fn a_turn_tells_so_much_and_no_more() {
         let mut guard = Guard::default();
-        let told = (0..TOOLS + 500)
+        let taken = (0..TOOLS + 500)
             .filter(|number| guard.event(tool(&number.to_string(), None)).is_some())
             .count();
-        assert_eq!((told, guard.transcript().tools().len()), (TOOLS, TOOLS));
+        assert_eq!((taken, guard.transcript().tools().len()), (TOOLS, TOOLS));
         assert_eq!(guard.excess(), Some("more than 10000 tool uses"));
         let mut guard = Guard::default();
         let again = || tool("the same", None);
-        let told = (0..EVENTS + 500).filter(|_| guard.event(again()).is_some()).count();
-        assert_eq!((told, guard.excess()), (EVENTS, Some("more than 1000000 events")));
+        let taken = (0..EVENTS + 500).filter(|_| guard.event(again()).is_some()).count();
+        assert_eq!((taken, guard.excess()), (EVENTS, Some("more than 1000000 events")));
     }
 
     /// Processor time of this thread alone, nanoseconds: other work on the machine does not count.

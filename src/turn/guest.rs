@@ -53,7 +53,7 @@ impl GuestFailure {
 /// One generation of a backend, ready to open links.
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// What it says of itself.
+    /// Its description of itself.
     fn descriptor(&self) -> &Descriptor;
     /// Which load this is.
     fn generation(&self) -> &Generation;
@@ -111,7 +111,7 @@ pub trait Backends: Send + Sync {
     async fn unavailable(&self, _name: &str) -> Option<String> {
         None
     }
-    /// What of a backend waits for the operator's word, one line each for the operator.
+    /// The parts of a backend that wait for the operator's acceptance, one line each.
     fn unaccepted(&self, _name: &str) -> Vec<String> {
         Vec::new()
     }

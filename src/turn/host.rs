@@ -1,4 +1,4 @@
-//! What the operator decided about running agents, in the form a turn needs it.
+//! The operator's decisions about running agents, in the form a turn needs it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -41,17 +41,17 @@ pub const BASE_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// What is known of the agents on this machine, by backend. Clones share it, because backends come
+/// The agents on this machine as far as they are known, by backend. Clones share it, because backends come
 /// while turns run.
 #[derive(Clone, Debug, Default)]
 pub struct Agents(Arc<RwLock<HashMap<String, Agent>>>);
 
-/// What is known of one backend's agent.
+/// One backend's agent as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agent {
     /// Where its programs are, by declared name; others are looked up in `PATH`.
     pub programs: HashMap<String, PathBuf>,
-    /// What the version probe said, for example `2.1.197`.
+    /// The output of its version probe, for example `2.1.197`.
     pub version: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Agents {
             .insert(name.to_owned(), path.to_owned());
     }
 
-    /// What is known of a backend's agent; nothing, before it was looked at.
+    /// A backend's agent; nothing is known of it before it was looked at.
     #[must_use]
     pub fn get(&self, backend: &str) -> Agent {
         self.0.read().get(backend).cloned().unwrap_or_default()
@@ -85,21 +85,21 @@ pub struct Host {
     pub variables: HashMap<String, String>,
     /// Names of further variables agents get.
     pub further_variables: Vec<String>,
-    /// What is known of the agents here.
+    /// The agents here as far as they are known.
     pub agents: Agents,
     /// How agents are confined, for people.
     pub sandbox: String,
-    /// What confined agents may reach; none: they are not confined.
+    /// The reach of confined agents; none: they are not confined.
     pub fence: Option<Fence>,
-    /// What the names of temporary folders begin with.
+    /// The beginning of the names of temporary folders.
     pub scratch: String,
     /// Put before the program.
     pub wrapper: Vec<String>,
-    /// Working directory.
+    /// Working directory of agents that belong to no session.
     pub cwd: PathBuf,
     /// Agent time of a turn.
     pub query_timeout: Duration,
-    /// Longest silence.
+    /// Longest silence of an agent before its turn is stopped.
     pub idle_timeout: Option<Duration>,
     /// Time a question to people stays open.
     pub ask_timeout: Duration,
@@ -111,7 +111,7 @@ pub struct Host {
     pub stop_grace: Duration,
     /// Tool rounds of agents that have no limit of their own.
     pub max_turns: u32,
-    /// Longest line, bytes.
+    /// Longest line of output, bytes; the rest of a longer one is dropped.
     pub line_limit: usize,
     /// Output of a run, bytes.
     pub output_limit: u64,
@@ -143,7 +143,7 @@ impl Host {
             .collect()
     }
 
-    /// What a backend's agent may reach, before its working directory and temporary folder.
+    /// The reach of a backend's agent, before its working directory and temporary folder.
     #[must_use]
     pub fn reach(&self, descriptor: &Descriptor, environment: &[(String, String)]) -> Reach {
         let variable = |name: &str| {

@@ -35,7 +35,7 @@ pub struct Launch {
     pub line_limit: usize,
     /// Bytes of stdout and stderr together after which the run is killed.
     pub output_limit: u64,
-    /// What it may reach where the launcher confines what it starts.
+    /// Its reach, where the launcher confines what it starts.
     pub reach: Reach,
 }
 
@@ -50,7 +50,7 @@ pub struct OutputLine {
     pub truncated: bool,
 }
 
-/// What a process did.
+/// An event of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessEvent {
     /// Lines that arrived together, in order within each pipe. Never empty.
@@ -66,16 +66,16 @@ pub enum ProcessEvent {
     },
 }
 
-/// What to do to a process.
+/// A command to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessCommand {
-    /// More for stdin.
+    /// Writes more to stdin.
     Write(Vec<u8>),
     /// End of stdin, after what was written.
     CloseStdin,
     /// Signals the group, and kills all that is left after `grace`.
     Stop {
-        /// First signal.
+        /// The signal to begin with.
         signal: Signal,
         /// Time until SIGKILL.
         grace: Duration,
@@ -85,9 +85,9 @@ pub enum ProcessCommand {
 /// A running process. Dropping it kills everything of the run.
 #[derive(Debug)]
 pub struct Process {
-    /// What it does. Bounded: a slow reader slows the process down.
+    /// Its events. Bounded: a slow reader slows the process down.
     pub events: mpsc::Receiver<ProcessEvent>,
-    /// What to do to it; unbounded because commands are few. Commands to a dead process are lost
+    /// Commands to it; unbounded because they are few. Commands to a dead process are lost
     /// without harm.
     pub commands: mpsc::UnboundedSender<ProcessCommand>,
     /// The leader's process id, where there is one.
@@ -106,15 +106,15 @@ pub enum LaunchError {
     /// Anything else the system said.
     #[error("cannot start {}", program.display())]
     Start {
-        /// What was to be started.
+        /// The program that was to be started.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Starts processes.
+/// Starts agent processes as they were planned and checked.
 #[async_trait]
 pub trait Launcher: Send + Sync {
     /// Starts one.

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Begin, Link, Lookout, Parts, Query, Report, Request, Told, Unasked};
+use super::link::{Begin, Link, LinkRequest, OnUnknown, Parts, Query, QueryReply, Report, Unasked};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Blob, Host, Launcher};
 use crate::agent::descriptor::Sharing;
@@ -22,7 +22,7 @@ use crate::event::Lane;
 
 /// Longest wait for a link that leaves before its session is opened on another: its whole way out
 /// and some.
-const FAREWELL: Duration = Duration::from_secs(30);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Opens links, and keeps the long-lived ones. Cheap to clone.
 #[derive(Clone)]
@@ -33,30 +33,30 @@ struct Inner {
     launcher: Arc<dyn Launcher>,
     recorder: Recorder,
     unasked: mpsc::UnboundedSender<Unasked>,
-    lookout: Lookout,
-    kept: Mutex<HashMap<Key, Kept>>,
+    on_unknown: OnUnknown,
+    kept: Mutex<HashMap<Key, KeptLink>>,
     tasks: TaskTracker,
     /// Turn keys; unique over all links, which harms nobody.
     turns: AtomicU32,
 }
 
-/// What a long-lived link is found by: the backend, the lane where it serves only one session, and
+/// The key of a long-lived link: the backend, the lane where it serves only one session, and
 /// the directory where it serves many: the agent's process works there, and is confined to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key(String, Option<Lane>, Option<PathBuf>);
 
-/// A long-lived link and who sits there.
-struct Kept {
+/// A long-lived link and the sessions that lanes have on it.
+struct KeptLink {
     link: Link,
-    seats: HashMap<Lane, Seat>,
+    sessions: HashMap<Lane, LaneSession>,
     next_session: SessionKey,
 }
 
 /// A lane's session on a link.
-struct Seat {
-    session: SessionKey,
+struct LaneSession {
+    key: SessionKey,
     cwd: String,
-    /// The agent's id of it, once told.
+    /// The agent's id of it, once it is known.
     native: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Lease {
     pub(super) reports: mpsc::UnboundedReceiver<Report>,
     lane: Lane,
     key: Option<Key>,
-    /// What to write into the recording as the turn's end.
+    /// The turn's end in the recording.
     pub(super) ending: String,
 }
 
@@ -82,15 +82,15 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Links {
-    /// Makes one without any links. Turns that agents make by themselves go to `unasked`; of what
-    /// backends do not know, `lookout` is told.
+    /// Makes one without any links. Turns that agents make by themselves go to `unasked`, output
+    /// that backends do not know to `on_unknown`.
     #[must_use]
     pub fn new(
         host: Arc<Host>,
         launcher: Arc<dyn Launcher>,
         recorder: Recorder,
         unasked: mpsc::UnboundedSender<Unasked>,
-        lookout: Lookout,
+        on_unknown: OnUnknown,
     ) -> Self {
         let turns = AtomicU32::new(1);
         Self(Arc::new(Inner {
@@ -98,7 +98,7 @@ impl Links {
             launcher,
             recorder,
             unasked,
-            lookout,
+            on_unknown,
             kept: Mutex::default(),
             tasks: TaskTracker::new(),
             turns,
@@ -119,7 +119,7 @@ impl Links {
         let (link, key) = match descriptor.sharing {
             Sharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
             Sharing::Session => {
-                self.seat(
+                self.kept_link(
                     id,
                     Key(descriptor.name.clone(), Some(lane.clone()), None),
                     lane,
@@ -131,15 +131,15 @@ impl Links {
             Sharing::Link => {
                 let key = Key(descriptor.name.clone(), None, Some(PathBuf::from(&start.cwd)));
                 self.leave_other_directories(&key, lane);
-                self.seat(id, key, lane, backend, &mut start).await
+                self.kept_link(id, key, lane, backend, &mut start).await
             }
         };
         if !start.one_shot {
             start.turn = self.0.turns.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff;
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
-        let (reports, told) = mpsc::unbounded_channel();
-        link.ask(Request::Begin(Box::new(Begin {
+        let (reports, received) = mpsc::unbounded_channel();
+        link.ask(LinkRequest::Begin(Box::new(Begin {
             id: id.to_owned(),
             event,
             lane: lane.clone(),
@@ -151,7 +151,7 @@ impl Links {
             links: self.clone(),
             link,
             turn,
-            reports: told,
+            reports: received,
             lane: lane.clone(),
             key,
             ending: "abandoned".to_owned(),
@@ -159,7 +159,7 @@ impl Links {
     }
 
     /// Finds the long-lived link for a lane and the lane's session on it.
-    async fn seat(
+    async fn kept_link(
         &self,
         id: &str,
         key: Key,
@@ -173,24 +173,28 @@ impl Links {
         if !open {
             kept.insert(
                 key.clone(),
-                Kept {
+                KeptLink {
                     link: self.open(id, backend, PathBuf::from(&start.cwd)),
-                    seats: HashMap::new(),
+                    sessions: HashMap::new(),
                     next_session: 1,
                 },
             );
         }
         let kept = kept.get_mut(&key).expect("it was put there");
-        let seat =
-            kept.seats.get(lane).filter(|seat| seat.continues(start)).map(|seat| seat.session);
-        start.session = seat.unwrap_or_else(|| {
-            let session = kept.next_session;
+        let session = kept
+            .sessions
+            .get(lane)
+            .filter(|session| session.continues(start))
+            .map(|session| session.key);
+        start.session = session.unwrap_or_else(|| {
+            let key = kept.next_session;
             kept.next_session += 1;
-            let seat = Seat { session, cwd: start.cwd.clone(), native: start.native_id.clone() };
-            if let Some(before) = kept.seats.insert(lane.clone(), seat) {
-                kept.link.ask(Request::CloseSession(before.session));
+            let session =
+                LaneSession { key, cwd: start.cwd.clone(), native: start.native_id.clone() };
+            if let Some(before) = kept.sessions.insert(lane.clone(), session) {
+                kept.link.ask(LinkRequest::CloseSession(before.key));
             }
-            session
+            key
         });
         (kept.link.clone(), Some(key))
     }
@@ -207,7 +211,7 @@ impl Links {
         let Some((link, fits)) =
             self.kept().get(key).filter(|kept| kept.link.is_open()).map(|kept| {
                 let fits = key.1.is_none()
-                    || kept.seats.get(lane).is_some_and(|seat| seat.continues(start));
+                    || kept.sessions.get(lane).is_some_and(|session| session.continues(start));
                 (kept.link.clone(), fits)
             })
         else {
@@ -217,18 +221,18 @@ impl Links {
             return;
         }
         if fits {
-            let (told, renewed) = oneshot::channel();
-            link.ask(Request::Renew(Arc::clone(backend), told));
+            let (reply_tx, renewed) = oneshot::channel();
+            link.ask(LinkRequest::Renew(Arc::clone(backend), reply_tx));
             // Another lane may have been quicker.
             if renewed.await.unwrap_or(false) || link.generation() == *backend.generation() {
                 return;
             }
         }
-        link.ask(Request::Retire);
+        link.ask(LinkRequest::Retire);
         self.kept().remove(key);
         // One session is never open in two agents. Of a link of many, the lane's own has no turn
         // now.
-        if key.1.is_some() && timeout(FAREWELL, link.gone()).await.is_err() {
+        if key.1.is_some() && timeout(LEAVE_TIMEOUT, link.gone()).await.is_err() {
             tracing::warn!(backend = key.0, %lane, "an agent that is not needed any more does not leave; going on beside it");
         }
     }
@@ -241,8 +245,8 @@ impl Links {
             .iter_mut()
             .filter(|(other, _)| other.0 == key.0 && other.1.is_none() && *other != key)
         {
-            if let Some(seat) = kept.seats.remove(lane) {
-                kept.link.ask(Request::CloseSession(seat.session));
+            if let Some(session) = kept.sessions.remove(lane) {
+                kept.link.ask(LinkRequest::CloseSession(session.key));
             }
         }
     }
@@ -264,7 +268,7 @@ impl Links {
             host: Arc::clone(&self.0.host),
             launcher: Arc::clone(&self.0.launcher),
             unasked: self.0.unasked.clone(),
-            lookout: Arc::clone(&self.0.lookout),
+            on_unknown: Arc::clone(&self.0.on_unknown),
             cwd,
             id: id.to_owned(),
         };
@@ -281,7 +285,7 @@ impl Links {
         &self,
         backend: &Arc<dyn Backend>,
         kind: QueryKind,
-        patience: Duration,
+        query_timeout: Duration,
     ) -> Result<QueryResult, String> {
         let descriptor = backend.descriptor();
         if descriptor.sharing == Sharing::Turn {
@@ -303,11 +307,11 @@ impl Links {
                 (self.open(&id, backend, self.0.host.cwd.clone()), true)
             }
         };
-        let told = ask(&link, None, kind, patience, descriptor).await;
+        let reply = ask(&link, None, kind, query_timeout, descriptor).await;
         if temporary {
-            link.ask(Request::Retire);
+            link.ask(LinkRequest::Retire);
         }
-        told.map(|told| told.result)
+        reply.map(|reply| reply.result)
     }
 
     /// Asks for something to be done with the session that a lane has open; nothing is opened for
@@ -322,7 +326,7 @@ impl Links {
         backend: &Arc<dyn Backend>,
         native: &str,
         kind: QueryKind,
-        patience: Duration,
+        query_timeout: Duration,
     ) -> Result<Option<(QueryResult, Option<String>)>, String> {
         let descriptor = backend.descriptor();
         let open = self
@@ -330,32 +334,34 @@ impl Links {
             .iter()
             .filter(|(key, kept)| key.0 == descriptor.name && kept.link.is_open())
             .find_map(|(key, kept)| {
-                let seat =
-                    kept.seats.get(lane).filter(|seat| seat.native.as_deref() == Some(native))?;
-                Some((key.clone(), kept.link.clone(), seat.session))
+                let session = kept
+                    .sessions
+                    .get(lane)
+                    .filter(|session| session.native.as_deref() == Some(native))?;
+                Some((key.clone(), kept.link.clone(), session.key))
             });
         let Some((key, link, session)) = open else { return Ok(None) };
-        let told = ask(&link, Some(session), kind, patience, descriptor).await?;
-        if let Some(native) = &told.native
-            && let Some(seat) = self
+        let reply = ask(&link, Some(session), kind, query_timeout, descriptor).await?;
+        if let Some(native) = &reply.native
+            && let Some(session) = self
                 .kept()
                 .get_mut(&key)
-                .and_then(|kept| kept.seats.get_mut(lane))
-                .filter(|seat| seat.session == session)
+                .and_then(|kept| kept.sessions.get_mut(lane))
+                .filter(|open| open.key == session)
         {
-            seat.native = Some(native.clone());
+            session.native = Some(native.clone());
         }
-        Ok(Some((told.result, told.native)))
+        Ok(Some((reply.result, reply.native)))
     }
 
     /// Lets go of a lane's sessions that will not be gone on with.
     pub fn forget(&self, lane: &Lane) {
         self.kept().retain(|key, kept| {
-            if let Some(seat) = kept.seats.remove(lane) {
+            if let Some(session) = kept.sessions.remove(lane) {
                 kept.link.ask(if key.1.is_some() {
-                    Request::Retire
+                    LinkRequest::Retire
                 } else {
-                    Request::CloseSession(seat.session)
+                    LinkRequest::CloseSession(session.key)
                 });
             }
             key.1.as_ref() != Some(lane)
@@ -371,10 +377,10 @@ impl Links {
     /// Ends all links and returns when nothing of them is left.
     pub async fn close(&self) {
         for (_, kept) in self.kept().drain() {
-            kept.link.ask(Request::Retire);
+            kept.link.ask(LinkRequest::Retire);
         }
         self.0.tasks.close();
-        if timeout(FAREWELL, self.0.tasks.wait()).await.is_err() {
+        if timeout(LEAVE_TIMEOUT, self.0.tasks.wait()).await.is_err() {
             tracing::warn!(
                 links = self.0.tasks.len(),
                 "agents do not leave; they are killed with the gateway"
@@ -394,12 +400,12 @@ impl Links {
         idle.sort_unstable_by_key(|(idle, _)| *idle);
         for (_, key) in idle.into_iter().skip(self.0.host.links_warm) {
             if let Some(kept) = kept.remove(&key) {
-                kept.link.ask(Request::Retire);
+                kept.link.ask(LinkRequest::Retire);
             }
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<Key, KeptLink>> {
         self.0.kept.lock()
     }
 }
@@ -408,25 +414,25 @@ async fn ask(
     link: &Link,
     session: Option<SessionKey>,
     kind: QueryKind,
-    patience: Duration,
+    query_timeout: Duration,
     descriptor: &Descriptor,
-) -> Result<Told, String> {
-    let (told, answer) = oneshot::channel();
-    link.ask(Request::Query(Query { session, kind, told }));
-    match timeout(patience, answer).await {
-        Ok(Ok(told)) => Ok(told),
+) -> Result<QueryReply, String> {
+    let (reply_tx, reply) = oneshot::channel();
+    link.ask(LinkRequest::Query(Query { session, kind, reply_tx }));
+    match timeout(query_timeout, reply).await {
+        Ok(Ok(reply)) => Ok(reply),
         Ok(Err(_)) => {
             Err(format!("the agent of backend `{}` ended without an answer", descriptor.name))
         }
         Err(_) => Err(format!(
             "the agent of backend `{}` gave no answer within {} s",
             descriptor.name,
-            patience.as_secs()
+            query_timeout.as_secs()
         )),
     }
 }
 
-impl Seat {
+impl LaneSession {
     /// Whether a turn goes on with this session.
     fn continues(&self, start: &StartTurn) -> bool {
         start.native_id.is_some()
@@ -437,20 +443,20 @@ impl Seat {
 }
 
 impl Lease {
-    /// The agent told its id of the session.
+    /// The agent has given its id of the session.
     pub(super) fn learned(&self, native: &str) {
         let Some(key) = &self.key else { return };
         let mut kept = self.links.kept();
-        let seat = kept.get_mut(key).and_then(|kept| kept.seats.get_mut(&self.lane));
-        if let Some(seat) = seat.filter(|seat| seat.session == self.turn.session) {
-            seat.native = Some(native.to_owned());
+        let session = kept.get_mut(key).and_then(|kept| kept.sessions.get_mut(&self.lane));
+        if let Some(session) = session.filter(|session| session.key == self.turn.session) {
+            session.native = Some(native.to_owned());
         }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.link.ask(Request::End(self.turn, std::mem::take(&mut self.ending)));
+        self.link.ask(LinkRequest::End(self.turn, std::mem::take(&mut self.ending)));
         if self.key.is_some() {
             self.links.tidy();
         }

@@ -22,7 +22,7 @@ pub struct Checked {
     pub program: String,
     /// Without the program.
     pub arguments: Vec<String>,
-    /// What the guest sets, beside what the host passes on.
+    /// Variables the guest sets, beside those the host passes on.
     pub environment: Vec<(String, String)>,
 }
 
@@ -64,7 +64,7 @@ pub enum PlanFault {
     Unsupported(&'static str),
 }
 
-/// What values are filled in from.
+/// The sources of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The link's files, by name.

@@ -1,4 +1,4 @@
-//! What an agent may reach where it is confined: decided here, enforced by whoever starts its
+//! The reach of an agent where it is confined: decided here, enforced by whoever starts its
 //! processes.
 //!
 //! Everything is listed that it may read or write; the rest of the machine is out of reach, above
@@ -24,7 +24,7 @@ const NAMING: &[&str] = &[
     "OPENCODE_CONFIG",
 ];
 
-/// What one process may reach beside the system's own folders and its program.
+/// Everything one process may reach beside the system's own folders and its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Further programs it starts, as paths or names to look up: their installations are read.
@@ -41,12 +41,12 @@ pub struct Reach {
     pub own_sandbox: bool,
 }
 
-/// What the operator decided for all agents.
+/// The operator's decisions for all agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    /// `AGENT_READ`.
+    /// Folders of `AGENT_READ`.
     pub read: Vec<PathBuf>,
-    /// `AGENT_WRITE`.
+    /// Folders of `AGENT_WRITE`.
     pub write: Vec<PathBuf>,
     /// The gateway's own: configuration, state, recordings, caches, env file.
     pub hidden: Vec<PathBuf>,
@@ -55,7 +55,7 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// What a backend's agent may reach with these variables. Its state is made where it is
+    /// The reach of a backend's agent with these variables. Its state is made where it is
     /// missing, for what does not exist when the agent is confined it could never make.
     #[must_use]
     pub fn reach(

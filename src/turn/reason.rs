@@ -1,4 +1,4 @@
-//! What of an agent's stderr may be the reason of its end: in words for people, without what
+//! The part of an agent's stderr that may be the reason of its end: in words for people, without what
 //! programs say in any case.
 //!
 //! Backends hand the end of stderr on as it stands, so that they are the same in every language;
@@ -14,7 +14,7 @@ use crate::plain::clean_text;
 const LINES: usize = 5;
 const BYTES: usize = 1024;
 
-/// What a line contains that is never the reason: terminals, helpers that are missing, warnings of
+/// Parts of lines that are never the reason: terminals, helpers that are missing, warnings of
 /// Node.js, of npm and of the agents themselves, seen in their pinned versions.
 const NOISE: [&str; 13] = [
     "256-color support",
@@ -32,7 +32,7 @@ const NOISE: [&str; 13] = [
     "no stdin data received in",
 ];
 
-/// What a line begins with that is never the reason.
+/// Beginnings of lines that are never the reason.
 const OPENINGS: [&str; 8] = [
     "[STARTUP]",
     "Security Warning: Skipping system",
@@ -44,7 +44,7 @@ const OPENINGS: [&str; 8] = [
     "throw err",
 ];
 
-/// What the end of stderr says of the reason; empty: nothing.
+/// The reason in the end of stderr; empty where it has none.
 #[must_use]
 pub fn reason(stderr: &str) -> String {
     let stderr = clean_text(stderr);
@@ -119,7 +119,7 @@ fn is_position(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What programs say in any case, a line each.
+    /// Lines that programs print in any case.
     const ANY_CASE: [&str; 22] = [
         "Warning: 256-color support not detected. Using a terminal with at least 256-color support is recommended.",
         "YOLO mode is enabled. All tool calls will be automatically approved.",

@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
@@ -26,7 +27,7 @@ pub struct Served {
     /// SHA-256, lower-case hex.
     pub digest: String,
     /// The component.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
     /// What stood beside it as `*.minisig`.
     pub signature: Option<Vec<u8>>,
 }
@@ -70,33 +71,51 @@ impl Components {
     }
 
     fn keep_in(&self, folder: &Path, served: &Served) -> io::Result<()> {
+        if self.renew_in(folder, &served.digest)? {
+            return Ok(());
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut places = list(folder)?;
         let newest = places.last().map_or(0, |place| place.sequence);
-        if let Some(at) =
-            places.iter().position(|place| place.digest == served.digest && is_whole(folder, place))
-        {
-            let old = places.remove(at);
-            if old.sequence == newest {
-                return Ok(());
-            }
-            let new = Place { sequence: newest + 1, digest: old.digest.clone() };
-            let _ = fs::rename(signature(folder, &old), signature(folder, &new));
-            fs::rename(old.component(folder), new.component(folder))?;
-            places.push(new);
-        } else {
-            let new = Place { sequence: newest + 1, digest: served.digest.clone() };
-            if let Some(text) = &served.signature {
-                replace(&signature(folder, &new), text)?;
-            }
-            replace(&new.component(folder), &served.bytes)?;
-            places.push(new);
+        let new = Place { sequence: newest + 1, digest: served.digest.clone() };
+        if let Some(text) = &served.signature {
+            replace(&signature(folder, &new), text)?;
         }
+        replace(&new.component(folder), &served.bytes)?;
+        places.push(new);
         for old in &places[..places.len().saturating_sub(KEPT)] {
             remove(folder, old)?;
         }
         sync_folder(folder);
         Ok(())
+    }
+
+    /// Has a component that is kept whole already be the newest of its backend; false: it is not
+    /// kept.
+    ///
+    /// # Errors
+    /// [`FileError`]; what was kept before still is.
+    pub fn renew(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
+        let folder = self.folder.join(backend);
+        self.renew_in(&folder, digest)
+            .map_err(|error| FileError::new("keep a component in", &folder, error))
+    }
+
+    fn renew_in(&self, folder: &Path, digest: &str) -> io::Result<bool> {
+        let places = match list(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            places => places?,
+        };
+        let newest = places.last().map_or(0, |place| place.sequence);
+        let same = |place: &&Place| place.digest == digest && is_whole(folder, place);
+        let Some(old) = places.iter().find(same) else { return Ok(false) };
+        if old.sequence < newest {
+            let new = Place { sequence: newest + 1, digest: old.digest.clone() };
+            let _ = fs::rename(signature(folder, old), signature(folder, &new));
+            fs::rename(old.component(folder), new.component(folder))?;
+            sync_folder(folder);
+        }
+        Ok(true)
     }
 
     /// Notes the name of the file that what serves came from.
@@ -189,7 +208,7 @@ fn read(folder: &Path, place: &Place) -> Option<Served> {
     match fs::read(&path) {
         Ok(bytes) if digest(&bytes) == place.digest => Some(Served {
             digest: place.digest.clone(),
-            bytes,
+            bytes: bytes.into(),
             signature: fs::read(signature(folder, place)).ok(),
         }),
         Ok(_) => {
@@ -219,7 +238,7 @@ mod tests {
     use super::*;
 
     fn served(text: &str) -> Served {
-        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().to_vec(), signature: None }
+        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().into(), signature: None }
     }
 
     fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
@@ -227,7 +246,7 @@ mod tests {
         components
             .before("demo", digest.as_deref())
             .into_iter()
-            .map(|served| String::from_utf8(served.bytes).expect("text"))
+            .map(|served| String::from_utf8(served.bytes.to_vec()).expect("text"))
             .collect()
     }
 
@@ -240,10 +259,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let components = Components::new(folder.path());
         assert_eq!(texts(&components, None), Vec::<String>::new());
+        assert!(!components.renew("demo", &served("a").digest).expect("nothing is there"));
         for text in ["a", "b", "c", "c", "d"] {
             components.keep("demo", &served(text)).expect("kept");
         }
         assert_eq!(texts(&components, None), ["d", "c", "b"]);
+        assert!(!components.renew("demo", &served("a").digest).expect("it is forgotten"));
         assert_eq!(
             (texts(&components, Some("d")), texts(&components, Some("c"))),
             (vec!["c".into(), "b".into()], vec!["b".into()])
@@ -270,7 +291,7 @@ mod tests {
         let signed = Served { signature: Some(b"sig".to_vec()), ..served("a") };
         components.keep("demo", &signed).expect("kept");
         components.keep("demo", &served("b")).expect("kept");
-        components.keep("demo", &signed).expect("kept again, under a higher number");
+        assert!(components.renew("demo", &signed.digest).expect("kept again, without its bytes"));
         assert_eq!(components.before("demo", None).first(), Some(&signed));
     }
 

@@ -79,11 +79,11 @@ pub struct LostTurn {
     pub message: Option<u64>,
     /// The Discord user who asked.
     pub asker: Option<u64>,
-    /// The message that told of the failure and has the button.
-    pub told: Option<u64>,
+    /// The message that reported the failure and has the button.
+    pub notice: Option<u64>,
     /// Name of the backend.
     pub backend: String,
-    /// What its agent said when it was asked for its version.
+    /// The agent's version, where it is known.
     pub agent_version: Option<String>,
     /// SHA-256 of the generation that could not read it.
     pub digest: String,
@@ -209,15 +209,15 @@ impl LostTurns {
         .await
     }
 
-    /// Notes the message that told of a turn's failure.
+    /// Notes the message that reported a turn's failure.
     ///
     /// # Errors
     /// [`FileError`].
-    pub async fn told(&self, turn: &str, message: u64) -> Result<(), FileError> {
+    pub async fn set_notice(&self, turn: &str, message: u64) -> Result<(), FileError> {
         let turn = turn.to_owned();
         self.change(move |entries| {
             if let Some(entry) = entries.get_mut(&turn) {
-                entry.told = Some(message);
+                entry.notice = Some(message);
             }
         })
         .await
@@ -362,7 +362,7 @@ impl Entry for LostTurn {
             ("channel", self.channel.map(|id| id.to_string())),
             ("message", self.message.map(|id| id.to_string())),
             ("asker", self.asker.map(|id| id.to_string())),
-            ("told", self.told.map(|id| id.to_string())),
+            ("told", self.notice.map(|id| id.to_string())),
             ("backend", Some(self.backend.clone())),
             ("agent", self.agent_version.clone()),
             ("generation", Some(self.digest.clone())),
@@ -413,7 +413,7 @@ fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, String> {
         channel: number("channel")?,
         message: number("message")?,
         asker: number("asker")?,
-        told: number("told")?,
+        notice: number("told")?,
         backend: needed("backend")?,
         agent_version: after("agent"),
         digest: needed("generation")?,
@@ -437,7 +437,7 @@ mod tests {
             channel: Some(5),
             message: Some(70),
             asker: None,
-            told: Some(71),
+            notice: Some(71),
             backend: "gemini".to_owned(),
             agent_version: Some("0.61.0 `beta`".to_owned()),
             digest: "ab".repeat(32),

@@ -13,7 +13,7 @@ use aetheel::dispatch::{Again, AgainRefusal, Answer, Dispatcher, Person};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::replay::Tape;
 use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
 use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
@@ -85,7 +85,7 @@ impl Life {
         journal: bool,
         timeout: Duration,
     ) -> Self {
-        Self::recorded(folder, backend, launcher, (journal, timeout), Room::ENDLESS)
+        Self::recorded(folder, backend, launcher, (journal, timeout), RecordingLimits::ENDLESS)
     }
 
     fn recorded(
@@ -93,7 +93,7 @@ impl Life {
         backend: Arc<dyn Backend>,
         launcher: Arc<ScriptedLauncher>,
         (journal, timeout): (bool, Duration),
-        room: Room,
+        room: RecordingLimits,
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -473,7 +473,7 @@ fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
         agent.say(&["done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let room = Room { bytes: 80_000, ..Room::ENDLESS };
+    let room = RecordingLimits { bytes: 80_000, ..RecordingLimits::ENDLESS };
     let backend = Arc::new(ScriptedBackend::new(trapping()));
     let life =
         Life::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
@@ -488,7 +488,7 @@ fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
     // The newer parser reads every line that is left, and finds half an answer.
     life.replace(solved());
     let path = folder.path().join("recordings").join(&lost.recording);
-    let read = life.runtime.block_on(aetheel::turn::lost::reread(&*solved(), &path, &lost.turn));
+    let read = life.runtime.block_on(aetheel::turn::reread::reread(&*solved(), &path, &lost.turn));
     assert!(
         read.as_ref()
             .is_err_and(|why| why.starts_with("the recording was cut before the end of the turn")),

@@ -121,8 +121,8 @@ async fn a_message_reaches_the_agent_in_the_middle_of_its_turn() {
     let bench = Bench::new("session", |_| {}, asking);
     let mut turn = bench.begin(7, None, "may-i");
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
-    let (told, outcome) = oneshot::channel();
-    turn.steer.send(Steering { parts: vec![Part::Text("to the left".into())], told }).unwrap();
+    let (reply_tx, outcome) = oneshot::channel();
+    turn.steer.send(Steering { parts: vec![Part::Text("to the left".into())], reply_tx }).unwrap();
     assert_eq!(outcome.await.unwrap(), SteerOutcome::Injected);
     assert!(matches!(turn.sees().await, Seen::Event));
     answer.decide(ALLOW);

@@ -9,7 +9,7 @@ use aetheel::agent::{
 };
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, run};
 use async_trait::async_trait;
 use axum::Router;
@@ -180,8 +180,11 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     };
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(listening);
-    let recorder =
-        Recorder::new(folder.path().join("recordings"), Room::ENDLESS, Redactor::default());
+    let recorder = Recorder::new(
+        folder.path().join("recordings"),
+        RecordingLimits::ENDLESS,
+        Redactor::default(),
+    );
     let links = Links::new(
         Arc::new(host(folder.path())),
         launcher as Arc<dyn Launcher>,

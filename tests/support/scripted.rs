@@ -23,7 +23,7 @@ use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin
 use aetheel::fold::Transcript;
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, Room};
+use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{
     Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch, LaunchError,
     Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
@@ -534,8 +534,11 @@ impl Desk {
         parts.choices.mode = wishes.mode;
         parts.choices.approvers = wishes.approvers;
         parts.choices.allowed_tools = wishes.allowed_tools;
-        parts.recorder =
-            Recorder::new(folder.path().join("recordings"), Room::ENDLESS, redactor.clone());
+        parts.recorder = Recorder::new(
+            folder.path().join("recordings"),
+            RecordingLimits::ENDLESS,
+            redactor.clone(),
+        );
         parts.redactor = redactor;
         let recorder = parts.recorder.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
@@ -579,7 +582,11 @@ pub async fn parts(
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
         journal: None,
-        recorder: Recorder::new(folder.join("recordings"), Room::ENDLESS, Redactor::default()),
+        recorder: Recorder::new(
+            folder.join("recordings"),
+            RecordingLimits::ENDLESS,
+            Redactor::default(),
+        ),
         redactor: Redactor::default(),
         rollback: true,
     }

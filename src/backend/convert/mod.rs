@@ -17,7 +17,7 @@ pub(super) const ACTIONS_MAX: usize = 10_000;
 /// Longest string or JSON text from a guest, bytes.
 pub(super) const TEXT_MAX: usize = 8 << 20;
 
-/// What a guest returned was too much.
+/// A guest returned too much.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Excess {
     /// Too many actions.

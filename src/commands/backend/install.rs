@@ -10,7 +10,7 @@ use super::assent;
 use super::changes::changes;
 use super::open;
 use crate::agent::Descriptor;
-use crate::backend::{AdmissionError, Parcel, Wants};
+use crate::backend::{AdmissionError, StagedComponent, Wants};
 use crate::cli::exit;
 use crate::config::{Config, LogFormat, Trust};
 use crate::kit;
@@ -76,7 +76,7 @@ async fn install(
     let Wish { pin, yes } = wish;
     let shown = file.display();
     let failed = |what: String| (exit::FAILED, what);
-    let parcel = loaded.engine.unpack(file, &loaded.gate, pin).await.map_err(|error| {
+    let staged = loaded.engine.stage(file, &loaded.gate, pin).await.map_err(|error| {
         let code = if matches!(error, AdmissionError::Read(_) | AdmissionError::NotAFile) {
             exit::USAGE
         } else {
@@ -84,12 +84,12 @@ async fn install(
         };
         (code, format!("{shown} {}; hint: {}", with_causes(&error), error.hint()))
     })?;
-    check(&parcel, file).await?;
-    let name = parcel.inspection.descriptor.name.clone();
+    check(&staged, file).await?;
+    let name = staged.inspection.descriptor.name.clone();
     // For which of several files it stands depends on the installed agent.
     loaded.agents.examine(&name).await;
     let target = target(loaded, config, &name, file);
-    parcel.try_in_place(&target).await.map_err(|error| {
+    staged.try_in_place(&target).await.map_err(|error| {
         let cases = kit::selftest::folder_of(&target);
         failed(format!(
             "{shown} {}; hint: put the new version's recordings into {}, or remove it",
@@ -97,8 +97,8 @@ async fn install(
             cases.display()
         ))
     })?;
-    let digest = parcel.inspection.digest.clone();
-    let before = match loaded.engine.unpack(&target, &loaded.gate, false).await {
+    let digest = staged.inspection.digest.clone();
+    let before = match loaded.engine.stage(&target, &loaded.gate, false).await {
         Ok(before) if before.inspection.descriptor.name == name => Some(before),
         Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => None,
         // Refused as it is, or another backend: it is put aside.
@@ -108,8 +108,8 @@ async fn install(
         .is_none()
         .then(|| target.with_extension("wasm.replaced"))
         .filter(|_| target.exists());
-    let mut said = describe(&parcel, before.as_ref(), &target);
-    let wants = loaded.gate.wants(&parcel.inspection.descriptor).await;
+    let mut said = describe(&staged, before.as_ref(), &target);
+    let wants = loaded.gate.wants(&staged.inspection.descriptor).await;
     if let Some(wants) = &wants {
         let new = if wants.unknown { ", of which nothing was accepted so far," } else { "" };
         say(&format!("backend {name}{new} wants to\n{}", assent::list(&wants.more).trim_end()));
@@ -132,7 +132,7 @@ async fn install(
         }
         return Ok(said + "it is there already: nothing else was changed\n");
     }
-    let ready = parcel.prepare(&target).await.map_err(|error| {
+    let installation = staged.prepare(&target).await.map_err(|error| {
         failed(format!(
             "cannot write to {}: {error}; check the permissions of BACKENDS_DIR",
             config.backends_dir.display()
@@ -155,7 +155,7 @@ async fn install(
         accept(config, wants).await.map_err(failed)?;
         said.push_str("accepted in backends.md: what it may do\n");
     }
-    let finished = ready.finish(aside.clone()).await;
+    let finished = installation.finish(aside.clone()).await;
     finished.map_err(|error| {
         failed(format!("cannot put it in its place, {}: {error}", target.display()))
     })?;
@@ -184,13 +184,13 @@ async fn install(
 }
 
 /// Tries everything with the recordings that came with a component, `X.cases` beside `X.wasm`.
-async fn check(parcel: &Parcel, file: &Path) -> Result<(), (u8, String)> {
+async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)> {
     let folder = kit::selftest::folder_of(file);
     if !folder.is_dir() {
         return Ok(());
     }
     let cases = open::cases(vec![folder]).await.map_err(|unable| (unable.code, unable.text))?;
-    let areas = kit::check::check(&parcel.backend, &cases).await;
+    let areas = kit::check::check(&staged.backend, &cases).await;
     let areas = areas.map_err(|failure| {
         (exit::FAILED, format!("{}: no guest can be opened: {failure}", file.display()))
     })?;
@@ -242,12 +242,12 @@ async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), String
 }
 
 /// What it is, and what is new about it.
-fn describe(parcel: &Parcel, before: Option<&Parcel>, target: &Path) -> String {
-    let inspection = &parcel.inspection;
+fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: &Path) -> String {
+    let inspection = &staged.inspection;
     let line = |descriptor: &Descriptor, digest: &str| {
         format!("{} ({})", descriptor.version, digest.get(..12).unwrap_or(digest))
     };
-    let now = line(parcel.backend.descriptor(), &inspection.digest);
+    let now = line(staged.backend.descriptor(), &inspection.digest);
     let mut said = match before {
         Some(before) => {
             let old = line(before.backend.descriptor(), &before.inspection.digest);
@@ -267,7 +267,7 @@ fn describe(parcel: &Parcel, before: Option<&Parcel>, target: &Path) -> String {
         None => said.push_str(&format!("contract: {contract}\n")),
     }
     said.push_str(
-        &parcel.standing.says().map(|standing| format!("trust: {standing}\n")).unwrap_or_default(),
+        &staged.standing.says().map(|standing| format!("trust: {standing}\n")).unwrap_or_default(),
     );
     for change in before
         .map(|before| changes(&before.inspection.descriptor, &inspection.descriptor))

@@ -1,7 +1,7 @@
 //! The drift radar: what agents say that their backends do not know, and whether a backend reads
 //! worse than the one before.
 //!
-//! Told of every unknown thing while the turn runs (`turn::Lookout`) and of every turn's end, it
+//! Told of every unknown thing while the turn runs (`turn::OnUnknown`) and of every turn's end, it
 //! counts, tells the operator of first sights, keeps the counts in `state/drift.md`, and has a
 //! backend rolled back that reads worse since a reload. What it does stands in `docs/drift.md`. It
 //! never holds a turn up: writing and telling happen in tasks of their own. Pinned by
@@ -27,7 +27,7 @@ use super::reply::{Notice, Outlet};
 use crate::agent::Unrecognised;
 use crate::figures;
 use crate::redact::Redactor;
-use crate::turn::{Backends, Ending, Generation, Sighting, TurnResult};
+use crate::turn::{Backends, Ending, Generation, TurnResult, UnknownOutput};
 use crate::workspace::{DriftKey, DriftNotes};
 
 /// First sights within this time are one notice.
@@ -102,8 +102,8 @@ impl Radar {
     }
 
     /// An agent said something unknown. Returns at once.
-    pub(super) fn saw(self: &Arc<Self>, sighting: &Sighting<'_>) {
-        let Sighting {
+    pub(super) fn saw(self: &Arc<Self>, sighting: &UnknownOutput<'_>) {
+        let UnknownOutput {
             backend,
             generation,
             agent_version,
@@ -154,7 +154,13 @@ impl Radar {
                 path: None,
                 sample: String::new(),
             };
-            self.saw(&Sighting { backend, generation, agent_version, link, unknown: &unknown });
+            self.saw(&UnknownOutput {
+                backend,
+                generation,
+                agent_version,
+                link,
+                unknown: &unknown,
+            });
         }
         let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_));
         let version = self.version(agent_version);

@@ -1,4 +1,4 @@
-//! What a link keeps for its guest: private files, secrets and the bytes of attachments, and the
+//! Everything a link keeps for its guest: private files, secrets and the bytes of attachments, and the
 //! bodies made of them.
 
 use std::collections::HashMap;
@@ -34,41 +34,41 @@ const FILE_SIZE: usize = 1 << 20;
 pub(super) struct Files {
     /// By the guest's name.
     pub(super) paths: HashMap<String, PathBuf>,
-    room: Option<Room>,
-    /// What the folder's name begins with.
-    begin: String,
+    folder: Option<Folder>,
+    /// The beginning of the folder's name.
+    prefix: String,
     /// Files written so far: names the ones that are not in their place yet.
     written: u32,
 }
 
-/// The folder.
-struct Room {
-    folder: Option<TempDir>,
+/// The private folder on disk.
+struct Folder {
+    owned: Option<TempDir>,
     files: PathBuf,
-    /// Whoever swaps the folder of that name against another one gets nothing.
+    /// Swapping the folder of that name against another one brings nothing.
     handle: OwnedFd,
     temporary: PathBuf,
 }
 
-impl Room {
-    fn make(begin: &str) -> io::Result<Self> {
+impl Folder {
+    fn make(prefix: &str) -> io::Result<Self> {
         let folder = tempfile::Builder::new()
-            .prefix(begin)
+            .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))
             .tempdir()?;
         let (files, temporary) = (folder.path().join("files"), folder.path().join("tmp"));
-        for place in [&files, &temporary] {
-            rustix::fs::mkdir(place, Mode::RWXU)?;
+        for path in [&files, &temporary] {
+            rustix::fs::mkdir(path, Mode::RWXU)?;
         }
         let handle =
             open(&files, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { folder: Some(folder), files, handle, temporary })
+        Ok(Self { owned: Some(folder), files, handle, temporary })
     }
 }
 
-impl Drop for Room {
+impl Drop for Folder {
     fn drop(&mut self) {
-        let Some(folder) = self.folder.take() else { return };
+        let Some(folder) = self.owned.take() else { return };
         // An agent may have left much there.
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(folder))),
@@ -78,22 +78,22 @@ impl Drop for Room {
 }
 
 impl Files {
-    pub(super) fn new(begin: &str) -> Self {
-        Self { begin: begin.to_owned(), ..Self::default() }
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..Self::default() }
     }
 
-    fn room(&mut self) -> io::Result<&Room> {
-        if self.room.is_none() {
-            self.room = Some(Room::make(&self.begin)?);
+    fn folder(&mut self) -> io::Result<&Folder> {
+        if self.folder.is_none() {
+            self.folder = Some(Folder::make(&self.prefix)?);
         }
-        self.room.as_ref().ok_or_else(|| io::Error::other("there is no room"))
+        self.folder.as_ref().ok_or_else(|| io::Error::other("there is no folder"))
     }
 
     /// Returns the folder of the files, and the agent's temporary folder.
     pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), String> {
-        let room =
-            self.room().map_err(|error| format!("no temporary folder can be made: {error}"))?;
-        Ok((room.files.clone(), room.temporary.clone()))
+        let folder =
+            self.folder().map_err(|error| format!("no temporary folder can be made: {error}"))?;
+        Ok((folder.files.clone(), folder.temporary.clone()))
     }
 
     /// Writes a file, or says why not. One put again takes the place of the one before, whatever
@@ -113,8 +113,8 @@ impl Files {
         self.written += 1;
         let fresh = format!(".{}", self.written);
         let path = self
-            .room()
-            .and_then(|room| write(room, &fresh, name, &body))
+            .folder()
+            .and_then(|folder| write(folder, &fresh, name, &body))
             .map_err(|error| error.to_string())?;
         self.paths.insert(name.clone(), path);
         Ok(())
@@ -123,23 +123,23 @@ impl Files {
 
 /// Writes a file that nobody could have put there, and moves it to its place: a link there is
 /// replaced, never followed.
-fn write(room: &Room, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
+fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    File::from(openat(&room.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
-    renameat(&room.handle, fresh, &room.handle, name)?;
-    Ok(room.files.join(name))
+    File::from(openat(&folder.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
+    renameat(&folder.handle, fresh, &folder.handle, name)?;
+    Ok(folder.files.join(name))
 }
 
-/// What goes into bodies and no guest ever sees: random secrets by the guest's name, made on first
+/// Contents of bodies that no guest ever sees: random secrets by the guest's name, made on first
 /// use, and the bytes of files that came with its turns. Gone with the link.
 #[derive(Default)]
 pub(super) struct Stock {
     secrets: HashMap<String, String>,
-    blobs: HashMap<u32, Kept>,
+    blobs: HashMap<u32, HeldBlob>,
 }
 
 /// Bytes that came with a turn.
-struct Kept {
+struct HeldBlob {
     turn: TurnKey,
     bytes: Arc<[u8]>,
     /// How often they may still be sent.
@@ -166,7 +166,7 @@ impl Stock {
         self.blobs.extend(
             blobs
                 .into_iter()
-                .map(|blob| (blob.key, Kept { turn, bytes: blob.bytes, left: DELIVERIES })),
+                .map(|blob| (blob.key, HeldBlob { turn, bytes: blob.bytes, left: DELIVERIES })),
         );
     }
 

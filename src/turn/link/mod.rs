@@ -1,19 +1,18 @@
 //! A link: one guest with the agent processes it talks to, serving one turn or many.
 //!
-//! Owns the guest, its processes, files, timers and HTTP, and one task in which all of it happens.
-//! What a guest may not do is decided in `plan`; what a turn makes of what it is told, in `driver`.
-//! Pinned by `tests/dispatch` and `tests/links.rs`.
+//! All of it happens in one task (`task`), which owns the guest and hands the rest to those who
+//! keep it: `turns` (with their sessions and questions), `replies` (what callers wait for),
+//! `processes`, `net` (HTTP and, read by `sse`, its streams) and `files`. `plan` decides what a
+//! guest may start; `driver` turns the link's reports into a result. Pinned by `tests/dispatch` and
+//! `tests/links.rs`.
 
-mod actions;
-mod closing;
-mod draining;
 mod files;
-mod http;
-mod mark;
+mod net;
 mod processes;
-mod renewal;
+mod replies;
 mod sse;
 mod task;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,15 +29,15 @@ use crate::agent::{
 };
 use crate::event::Lane;
 
-/// What a link is asked to do.
-pub(super) enum Request {
+/// A request to a link.
+pub(super) enum LinkRequest {
     Begin(Box<Begin>),
     Interrupt(TurnRef),
     /// The turn must not go on: what serves it is ended.
     GiveUp(TurnRef),
     Answer(AskKey, Decision),
     Steer(TurnRef, Vec<Part>, oneshot::Sender<SteerOutcome>),
-    /// Nobody follows the turn any more; how it ended.
+    /// The driver has let go of the turn; how it ended.
     End(TurnRef, String),
     Query(Query),
     CloseSession(SessionKey),
@@ -53,37 +52,21 @@ pub(super) struct Query {
     /// The session it is about.
     pub(super) session: Option<SessionKey>,
     pub(super) kind: QueryKind,
-    pub(super) told: oneshot::Sender<Told>,
+    pub(super) reply_tx: oneshot::Sender<QueryReply>,
 }
 
-/// What came of a question.
-pub(super) struct Told {
+/// The reply to a question.
+pub(super) struct QueryReply {
     pub(super) result: QueryResult,
-    /// What the session it was about is called from now on, where that changed.
+    /// The agent's new id of the session it was about, where that changed.
     pub(super) native: Option<String>,
-}
-
-/// A question beside the turns that has no answer yet.
-pub(super) struct Pending {
-    /// The session it is about.
-    pub(super) session: Option<SessionKey>,
-    /// The agent's new id of that session.
-    pub(super) native: Option<String>,
-    told: oneshot::Sender<Told>,
-}
-
-impl Pending {
-    pub(super) fn answered(self, result: QueryResult) {
-        // Whoever asked may have given up.
-        let _ = self.told.send(Told { result, native: self.native });
-    }
 }
 
 /// A turn for a link.
 pub(super) struct Begin {
     /// Correlation id of the turn.
     pub(super) id: String,
-    /// For the recording.
+    /// The event's sequence number, for the recording.
     pub(super) event: u64,
     pub(super) lane: Lane,
     pub(super) start: StartTurn,
@@ -97,18 +80,18 @@ pub(super) struct Begin {
 pub struct Unasked {
     /// Whose session it was in.
     pub lane: Lane,
-    /// For people.
+    /// Its label, for people.
     pub backend: String,
-    /// What the agent said.
+    /// The agent's words.
     pub text: String,
-    /// What it cost.
+    /// Its tokens and money.
     pub usage: Option<Usage>,
 }
 
-/// Something an agent said that its backend does not know, at the moment the backend says so.
+/// Something in an agent's output that its backend does not know, when the backend reports it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sighting<'a> {
-    /// Its backend.
+pub struct UnknownOutput<'a> {
+    /// Name of the backend.
     pub backend: &'a str,
     /// Which load of it.
     pub generation: &'a Generation,
@@ -120,10 +103,10 @@ pub struct Sighting<'a> {
     pub unknown: &'a Unrecognised,
 }
 
-/// Who is told of every sighting, while the turn runs; must return at once.
-pub type Lookout = Arc<dyn Fn(&Sighting<'_>) + Send + Sync>;
+/// Called with every unknown output, while the turn runs; must return at once.
+pub type OnUnknown = Arc<dyn Fn(&UnknownOutput<'_>) + Send + Sync>;
 
-/// What a turn is told by its link.
+/// A link's report to a turn.
 #[derive(Debug)]
 pub(super) enum Report {
     Event(EventKind),
@@ -131,25 +114,25 @@ pub(super) enum Report {
     Ask(Ask),
     Withdrawn(AskKey),
     Done(TurnDone),
-    /// The agent said something, whatever it was.
-    Heard,
-    /// An agent that runs for one turn said something on its stdout.
-    Said,
+    /// The agent was started or has written something, whatever it was.
+    Active,
+    /// An agent that runs for one turn has written something to its stdout.
+    Stdout,
     /// The agent has exited, and calls that a success.
-    Left,
-    /// The agent said too much.
-    TooMuch,
+    ExitedWell,
+    /// The agent has written more than it may.
+    OutputLimit,
     /// The guest did nothing about an interrupt.
-    Ignored,
-    /// The guest failed; its agent is heard to its end.
-    Blind,
-    /// What happened to the agent, for a turn that ends without an outcome.
+    InterruptIgnored,
+    /// The guest failed; its agent runs on, and its output is written down.
+    GuestFailed,
+    /// The agent's trouble, for a turn that ends without an outcome.
     Trouble(Failure),
-    /// The end of what a process said on its stderr, which has exited.
+    /// The end of the stderr of a process that has exited.
     Stderr(String),
     /// The link was about to close: the turn never began.
     Refused,
-    /// Nothing more will be told.
+    /// Nothing more will be reported.
     Over(Option<GuestFailure>),
 }
 
@@ -160,15 +143,15 @@ pub(super) struct Link {
     pub(super) id: Arc<str>,
     /// Where its recording is written.
     pub(super) recording: Arc<Path>,
-    requests: mpsc::UnboundedSender<Request>,
+    requests: mpsc::UnboundedSender<LinkRequest>,
     state: Arc<State>,
 }
 
 struct State {
     /// Takes no turns any more.
     closing: AtomicBool,
-    /// The agent said something since there was no turn.
-    heard: AtomicBool,
+    /// The agent has written something since there was no turn.
+    output: AtomicBool,
     turns: AtomicU32,
     /// Milliseconds after `opened` when the last turn ended.
     idle_since_ms: AtomicU32,
@@ -176,14 +159,14 @@ struct State {
     generation: parking_lot::Mutex<Generation>,
 }
 
-/// What a link is made of.
+/// The parts a link is made of.
 pub(super) struct Parts {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,
     pub(super) launcher: Arc<dyn Launcher>,
     /// Where turns go that nobody asked for.
     pub(super) unasked: mpsc::UnboundedSender<Unasked>,
-    pub(super) lookout: Lookout,
+    pub(super) on_unknown: OnUnknown,
     /// Where processes work that belong to no session.
     pub(super) cwd: PathBuf,
     /// Names it in logs, and its processes.
@@ -196,10 +179,10 @@ impl Link {
         parts: Parts,
         recording: Recording,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (requests, asked) = mpsc::unbounded_channel();
+        let (requests, received) = mpsc::unbounded_channel();
         let state = Arc::new(State {
             closing: AtomicBool::new(false),
-            heard: AtomicBool::new(false),
+            output: AtomicBool::new(false),
             turns: AtomicU32::new(0),
             idle_since_ms: AtomicU32::new(0),
             opened: Instant::now(),
@@ -211,12 +194,12 @@ impl Link {
             requests,
             state: Arc::clone(&state),
         };
-        (link, task::live(parts, recording, asked, state))
+        (link, task::run(parts, recording, received, state))
     }
 
     /// Asks it to do something. A link that has gone does nothing; whoever waits for an answer sees
     /// its channel close.
-    pub(super) fn ask(&self, request: Request) {
+    pub(super) fn ask(&self, request: LinkRequest) {
         let _ = self.requests.send(request);
     }
 
@@ -230,12 +213,12 @@ impl Link {
         self.requests.closed().await;
     }
 
-    /// Whether the agent said anything since the first of the turns began that are open now.
-    pub(super) fn heard(&self) -> bool {
-        self.state.heard.load(Ordering::Acquire)
+    /// Whether the agent has written anything since the first of the turns began that are open now.
+    pub(super) fn has_output(&self) -> bool {
+        self.state.output.load(Ordering::Acquire)
     }
 
-    /// Open turns.
+    /// How many turns are open.
     pub(super) fn turns(&self) -> u32 {
         self.state.turns.load(Ordering::Acquire)
     }
@@ -262,6 +245,14 @@ impl State {
 
     fn elapsed_ms(&self) -> u32 {
         u32::try_from(self.opened.elapsed().as_millis()).unwrap_or(u32::MAX)
+    }
+
+    fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    fn set_output(&self, output: bool) {
+        self.output.store(output, Ordering::Release);
     }
 
     fn set_turns(&self, count: usize) {

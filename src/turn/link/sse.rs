@@ -3,7 +3,7 @@
 //!
 //! Pure. Lines come from [`LineSplitter`](crate::lines); bytes never do.
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) name: Option<String>,
@@ -45,7 +45,7 @@ impl Frames {
         None
     }
 
-    /// Bytes held.
+    /// Bytes of the event that is not complete yet.
     pub(super) fn held(&self) -> usize {
         self.data.as_ref().map_or(0, String::len)
     }

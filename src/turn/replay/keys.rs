@@ -1,4 +1,4 @@
-//! Which keys the recorded guest used, and which the one it is told to now, each in the order of
+//! Which keys the recorded guest used, and which the one it is played to now, each in the order of
 //! first use. Pure.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::super::recording::{Entry, What};
 use crate::agent::{Action, Command, Input};
 
-/// What a guest picks keys for.
+/// The things a guest picks keys for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Process,
@@ -16,7 +16,7 @@ enum Thing {
     Ask,
 }
 
-/// The keys of a recording and of the guest it is told to.
+/// The keys of a recording and of the guest it is played to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     recorded: BTreeMap<Thing, Vec<u32>>,
@@ -70,8 +70,8 @@ impl Keys {
         self.used = Self::of(before).recorded;
     }
 
-    /// Whether this guest's key may be another one once it has been told everything before: it has
-    /// to be told first.
+    /// Whether this guest's key may be another one once it has got everything before: it has to
+    /// get that first.
     pub(crate) fn is_open(&self, input: &Input) -> bool {
         named(input)
             .is_some_and(|(thing, key)| !matches!(self.owner(thing, key), Owner::Certain(_)))

@@ -2,8 +2,12 @@
 //!
 //! Owns one writer thread, so that a slow disk never holds a turn up: when the thread falls behind,
 //! lines are dropped and the next one says how many. What may lie below `RECORDINGS_DIR` is kept by
-//! [`super::shelf`]. The format is described in `docs/recordings.md` and pinned by
+//! `folder`, with `retention`. The format is described in `docs/recordings.md` and pinned by
 //! `a_recording_reads_back`.
+
+mod folder;
+mod format;
+mod retention;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,19 +15,17 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::retention;
-pub use super::shelf::Room;
-use super::shelf::{Place, Shelf};
+pub use self::folder::RecordingLimits;
+use self::folder::{RecordingFile, RecordingsFolder};
+pub(super) use self::format::read_numbered;
+pub use self::format::{Entry, FORMAT, Header, What, read};
 use crate::agent::{Action, Input, TimedInput};
 use crate::figures;
 use crate::redact::Redactor;
 use crate::vigil;
-
-/// Version of the format; a reader refuses a higher one.
-pub const FORMAT: u32 = 1;
 
 /// Lines that may wait for the disk over all turns.
 const BACKLOG: usize = 20_000;
@@ -32,96 +34,6 @@ const BACKLOG: usize = 20_000;
 const EVENTS: usize = 8 << 20;
 /// Bytes of a recording after which a long-lived link is better replaced by a fresh one.
 const LONG: u64 = 64 << 20;
-
-/// The first line of a recording.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Header {
-    /// [`FORMAT`].
-    pub aetheel_recording: u32,
-    /// Id of the link: the correlation id of its first turn.
-    pub link: String,
-    /// Name of the backend.
-    pub backend: String,
-    /// Version the backend's descriptor tells.
-    pub backend_version: String,
-    /// Which load of it, and the component's SHA-256.
-    pub generation: u32,
-    /// SHA-256 of the component.
-    pub digest: String,
-    /// What the agent's version probe said.
-    pub agent_version: Option<String>,
-    /// RFC 3339.
-    pub started: String,
-}
-
-/// Any further line. `t` is milliseconds since the link was opened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Milliseconds since the link was opened.
-    pub t: f64,
-    /// What happened.
-    #[serde(flatten)]
-    pub what: What,
-}
-
-/// What a line of a recording tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// An input, as the guest got it.
-    In(Input),
-    /// An action, as the guest gave it.
-    Out(Action),
-    /// What the host made of a `spawn`: program and arguments, names of the environment's
-    /// variables.
-    Launch {
-        /// With the wrapper, if any.
-        command: Vec<String>,
-        /// Names only.
-        environment: Vec<String>,
-        /// Working directory.
-        cwd: String,
-    },
-    /// What the host did by itself, for example stopping the agent.
-    Host(String),
-    /// A turn begins on the link.
-    Turn {
-        /// Its correlation id.
-        turn: String,
-        /// The event's sequence number.
-        event: u64,
-        /// The event's lane.
-        lane: String,
-        /// What the guest knows it by.
-        session: u32,
-        /// What the guest knows it by.
-        key: u32,
-    },
-    /// How a turn ended.
-    Ending {
-        /// Its correlation id.
-        turn: String,
-        /// In the host's words.
-        how: String,
-    },
-    /// The link went over to another generation: what follows is for a guest that was loaded with
-    /// `state`.
-    Moved {
-        /// Which load of the backend.
-        generation: u32,
-        /// SHA-256 of its component.
-        digest: String,
-        /// Version of the descriptor that saved the state.
-        saved_by: String,
-        /// What `save` returned.
-        state: String,
-    },
-    /// Lines lost before this one because the disk was too slow.
-    Lost(u64),
-    /// The recording ends here, although what it tells of goes on; why.
-    Cut(String),
-}
 
 /// [`What::In`] without a copy of the input.
 #[derive(Serialize)]
@@ -140,8 +52,8 @@ struct OutLine<'a> {
 }
 
 enum Message {
-    Line(Arc<Place>, f64, String),
-    Close(Arc<Place>),
+    Line(Arc<RecordingFile>, f64, String),
+    Close(Arc<RecordingFile>),
     /// Keep the first as the second, with everything recorded so far.
     Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
     Tidy(oneshot::Sender<std::io::Result<usize>>),
@@ -152,7 +64,7 @@ enum Message {
 #[derive(Clone)]
 pub struct Recorder {
     folder: PathBuf,
-    room: Room,
+    limits: RecordingLimits,
     redactor: Redactor,
     sender: SyncSender<Message>,
 }
@@ -161,15 +73,16 @@ impl Recorder {
     /// Starts the writer thread. The folder is made on the first recording, readable by the owner
     /// only, and never has more in it than there is room.
     #[must_use]
-    pub fn new(folder: PathBuf, room: Room, redactor: Redactor) -> Self {
+    pub fn new(folder: PathBuf, limits: RecordingLimits, redactor: Redactor) -> Self {
         let (sender, receiver) = mpsc::sync_channel(BACKLOG);
-        let shelf = folder.clone();
-        let spawned =
-            vigil::thread("recordings", move || write_all(&receiver, Shelf::of(shelf, room)));
+        let below = folder.clone();
+        let spawned = vigil::thread("recordings", move || {
+            write_all(&receiver, RecordingsFolder::of(below, limits))
+        });
         if let Err(error) = spawned {
             tracing::error!(%error, "cannot start the recordings thread; nothing is recorded");
         }
-        Self { folder, room, redactor, sender }
+        Self { folder, limits, redactor, sender }
     }
 
     /// Begins the recording of a link.
@@ -177,10 +90,10 @@ impl Recorder {
     pub fn begin(&self, header: &Header) -> Recording {
         let day = header.started.get(..10).unwrap_or("undated");
         let path = self.folder.join(day).join(format!("{}.jsonl", header.link));
-        let place = Place::at(path);
+        let target = RecordingFile::at(path);
         let mut recording = Recording {
             recorder: self.clone(),
-            place,
+            target,
             opened: Instant::now(),
             lost: 0,
             bytes: 0,
@@ -205,10 +118,10 @@ impl Recorder {
     /// When it cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
         let name = Path::new(retention::FOLDER).join(format!("{turn}.jsonl"));
-        let (told, done) = oneshot::channel();
+        let (reply_tx, done) = oneshot::channel();
         let (sender, message) = (
             self.sender.clone(),
-            Message::Keep(recording.to_owned(), self.folder.join(&name), told),
+            Message::Keep(recording.to_owned(), self.folder.join(&name), reply_tx),
         );
         let gone = |_| std::io::Error::other("the recordings thread is gone");
         // It waits while the disk is slow.
@@ -226,11 +139,11 @@ impl Recorder {
     /// # Errors
     /// When the folder cannot be looked through.
     pub async fn tidy(&self) -> std::io::Result<usize> {
-        let (told, done) = oneshot::channel();
+        let (reply_tx, done) = oneshot::channel();
         let (sender, gone) =
             (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
         // It waits while the disk is slow.
-        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(told)))
+        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(reply_tx)))
             .await
             .map_err(std::io::Error::other)?
             .map_err(|_| gone())?;
@@ -250,7 +163,7 @@ impl Recorder {
 /// The recording of one link; closed when dropped.
 pub struct Recording {
     recorder: Recorder,
-    place: Arc<Place>,
+    target: Arc<RecordingFile>,
     opened: Instant,
     lost: u64,
     bytes: u64,
@@ -326,21 +239,22 @@ impl Recording {
     /// no room for more.
     #[must_use]
     pub fn is_long(&self) -> bool {
-        let most = self.recorder.room.of_one() / 2;
-        self.place.full.load(Ordering::Relaxed) || (most > 0 && self.bytes > LONG.min(most))
+        let most = self.recorder.limits.of_one() / 2;
+        self.target.full.load(Ordering::Relaxed) || (most > 0 && self.bytes > LONG.min(most))
     }
 
     /// Where it is written.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.place.path
+        &self.target.path
     }
 
     /// The line's bytes, as an error when it was not taken.
     fn send(&mut self, t: f64, line: &impl Serialize) -> Result<usize, usize> {
         let Ok(text) = serde_json::to_string(line) else { return Err(0) };
         let size = text.len();
-        let message = Message::Line(Arc::clone(&self.place), t, self.recorder.redactor.clean(text));
+        let message =
+            Message::Line(Arc::clone(&self.target), t, self.recorder.redactor.clean(text));
         if matches!(self.recorder.sender.try_send(message), Err(TrySendError::Full(_))) {
             Err(size)
         } else {
@@ -352,27 +266,27 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         // When even this does not fit, it is closed when the folder is tidied.
-        let _ = self.recorder.sender.try_send(Message::Close(Arc::clone(&self.place)));
+        let _ = self.recorder.sender.try_send(Message::Close(Arc::clone(&self.target)));
     }
 }
 
-fn write_all(receiver: &mpsc::Receiver<Message>, mut shelf: Shelf) {
+fn write_all(receiver: &mpsc::Receiver<Message>, mut recordings: RecordingsFolder) {
     let mut failed = false;
     while let Ok(message) = receiver.recv() {
         let result = match message {
-            Message::Line(place, t, line) => shelf.line(&place, t, &line),
-            Message::Close(place) => shelf.close(&place),
-            Message::Keep(from, to, told) => {
-                // Whoever asked may be gone.
-                let _ = told.send(shelf.keep(&from, &to));
+            Message::Line(target, t, line) => recordings.line(&target, t, &line),
+            Message::Close(target) => recordings.close(&target),
+            Message::Keep(from, to, reply_tx) => {
+                // The caller may be gone.
+                let _ = reply_tx.send(recordings.keep(&from, &to));
                 Ok(())
             }
-            Message::Tidy(told) => {
-                let _ = told.send(shelf.tidy());
+            Message::Tidy(reply_tx) => {
+                let _ = reply_tx.send(recordings.tidy());
                 Ok(())
             }
             Message::Flush(done) => {
-                let result = shelf.flush();
+                let result = recordings.flush();
                 let _ = done.send(());
                 result
             }
@@ -387,34 +301,6 @@ fn write_all(receiver: &mpsc::Receiver<Message>, mut shelf: Shelf) {
             Err(_) => {}
         }
     }
-}
-
-/// Reads a recording.
-///
-/// # Errors
-/// Names the line that is not a recording's.
-pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
-    let (header, entries) = read_numbered(text)?;
-    Ok((header, entries.into_iter().map(|(_, entry)| entry).collect()))
-}
-
-/// [`read`], with the line each entry stands in, from 1.
-pub(super) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>), String> {
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let (_, first) = lines.next().ok_or("the recording is empty")?;
-    let header: Header = serde_json::from_str(first)
-        .map_err(|error| format!("line 1 is not a recording's header: {error}"))?;
-    if header.aetheel_recording > FORMAT {
-        return Err(format!(
-            "the recording has format {}, this program reads up to {FORMAT}",
-            header.aetheel_recording
-        ));
-    }
-    let numbered = |(number, line)| match serde_json::from_str(line) {
-        Ok(entry) => Ok((number + 1, entry)),
-        Err(error) => Err(format!("line {}: {error}", number + 1)),
-    };
-    Ok((header, lines.map(numbered).collect::<Result<_, _>>()?))
 }
 
 #[cfg(test)]
@@ -445,8 +331,11 @@ mod tests {
     fn a_recording_reads_back_without_its_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let secret = "sk-canary-value".to_owned().into();
-        let recorder =
-            Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::new([&secret]));
+        let recorder = Recorder::new(
+            folder.path().to_owned(),
+            RecordingLimits::ENDLESS,
+            Redactor::new([&secret]),
+        );
         let mut recording = recorder.begin(&header("t1"));
         let line = |text: &str| {
             Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false })
@@ -484,9 +373,10 @@ mod tests {
     fn a_flood_of_events_is_written_down_in_part_and_says_so() {
         use crate::agent::{AgentEvent, EventKind, Text};
         let folder = tempfile::tempdir().unwrap();
-        let recorder = Recorder::new(folder.path().to_owned(), Room::ENDLESS, Redactor::default());
+        let recorder =
+            Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
         let mut recording = recorder.begin(&header("t1"));
-        let said = |text: &str| {
+        let event = |text: &str| {
             let text = Text { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
             Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
         };
@@ -499,11 +389,11 @@ mod tests {
         };
         recording.host(turn());
         for _ in 0..1_000 {
-            assert!(recording.action(&said("x")) > 64 << 10, "it counts all the same");
+            assert!(recording.action(&event("x")) > 64 << 10, "it counts all the same");
         }
         recording.action(&Action::CloseStdin(1));
         recording.host(turn());
-        recording.action(&said("y"));
+        recording.action(&event("y"));
         let path = recording.path().to_owned();
         drop(recording);
         recorder.flush();
@@ -513,6 +403,6 @@ mod tests {
         assert_eq!(entries.iter().filter(|entry| matches!(&entry.what, What::Host(what) if what.starts_with("events are not"))).count(), 1);
         let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
         assert_eq!(close.what, What::Out(Action::CloseStdin(1)));
-        assert_eq!(last.what, What::Out(said("y")), "the next turn begins anew");
+        assert_eq!(last.what, What::Out(event("y")), "the next turn begins anew");
     }
 }

@@ -1,11 +1,11 @@
-//! Recordings told once more to a guest: to test a backend, to compare two, and to read what an
+//! Recordings played once more to a guest: to test a backend, to compare two, and to read what an
 //! older parser could not.
 //!
-//! A guest has no clock and no I/O, so what was recorded is all there is to tell it. Another parser
+//! A guest has no clock and no I/O, so what was recorded is all it needs. Another parser
 //! may use other keys for its processes, requests and timers; they are matched in the order in
 //! which they were first used. What it would have done otherwise (another command line, another
-//! request) cannot be known: it gets what was said to the one that was recorded, but for what is
-//! about something it never asked for, which is withheld, as no host could say it. Pinned by the
+//! request) cannot be known: it gets the inputs of the one that was recorded, but for those
+//! about something it never asked for, which are withheld, as no host could send them. Pinned by the
 //! tests below and, over every recording of every backend, by `tests/kit`.
 
 mod keys;
@@ -23,7 +23,7 @@ use crate::fold::Transcript;
 /// A recording, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tape {
-    /// What it says of itself.
+    /// Its first line, which says whose recording it is.
     pub header: Header,
     /// Everything after the header.
     pub entries: Vec<Entry>,
@@ -42,7 +42,7 @@ impl Tape {
         Ok(Self { header, entries, lines })
     }
 
-    /// Why it ends before what it tells of, where it does.
+    /// Why it ends before its link did, where it does.
     #[must_use]
     pub fn cut(&self) -> Option<&str> {
         self.entries.iter().find_map(|entry| {
@@ -70,7 +70,7 @@ pub enum Batches {
     Of(usize),
     /// 1 to 16 a call, different ones for every seed.
     Seeded(u64),
-    /// All at once.
+    /// All inputs in one call.
     Whole,
 }
 
@@ -92,7 +92,7 @@ impl Batches {
     }
 }
 
-/// What a guest made of a stretch of the recording.
+/// A guest's actions upon a stretch of the recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Index of its last input among the entries.
@@ -101,9 +101,9 @@ pub struct Step {
     pub actions: Vec<Action>,
 }
 
-/// A turn as a guest told it.
+/// A turn as a guest reported it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct ReplayedTurn {
     /// Its agent-events.
     pub transcript: Transcript,
     /// The agent's session.
@@ -112,7 +112,7 @@ pub struct Told {
     pub done: Option<TurnDone>,
 }
 
-impl Told {
+impl ReplayedTurn {
     /// The answer.
     #[must_use]
     pub fn text(&self) -> String {
@@ -123,16 +123,17 @@ impl Told {
     }
 }
 
-/// What a guest made of a recording.
+/// Everything a guest made of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replayed {
     /// In order, those without actions too.
     pub steps: Vec<Step>,
-    /// Every turn it said anything about.
-    pub turns: BTreeMap<TurnKey, Told>,
-    /// Where it failed (index among the entries), and how. Nothing after that was told to it.
+    /// Every turn it reported anything of.
+    pub turns: BTreeMap<TurnKey, ReplayedTurn>,
+    /// Where it failed (index among the entries), and how. It got nothing after that.
     pub failure: Option<(usize, GuestFailure)>,
-    /// Inputs (indexes among the entries) about things it never asked for. It was not told.
+    /// Inputs (indexes among the entries) about things it never asked for. It did not get
+    /// them.
     pub withheld: Vec<usize>,
     /// The last turn of each session.
     sessions: BTreeMap<SessionKey, TurnKey>,
@@ -145,7 +146,7 @@ impl Replayed {
     }
 }
 
-/// Tells a fresh guest of a backend what was recorded.
+/// Plays a recording to a fresh guest of a backend.
 ///
 /// However the inputs are batched, a turn begins with a call of its own: the host knows that the
 /// one before is over only from the guest.
@@ -157,7 +158,7 @@ pub async fn replay(
     entries: &[Entry],
     batches: Batches,
 ) -> Result<Replayed, GuestFailure> {
-    Teller::open(backend, entries, batches).await?.tell_all(entries).await
+    Player::open(backend, entries, batches).await?.play_all(entries).await
 }
 
 /// Like [`replay`] with one input a call, but before the entry with this index the guest hands its
@@ -170,22 +171,22 @@ pub async fn replay_moving(
     entries: &[Entry],
     before: usize,
 ) -> Result<Option<Replayed>, GuestFailure> {
-    let mut teller = Teller::open(backend, entries, Batches::Single).await?;
+    let mut player = Player::open(backend, entries, Batches::Single).await?;
     let before = before.min(entries.len());
-    teller.tell_some(entries, 0..before).await?;
-    teller.flush().await;
-    if teller.replayed.failure.is_none() {
-        let Some(state) = teller.guest.save().await? else { return Ok(None) };
-        teller.guest = backend.open().await?;
-        teller.guest.load(&state, &backend.descriptor().version).await?;
+    player.play(entries, 0..before).await?;
+    player.flush().await;
+    if player.replayed.failure.is_none() {
+        let Some(state) = player.guest.save().await? else { return Ok(None) };
+        player.guest = backend.open().await?;
+        player.guest.load(&state, &backend.descriptor().version).await?;
     }
-    teller.tell_some(entries, before..entries.len()).await?;
-    teller.flush().await;
-    Ok(Some(teller.replayed))
+    player.play(entries, before..entries.len()).await?;
+    player.flush().await;
+    Ok(Some(player.replayed))
 }
 
-/// A guest that is being told a recording.
-struct Teller<'a> {
+/// A guest to which a recording is played.
+struct Player<'a> {
     backend: &'a dyn Backend,
     guest: Box<dyn Guest>,
     keys: Keys,
@@ -198,7 +199,7 @@ struct Teller<'a> {
     replayed: Replayed,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Player<'a> {
     async fn open(
         backend: &'a dyn Backend,
         entries: &[Entry],
@@ -218,13 +219,13 @@ impl<'a> Teller<'a> {
         })
     }
 
-    async fn tell_all(mut self, entries: &[Entry]) -> Result<Replayed, GuestFailure> {
-        self.tell_some(entries, 0..entries.len()).await?;
+    async fn play_all(mut self, entries: &[Entry]) -> Result<Replayed, GuestFailure> {
+        self.play(entries, 0..entries.len()).await?;
         self.flush().await;
         Ok(self.replayed)
     }
 
-    async fn tell_some(
+    async fn play(
         &mut self,
         entries: &[Entry],
         range: std::ops::Range<usize>,
@@ -272,8 +273,8 @@ impl<'a> Teller<'a> {
             return;
         }
         self.most = self.batches.next();
-        for told in &self.waiting {
-            if let Input::Command(Command::StartTurn(start)) = &told.input {
+        for waiting in &self.waiting {
+            if let Input::Command(Command::StartTurn(start)) = &waiting.input {
                 self.replayed.sessions.insert(start.session, start.turn);
             }
         }
@@ -294,10 +295,10 @@ impl Replayed {
     fn take(&mut self, action: &Action) {
         match action {
             Action::Event(event) => {
-                let told = self.turns.entry(event.turn).or_default();
+                let turn = self.turns.entry(event.turn).or_default();
                 // After its end the host drops it.
-                if told.done.is_none() {
-                    told.transcript.apply(&event.kind);
+                if turn.done.is_none() {
+                    turn.transcript.apply(&event.kind);
                 }
             }
             Action::TurnDone(done) => {
@@ -306,9 +307,9 @@ impl Replayed {
             Action::SessionReady(ready) => {
                 // Without an open turn the host drops it.
                 if let Some(turn) = self.sessions.get(&ready.session) {
-                    let told = self.turns.entry(*turn).or_default();
-                    if told.done.is_none() {
-                        told.session = Some(ready.clone());
+                    let turn = self.turns.entry(*turn).or_default();
+                    if turn.done.is_none() {
+                        turn.session = Some(ready.clone());
                     }
                 }
             }

@@ -14,20 +14,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::recording::{Entry, What};
+use super::format::{Entry, What};
 use super::retention;
 use crate::figures;
 
 /// Bytes that wait in memory for the disk, a recording.
 const BUFFER: usize = 64 << 10;
-/// What the last line of a recording that is cut may take, bytes.
-const LAST: u64 = 512;
+/// Room for the last line of a recording that is cut, bytes.
+const LAST_LINE: u64 = 512;
 /// One recording may take this part of the folder.
 const PART: u64 = 4;
 
-/// How much there may be.
+/// How much may lie in the folder of recordings, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct RecordingLimits {
     /// Bytes of all recordings, those of lost turns apart; one takes at most a quarter of it.
     pub bytes: u64,
     /// How long one stays.
@@ -38,7 +38,7 @@ pub struct Room {
     pub lost_age: Duration,
 }
 
-impl Room {
+impl RecordingLimits {
     /// As much as the disk has.
     pub const ENDLESS: Self =
         Self { bytes: u64::MAX, age: Duration::MAX, lost_bytes: u64::MAX, lost_age: Duration::MAX };
@@ -52,7 +52,7 @@ impl Room {
 
 /// Where a recording is written.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RecordingFile {
     pub(super) path: PathBuf,
     /// No more is written to it.
     pub(super) cut: AtomicBool,
@@ -60,15 +60,15 @@ pub(super) struct Place {
     pub(super) full: AtomicBool,
 }
 
-impl Place {
+impl RecordingFile {
     pub(super) fn at(path: PathBuf) -> Arc<Self> {
         Arc::new(Self { path, cut: AtomicBool::new(false), full: AtomicBool::new(false) })
     }
 }
 
 /// A recording that is being written.
-struct Sheet {
-    place: Arc<Place>,
+struct OpenRecording {
+    target: Arc<RecordingFile>,
     file: File,
     /// Whole lines on their way to the disk.
     waiting: Vec<u8>,
@@ -76,14 +76,14 @@ struct Sheet {
     written: u64,
 }
 
-impl Sheet {
-    fn create(place: &Arc<Place>) -> io::Result<Self> {
-        if let Some(folder) = place.path.parent() {
+impl OpenRecording {
+    fn create(target: &Arc<RecordingFile>) -> io::Result<Self> {
+        if let Some(folder) = target.path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let file =
-            OpenOptions::new().create_new(true).append(true).mode(0o600).open(&place.path)?;
-        Ok(Self { place: Arc::clone(place), file, waiting: Vec::new(), written: 0 })
+            OpenOptions::new().create_new(true).append(true).mode(0o600).open(&target.path)?;
+        Ok(Self { target: Arc::clone(target), file, waiting: Vec::new(), written: 0 })
     }
 
     fn bytes(&self) -> u64 {
@@ -104,106 +104,111 @@ impl Sheet {
 }
 
 /// See the module.
-pub(super) struct Shelf {
+pub(super) struct RecordingsFolder {
     folder: PathBuf,
-    room: Room,
-    open: HashMap<PathBuf, Sheet>,
+    limits: RecordingLimits,
+    open: HashMap<PathBuf, OpenRecording>,
     /// Those that are closed, the oldest first, with their bytes.
     closed: BTreeMap<(SystemTime, PathBuf), u64>,
     /// Bytes of all, open and closed.
     bytes: u64,
 }
 
-impl Shelf {
+impl RecordingsFolder {
     /// Looks through the folder, and makes room where there is too much already.
-    pub(super) fn of(folder: PathBuf, room: Room) -> Self {
-        let mut shelf =
-            Self { folder, room, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
-        // A folder that cannot be listed is told of when it is tidied or written to.
-        let _ = shelf.look();
-        shelf.make_room(0);
-        shelf
+    pub(super) fn of(folder: PathBuf, limits: RecordingLimits) -> Self {
+        let mut recordings =
+            Self { folder, limits, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
+        // A folder that cannot be listed is reported when it is tidied or written to.
+        let _ = recordings.look();
+        recordings.make_room(0);
+        recordings
     }
 
-    /// Adds a line that was told at `t`.
+    /// Adds a line that was recorded at `t`.
     ///
     /// # Errors
-    /// What the system said; the recording is cut there.
-    pub(super) fn line(&mut self, place: &Arc<Place>, t: f64, line: &str) -> io::Result<()> {
-        if self.room.bytes == 0 {
+    /// The system's error; the recording is cut there.
+    pub(super) fn line(
+        &mut self,
+        target: &Arc<RecordingFile>,
+        t: f64,
+        line: &str,
+    ) -> io::Result<()> {
+        if self.limits.bytes == 0 {
             // The operator wants none.
             return Ok(());
         }
         let size = line.len() as u64 + 1;
-        if place.cut.load(Ordering::Relaxed) {
+        if target.cut.load(Ordering::Relaxed) {
             figures::recording_cut(size);
             return Ok(());
         }
-        let so_far = self.open.get(&place.path).map_or(0, Sheet::bytes);
-        if so_far + size + LAST > self.room.of_one() {
-            place.full.store(true, Ordering::Relaxed);
+        let so_far = self.open.get(&target.path).map_or(0, OpenRecording::bytes);
+        if so_far + size + LAST_LINE > self.limits.of_one() {
+            target.full.store(true, Ordering::Relaxed);
             return self.cut(
-                place,
+                target,
                 t,
                 size,
                 "one recording may take a quarter of RECORDINGS_MAX_MIB",
             );
         }
-        if !self.make_room(size + LAST) {
-            place.full.store(true, Ordering::Relaxed);
+        if !self.make_room(size + LAST_LINE) {
+            target.full.store(true, Ordering::Relaxed);
             return self.cut(
-                place,
+                target,
                 t,
                 size,
                 "RECORDINGS_MAX_MIB is reached, and nothing older can go",
             );
         }
-        self.append(place, line).inspect_err(|_| {
+        self.append(target, line).inspect_err(|_| {
             // Said by whoever sees the error; without room on the disk this fails too.
-            let _ = self.cut(place, t, size, "it could not be written to the disk");
+            let _ = self.cut(target, t, size, "it could not be written to the disk");
         })
     }
 
-    fn append(&mut self, place: &Arc<Place>, line: &str) -> io::Result<()> {
-        if !self.open.contains_key(&place.path) {
-            self.open.insert(place.path.clone(), Sheet::create(place)?);
+    fn append(&mut self, target: &Arc<RecordingFile>, line: &str) -> io::Result<()> {
+        if !self.open.contains_key(&target.path) {
+            self.open.insert(target.path.clone(), OpenRecording::create(target)?);
         }
-        let Some(sheet) = self.open.get_mut(&place.path) else { return Ok(()) };
-        let before = sheet.bytes();
-        sheet.waiting.extend_from_slice(line.as_bytes());
-        sheet.waiting.push(b'\n');
-        let done = if sheet.waiting.len() >= BUFFER { sheet.flush() } else { Ok(()) };
-        self.bytes = self.bytes + sheet.bytes() - before;
+        let Some(recording) = self.open.get_mut(&target.path) else { return Ok(()) };
+        let before = recording.bytes();
+        recording.waiting.extend_from_slice(line.as_bytes());
+        recording.waiting.push(b'\n');
+        let done = if recording.waiting.len() >= BUFFER { recording.flush() } else { Ok(()) };
+        self.bytes = self.bytes + recording.bytes() - before;
         done
     }
 
     /// Ends a recording before its time: its last line says why.
-    fn cut(&mut self, place: &Arc<Place>, t: f64, size: u64, why: &str) -> io::Result<()> {
-        place.cut.store(true, Ordering::Relaxed);
+    fn cut(&mut self, target: &Arc<RecordingFile>, t: f64, size: u64, why: &str) -> io::Result<()> {
+        target.cut.store(true, Ordering::Relaxed);
         figures::recording_cut(size);
-        tracing::warn!(recording = %place.path.display(), why, "a recording is cut; what follows of its agent is not recorded");
-        if !self.open.contains_key(&place.path) {
+        tracing::warn!(recording = %target.path.display(), why, "a recording is cut; what follows of its agent is not recorded");
+        if !self.open.contains_key(&target.path) {
             return Ok(());
         }
         let last = serde_json::to_string(&Entry { t, what: What::Cut(why.to_owned()) })
             .map_err(io::Error::other)?;
-        self.append(place, &last)?;
-        self.flush_one(&place.path)
+        self.append(target, &last)?;
+        self.flush_one(&target.path)
     }
 
     fn flush_one(&mut self, path: &Path) -> io::Result<()> {
-        let Some(sheet) = self.open.get_mut(path) else { return Ok(()) };
-        let before = sheet.bytes();
-        let done = sheet.flush();
-        self.bytes = self.bytes + sheet.bytes() - before;
+        let Some(recording) = self.open.get_mut(path) else { return Ok(()) };
+        let before = recording.bytes();
+        let done = recording.flush();
+        self.bytes = self.bytes + recording.bytes() - before;
         done
     }
 
     /// No more comes to a recording.
-    pub(super) fn close(&mut self, place: &Arc<Place>) -> io::Result<()> {
-        let done = self.flush_one(&place.path);
-        if let Some(sheet) = self.open.remove(&place.path) {
-            self.closed.insert((SystemTime::now(), place.path.clone()), sheet.written);
+    pub(super) fn close(&mut self, target: &Arc<RecordingFile>) -> io::Result<()> {
+        let done = self.flush_one(&target.path);
+        if let Some(recording) = self.open.remove(&target.path) {
+            self.closed.insert((SystemTime::now(), target.path.clone()), recording.written);
         }
         done
     }
@@ -222,8 +227,8 @@ impl Shelf {
         retention::keep(from, to)?;
         retention::prune_lost(
             &self.folder,
-            self.room.lost_age,
-            self.room.lost_bytes,
+            self.limits.lost_age,
+            self.limits.lost_bytes,
             SystemTime::now(),
         )
         .map(drop)
@@ -232,24 +237,24 @@ impl Shelf {
     /// Looks at the folder anew, because others may have changed it, and removes what is too old;
     /// returns how many went.
     pub(super) fn tidy(&mut self) -> io::Result<usize> {
-        // Whoever wrote them has gone without a word.
-        let left: Vec<Arc<Place>> = self
+        // Their writer has gone without closing them.
+        let left: Vec<Arc<RecordingFile>> = self
             .open
             .values()
-            .filter(|sheet| Arc::strong_count(&sheet.place) == 1)
-            .map(|sheet| Arc::clone(&sheet.place))
+            .filter(|recording| Arc::strong_count(&recording.target) == 1)
+            .map(|recording| Arc::clone(&recording.target))
             .collect();
-        left.iter().map(|place| self.close(place)).fold(Ok(()), Result::and)?;
+        left.iter().map(|target| self.close(target)).fold(Ok(()), Result::and)?;
         self.look()?;
         let now = SystemTime::now();
-        let old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > self.room.age);
+        let old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > self.limits.age);
         let gone: Vec<(SystemTime, PathBuf)> =
             self.closed.keys().filter(|(at, _)| old(at)).cloned().collect();
         let removed = gone.into_iter().filter(|key| self.remove(key)).count();
         let before = self.closed.len();
         self.make_room(0);
         let lost =
-            retention::prune_lost(&self.folder, self.room.lost_age, self.room.lost_bytes, now)?;
+            retention::prune_lost(&self.folder, self.limits.lost_age, self.limits.lost_bytes, now)?;
         Ok(removed + (before - self.closed.len()) + lost)
     }
 
@@ -261,14 +266,14 @@ impl Shelf {
             .filter(|(_, _, path)| !self.open.contains_key(path))
             .map(|(at, size, path)| ((at, path), size))
             .collect();
-        self.bytes =
-            self.closed.values().sum::<u64>() + self.open.values().map(Sheet::bytes).sum::<u64>();
+        self.bytes = self.closed.values().sum::<u64>()
+            + self.open.values().map(OpenRecording::bytes).sum::<u64>();
         Ok(())
     }
 
     /// Makes room for so many bytes, the oldest recordings going first; false: there is none.
     fn make_room(&mut self, size: u64) -> bool {
-        while self.bytes.saturating_add(size) > self.room.bytes {
+        while self.bytes.saturating_add(size) > self.limits.bytes {
             let Some(oldest) = self.closed.keys().next().cloned() else { return false };
             if !self.remove(&oldest) {
                 return false;
@@ -296,12 +301,12 @@ impl Shelf {
 mod tests {
     use super::*;
 
-    fn place(folder: &Path, name: &str) -> Arc<Place> {
-        Place::at(folder.join("2026-01-02").join(name))
+    fn target(folder: &Path, name: &str) -> Arc<RecordingFile> {
+        RecordingFile::at(folder.join("2026-01-02").join(name))
     }
 
-    fn room(bytes: u64) -> Room {
-        Room { bytes, ..Room::ENDLESS }
+    fn room(bytes: u64) -> RecordingLimits {
+        RecordingLimits { bytes, ..RecordingLimits::ENDLESS }
     }
 
     /// Bytes below a folder.
@@ -328,15 +333,15 @@ mod tests {
     #[test]
     fn the_folder_never_has_more_than_it_may_and_the_oldest_go_first() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         for number in 0..50 {
-            let place = place(folder.path(), &format!("{number:02}.jsonl"));
+            let target = target(folder.path(), &format!("{number:02}.jsonl"));
             for _ in 0..60 {
-                shelf.line(&place, 1.0, LINE).unwrap();
-                shelf.flush().unwrap();
+                recordings.line(&target, 1.0, LINE).unwrap();
+                recordings.flush().unwrap();
                 assert!(on_disk(folder.path()) <= 40_000);
             }
-            shelf.close(&place).unwrap();
+            recordings.close(&target).unwrap();
         }
         let left = left(folder.path());
         assert_eq!(left.last().map(String::as_str), Some("49"));
@@ -346,13 +351,13 @@ mod tests {
     #[test]
     fn one_recording_takes_a_quarter_and_ends_with_a_line_that_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::of(folder.path().to_owned(), room(40_000));
-        let chatty = place(folder.path(), "chatty.jsonl");
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let chatty = target(folder.path(), "chatty.jsonl");
         for _ in 0..10_000 {
-            shelf.line(&chatty, 7.5, LINE).unwrap();
+            recordings.line(&chatty, 7.5, LINE).unwrap();
         }
         assert!(chatty.full.load(Ordering::Relaxed));
-        shelf.close(&chatty).unwrap();
+        recordings.close(&chatty).unwrap();
         let text = fs::read_to_string(&chatty.path).unwrap();
         assert!(text.len() <= 10_000 && text.len() > 9_000, "{}", text.len());
         let last: Entry = serde_json::from_str(text.lines().last().unwrap()).unwrap();
@@ -365,17 +370,17 @@ mod tests {
     #[test]
     fn where_everything_is_being_written_the_newest_is_cut_and_the_others_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         let places: Vec<_> =
-            (0..8).map(|number| place(folder.path(), &format!("{number}.jsonl"))).collect();
+            (0..8).map(|number| target(folder.path(), &format!("{number}.jsonl"))).collect();
         for _ in 0..200 {
-            places.iter().for_each(|place| shelf.line(place, 1.0, LINE).unwrap());
+            places.iter().for_each(|target| recordings.line(target, 1.0, LINE).unwrap());
         }
-        shelf.flush().unwrap();
+        recordings.flush().unwrap();
         assert!(on_disk(folder.path()) <= 44_000, "{}", on_disk(folder.path()));
-        assert!(places.iter().all(|place| place.cut.load(Ordering::Relaxed)));
-        for place in &places {
-            let text = fs::read_to_string(&place.path).unwrap();
+        assert!(places.iter().all(|target| target.cut.load(Ordering::Relaxed)));
+        for target in &places {
+            let text = fs::read_to_string(&target.path).unwrap();
             assert!(
                 text.lines().all(|line| serde_json::from_str::<Entry>(line).is_ok()),
                 "whole lines only"
@@ -391,47 +396,49 @@ mod tests {
         for name in ["a", "b"] {
             fs::write(day.join(format!("{name}.jsonl")), vec![b'x'; 30_000]).unwrap();
         }
-        let mut shelf = Shelf::of(folder.path().to_owned(), room(40_000));
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         assert_eq!(left(folder.path()).len(), 1, "there was too much from the beginning");
         fs::remove_dir_all(&day).unwrap();
-        shelf.tidy().unwrap();
-        let place = place(folder.path(), "c.jsonl");
+        recordings.tidy().unwrap();
+        let target = target(folder.path(), "c.jsonl");
         for _ in 0..100 {
-            shelf.line(&place, 1.0, LINE).unwrap();
+            recordings.line(&target, 1.0, LINE).unwrap();
         }
-        assert!(!place.cut.load(Ordering::Relaxed));
+        assert!(!target.cut.load(Ordering::Relaxed));
     }
 
     #[test]
     fn a_disk_that_takes_nothing_cuts_a_recording_and_asks_for_no_other() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("2026-01-02"), "in the way").unwrap();
-        let mut shelf = Shelf::of(folder.path().to_owned(), room(40_000));
-        let place = place(folder.path(), "a.jsonl");
-        assert!(shelf.line(&place, 1.0, LINE).is_err());
-        assert!(shelf.line(&place, 1.0, LINE).is_ok(), "said once");
-        assert!(place.cut.load(Ordering::Relaxed) && !place.full.load(Ordering::Relaxed));
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let target = target(folder.path(), "a.jsonl");
+        assert!(recordings.line(&target, 1.0, LINE).is_err());
+        assert!(recordings.line(&target, 1.0, LINE).is_ok(), "said once");
+        assert!(target.cut.load(Ordering::Relaxed) && !target.full.load(Ordering::Relaxed));
     }
 
     #[test]
     fn without_any_room_nothing_is_recorded_and_no_link_is_replaced_for_it() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::of(folder.path().to_owned(), room(0));
-        let place = place(folder.path(), "a.jsonl");
-        shelf.line(&place, 1.0, LINE).unwrap();
-        shelf.close(&place).unwrap();
-        assert!(!place.path.exists() && !place.full.load(Ordering::Relaxed));
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(0));
+        let target = target(folder.path(), "a.jsonl");
+        recordings.line(&target, 1.0, LINE).unwrap();
+        recordings.close(&target).unwrap();
+        assert!(!target.path.exists() && !target.full.load(Ordering::Relaxed));
     }
 
     #[test]
     fn a_recording_whose_writer_vanished_is_closed_and_can_go() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf =
-            Shelf::of(folder.path().to_owned(), Room { age: Duration::ZERO, ..room(40_000) });
-        let gone = place(folder.path(), "gone.jsonl");
-        shelf.line(&gone, 1.0, LINE).unwrap();
-        assert_eq!(shelf.tidy().unwrap(), 0, "it is being written");
+        let mut recordings = RecordingsFolder::of(
+            folder.path().to_owned(),
+            RecordingLimits { age: Duration::ZERO, ..room(40_000) },
+        );
+        let gone = target(folder.path(), "gone.jsonl");
+        recordings.line(&gone, 1.0, LINE).unwrap();
+        assert_eq!(recordings.tidy().unwrap(), 0, "it is being written");
         drop(gone);
-        assert_eq!(shelf.tidy().unwrap(), 1);
+        assert_eq!(recordings.tidy().unwrap(), 1);
     }
 }

@@ -1,6 +1,6 @@
-//! The log of a link: what its lines are marked with, and what the guest adds.
+//! The log of a link: what marks its lines, and what the guest adds.
 
-use super::task::{Open, Seat, Task};
+use super::Task;
 use crate::agent::Level;
 use crate::turn::recording::What;
 
@@ -11,31 +11,30 @@ const REMARKS: u32 = 100;
 impl Task {
     /// Marks the lines to come: with the turn too, while there is only one. To be called when turns
     /// or generation change.
-    pub(super) fn mark(&mut self) {
+    pub(super) fn renew_span(&mut self) {
         let (link, backend, generation) =
             (self.parts.id.as_str(), self.name(), self.parts.backend.generation());
-        let only = self.turns.values().next().filter(|_| self.turns.len() == 1);
-        let seat = only.and_then(|open| self.sessions.get(&open.turn.session));
-        // Of the highest level, and not below the turn that happened to open the link.
-        self.span = match (only, seat) {
-            (Some(Open { id, event, .. }), Some(Seat { lane, .. })) => {
-                tracing::error_span!(parent: None, "link", turn = id, event, %lane, backend, %generation, link)
+        // Its level is the highest, and it is not below the turn that happened to open the link.
+        self.span = match self.turns.only() {
+            Some((open, session)) => {
+                let (turn, event, lane) = (&open.id, open.event, &session.lane);
+                tracing::error_span!(parent: None, "link", turn, event, %lane, backend, %generation, link)
             }
-            _ => tracing::error_span!(parent: None, "link", backend, %generation, link),
+            None => tracing::error_span!(parent: None, "link", backend, %generation, link),
         };
     }
 
     /// Logs what the guest has to say.
     pub(super) fn diagnostic(&mut self, level: Level, text: &str) {
         let text = text.escape_debug().to_string();
-        self.remarks = self.remarks.saturating_add(1);
-        if self.remarks == REMARKS {
+        self.spent.remarks = self.spent.remarks.saturating_add(1);
+        if self.spent.remarks == REMARKS {
             tracing::warn!(
                 "the backend has much to say; the rest of this turn is logged at debug only"
             );
         }
         match level {
-            _ if self.remarks >= REMARKS => tracing::debug!("backend says: {text}"),
+            _ if self.spent.remarks >= REMARKS => tracing::debug!("backend says: {text}"),
             Level::Debug => tracing::debug!("backend says: {text}"),
             Level::Info => tracing::info!("backend says: {text}"),
             Level::Warn | Level::Error => tracing::warn!("backend says: {text}"),

@@ -16,7 +16,7 @@ pub const FOLDER: &str = "lost";
 /// what there is. One that is kept already stays. Blocks.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn keep(from: &Path, to: &Path) -> io::Result<()> {
     let folder = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -1,4 +1,4 @@
-//! Putting a component into the backends folder, at one stroke.
+//! Installing a component file into the backends folder, at one stroke.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -9,18 +9,22 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::trust::signature_of;
 
-/// A component that lies ready beside its place: hidden, whole and on the disk.
-pub(super) struct Ready {
+/// A component file beside its target: hidden, whole and on the disk.
+pub(super) struct Prepared {
     target: PathBuf,
     component: TempPath,
     signature: Option<TempPath>,
 }
 
-/// Writes a component beside its place. Nothing that anybody sees has changed yet.
+/// Writes a component beside its target. Nothing that anybody sees has changed yet.
 ///
 /// # Errors
-/// What the system said; nothing is left behind.
-pub(super) fn prepare(target: &Path, bytes: &[u8], signature: Option<&[u8]>) -> io::Result<Ready> {
+/// The system's error; nothing is left behind.
+pub(super) fn prepare(
+    target: &Path,
+    bytes: &[u8],
+    signature: Option<&[u8]>,
+) -> io::Result<Prepared> {
     let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
     // As the one before, or readable for everybody: a component holds no secret.
     let permissions = fs::metadata(target)
@@ -33,20 +37,20 @@ pub(super) fn prepare(target: &Path, bytes: &[u8], signature: Option<&[u8]>) -> 
         file.as_file().sync_all()?;
         Ok(file.into_temp_path())
     };
-    Ok(Ready {
+    Ok(Prepared {
         target: target.to_owned(),
         component: write(bytes)?,
         signature: signature.map(write).transpose()?,
     })
 }
 
-impl Ready {
-    /// Puts it in its place, its signature first. With a name to put it aside under, the file it
+impl Prepared {
+    /// Renames it to its target, its signature first. With a name to put it aside under, the file it
     /// replaces is kept so.
     ///
     /// # Errors
-    /// What the system said; the old component is still in its place.
-    pub(super) fn place(self, aside: Option<&Path>) -> io::Result<()> {
+    /// The system's error; the old component is still in its place.
+    pub(super) fn install(self, aside: Option<&Path>) -> io::Result<()> {
         if let Some(aside) = aside.filter(|_| self.target.symlink_metadata().is_ok()) {
             keep(&self.target, aside)?;
         }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::task::Task;
+use super::Task;
 use crate::turn::recording::What;
 use crate::turn::{Backend, GuestFailure};
 
 impl Task {
     /// Goes over to a newer generation: its guest takes over what the present one saved.
     pub(super) async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if !self.turns.is_empty() || !self.inputs.is_empty() || self.is_ending() {
+        if !self.turns.is_empty() || !self.inputs.is_empty() || self.closing.is_ending() {
             return false;
         }
-        let Some(guest) = self.guest.as_mut() else { return false };
+        let Ok(guest) = self.guest.as_mut() else { return false };
         let saved_by = self.parts.backend.descriptor().version.clone();
         let state = match guest.save().await {
             Ok(Some(state)) => state,
@@ -38,10 +38,10 @@ impl Task {
                     saved_by,
                     state,
                 });
-                self.guest = Some(guest);
+                self.guest = Ok(guest);
                 self.parts.backend = backend;
                 self.state.renewed(&to);
-                self.mark();
+                self.renew_span();
                 true
             }
             Err(failure) => {

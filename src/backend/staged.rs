@@ -1,28 +1,31 @@
-//! A component on its way into the backends folder: examined as loading does, then put in its place
-//! at one stroke.
+//! A component on its way into the backends folder: examined as loading does, then installed at one
+//! stroke.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::admission::{AdmissionError, Admitted, Inspection};
+use super::admission::{Admitted, Inspection};
 use super::component::ComponentBackend;
 use super::engine::Engine;
-use super::place::{self, Ready};
+use super::error::AdmissionError;
+use super::install::{self, Prepared};
 use super::source;
-use super::trust::{Gate, Standing, read_signature, signature_of};
+use super::standing::Standing;
+use super::trust::{Gate, read_signature, signature_of};
 use crate::config::Trust;
 use crate::kit;
 use crate::workspace::Served;
 
 /// A component that was admitted, with the very bytes that were.
-pub struct Parcel {
-    /// What it is.
+pub struct StagedComponent {
+    /// Its inspection.
     pub inspection: Inspection,
     /// Why it may serve.
     pub standing: Standing,
     /// Ready to be tried out.
     pub backend: ComponentBackend,
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
     signature: Option<Vec<u8>>,
 }
 
@@ -32,12 +35,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
-    pub async fn unpack(
+    pub async fn stage(
         &self,
         path: &Path,
         gate: &Gate,
         pin: bool,
-    ) -> Result<Parcel, AdmissionError> {
+    ) -> Result<StagedComponent, AdmissionError> {
         let source = source::read(path.to_owned(), self.limits().component).await?;
         let beside = signature_of(path);
         let signature =
@@ -63,12 +66,12 @@ impl Engine {
             size: source.bytes.len() as u64,
             digest: source.digest,
         };
-        Ok(Parcel { inspection, standing, backend, bytes: source.bytes, signature })
+        Ok(StagedComponent { inspection, standing, backend, bytes: source.bytes, signature })
     }
 }
 
-impl Parcel {
-    /// What it would be in the store of components that served.
+impl StagedComponent {
+    /// Its entry in the store of components that served.
     #[must_use]
     pub fn served(&self) -> Served {
         Served {
@@ -78,7 +81,7 @@ impl Parcel {
         }
     }
 
-    /// Tries it with the recordings that lie beside its place: loading it there will.
+    /// Tries it with the recordings that lie beside the target, as loading it there will.
     ///
     /// # Errors
     /// [`AdmissionError::Case`].
@@ -92,33 +95,33 @@ impl Parcel {
         kit::selftest::run(&self.backend, &cases).await.map_err(AdmissionError::Case)
     }
 
-    /// Writes it, hidden, beside its place; [`Placing::finish`] puts it there.
+    /// Writes it, hidden, beside the target; [`Installation::finish`] renames it.
     ///
     /// # Errors
-    /// What the system said; nothing has changed then.
-    pub async fn prepare(&self, target: &Path) -> io::Result<Placing> {
+    /// The system's error; nothing has changed then.
+    pub async fn prepare(&self, target: &Path) -> io::Result<Installation> {
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let (target, bytes, signature): (PathBuf, _, _) =
             (target.to_owned(), self.bytes.clone(), self.signature.clone());
         let ready = tokio::task::spawn_blocking(move || {
-            place::prepare(&target, &bytes, signature.as_deref())
+            install::prepare(&target, &bytes, signature.as_deref())
         });
-        Ok(Placing(ready.await.map_err(io::Error::other)??))
+        Ok(Installation(ready.await.map_err(io::Error::other)??))
     }
 }
 
-/// Lies ready beside its place; dropped, it is gone without a trace.
-pub struct Placing(Ready);
+/// A component that lies, hidden, beside its target. Dropping it removes it without a trace.
+pub struct Installation(Prepared);
 
-impl Placing {
-    /// Puts it in its place. With a name to put it aside under, the file it replaces is kept so.
+impl Installation {
+    /// Renames it to the target. With a name to put it aside under, the file it replaces is kept so.
     ///
     /// # Errors
-    /// What the system said; the old component is still there then.
+    /// The system's error; the old component is still there then.
     pub async fn finish(self, aside: Option<PathBuf>) -> io::Result<()> {
-        tokio::task::spawn_blocking(move || self.0.place(aside.as_deref()))
+        tokio::task::spawn_blocking(move || self.0.install(aside.as_deref()))
             .await
             .map_err(io::Error::other)?
     }

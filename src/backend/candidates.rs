@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::choice::{Choice, Contender, choose};
 use super::component::ComponentBackend;
 use super::instance::Blueprint;
-use super::trust::Standing;
+use super::standing::Standing;
 use crate::agent::Descriptor;
 use crate::turn::{Backend as _, Generation};
 
@@ -45,9 +45,9 @@ pub struct Chosen {
 /// A component that could serve instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its file.
+    /// The file it was loaded from.
     pub path: PathBuf,
-    /// Its version.
+    /// The version its descriptor gives.
     pub version: String,
     /// The agent versions it is made for.
     pub understands: Vec<String>,
@@ -61,20 +61,20 @@ pub(super) struct Candidate {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) standing: Standing,
-    /// See [`Contender`].
+    /// When its file was written: see [`Contender`].
     pub(super) written: (i64, i64),
 }
 
-/// All candidates, and what serves of them.
-pub(super) struct Lineups {
-    candidates: BTreeMap<PathBuf, Candidate>,
+/// All candidates, and those of them that serve.
+pub(super) struct Candidates {
+    by_file: BTreeMap<PathBuf, Candidate>,
     current: Arc<Current>,
     agents: Arc<AgentVersions>,
 }
 
-impl Lineups {
+impl Candidates {
     pub(super) fn new(current: Arc<Current>, agents: Arc<AgentVersions>) -> Self {
-        Self { candidates: BTreeMap::new(), current, agents }
+        Self { by_file: BTreeMap::new(), current, agents }
     }
 
     pub(super) fn names(&self) -> Vec<String> {
@@ -96,21 +96,21 @@ impl Lineups {
     }
 
     pub(super) fn of_file(&self, path: &Path) -> Option<&Candidate> {
-        self.candidates.get(path)
+        self.by_file.get(path)
     }
 
     /// Those of a name, by path.
     pub(super) fn of(&self, name: &str) -> impl Iterator<Item = &Candidate> {
-        self.candidates.values().filter(move |candidate| candidate.descriptor.name == name)
+        self.by_file.values().filter(move |candidate| candidate.descriptor.name == name)
     }
 
     /// Puts a candidate in the place of the one its file had, and returns that.
     pub(super) fn insert(&mut self, candidate: Candidate) -> Option<Candidate> {
-        self.candidates.insert(candidate.path.clone(), candidate)
+        self.by_file.insert(candidate.path.clone(), candidate)
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> Option<Candidate> {
-        self.candidates.remove(path)
+        self.by_file.remove(path)
     }
 
     /// Which candidate of a name would serve, if this one came.
@@ -126,7 +126,7 @@ impl Lineups {
 
     /// Has the right candidate of a name serve; returns the generation if it is a new one. Without
     /// a candidate what served goes on.
-    pub(super) fn settle(&self, name: &str) -> Option<Generation> {
+    pub(super) fn serve_best(&self, name: &str) -> Option<Generation> {
         let all: Vec<&Candidate> = self.of(name).collect();
         let choice = self.choose(name, &all)?;
         let candidate = all[choice.index];

@@ -16,16 +16,16 @@ use crate::agent::descriptor::Sharing;
 use crate::agent::{Command, Input, Outcome, SessionReady, Usage};
 
 /// Longest time for reading one turn again.
-const READING: Duration = Duration::from_secs(20);
-/// Inputs a call.
+const REREAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// Inputs the guest gets in one call.
 const BATCH: usize = 256;
 
-/// What a newer parser reads.
+/// A newer parser's reading of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reread {
     /// The agent's text; empty when it only used tools.
     pub text: String,
-    /// The agent never came to its end: this is what it had said until then.
+    /// The agent never came to its end: this is the text until then.
     pub cut: bool,
     /// The agent's session.
     pub session: Option<SessionReady>,
@@ -37,7 +37,7 @@ pub struct Reread {
     pub took: Duration,
 }
 
-/// Tells a recording once more to a backend, up to the end of a turn, and returns the answer it
+/// Plays a recording once more to a backend, up to the end of a turn, and returns the answer it
 /// finds there. Takes at most 20 s; dropping the future leaves nothing behind.
 ///
 /// # Errors
@@ -47,8 +47,10 @@ pub async fn reread(backend: &dyn Backend, recording: &Path, turn: &str) -> Resu
     let read = tokio::task::spawn_blocking(move || tape(&path))
         .await
         .map_err(|error| error.to_string())?;
-    let told = tokio::time::timeout(READING, answer(backend, read?, turn)).await;
-    told.unwrap_or_else(|_| Err(format!("reading it takes longer than {} s", READING.as_secs())))
+    let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, read?, turn)).await;
+    read.unwrap_or_else(|_| {
+        Err(format!("reading it takes longer than {} s", REREAD_TIMEOUT.as_secs()))
+    })
 }
 
 fn tape(path: &Path) -> Result<Tape, String> {
@@ -100,21 +102,23 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         .await
         .map_err(|failure| failure.to_string())?;
     let failed = replayed.failure.take().map(|(_, failure)| failure.to_string());
-    let told = replayed.turns.remove(&key).unwrap_or_default();
-    let text = told.text();
-    let said = !text.trim().is_empty();
+    let replayed = replayed.turns.remove(&key).unwrap_or_default();
+    let text = replayed.text();
+    let has_text = !text.trim().is_empty();
     let lasting = backend.descriptor().sharing != Sharing::Turn;
-    let cut = match told.done.as_ref().map(|done| &done.outcome) {
-        // What came after the last tool and cannot be read may be the answer.
+    let cut = match replayed.done.as_ref().map(|done| &done.outcome) {
+        // Something unreadable after the last tool may be the answer.
         Some(Outcome::Completed)
-            if said || (!told.transcript.tools().is_empty() && !told.transcript.ends_unknown()) =>
+            if has_text
+                || (!replayed.transcript.tools().is_empty()
+                    && !replayed.transcript.ends_unknown()) =>
         {
             false
         }
         Some(Outcome::Completed) => {
             return Err("it finds the end of the turn, but no answer".to_owned());
         }
-        Some(Outcome::Interrupted | Outcome::Limit(_)) if said => true,
+        Some(Outcome::Interrupted | Outcome::Limit(_)) if has_text => true,
         Some(Outcome::Interrupted | Outcome::Limit(_)) => {
             return Err("the agent was stopped before it answered".to_owned());
         }
@@ -124,11 +128,14 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         None => match failed {
             Some(failure) => return Err(failure),
             // A long-lived agent goes with its guest, in mid-turn.
-            None if lasting && said => true,
+            None if lasting && has_text => true,
             None => return Err("it does not find the end of the turn".to_owned()),
         },
     };
-    let usage =
-        told.done.as_ref().and_then(|done| done.usage.clone()).or_else(|| told.transcript.usage());
-    Ok(Reread { text, cut, session: told.session, usage, cwd, took })
+    let usage = replayed
+        .done
+        .as_ref()
+        .and_then(|done| done.usage.clone())
+        .or_else(|| replayed.transcript.usage());
+    Ok(Reread { text, cut, session: replayed.session, usage, cwd, took })
 }

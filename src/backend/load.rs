@@ -1,14 +1,13 @@
-//! What becomes of a component that was read: judged, admitted, and let in beside those of its
-//! name.
+//! Loading a component that was read: it is judged, admitted, and let in beside those of its name.
 
 use std::path::{Path, PathBuf};
 
 use tokio::time::Instant;
 
-use super::admission::AdmissionError;
-use super::lineup::Candidate;
+use super::candidates::Candidate;
+use super::error::AdmissionError;
 use super::loader::Loader;
-use super::registry::LoadReport;
+use super::report::LoadReport;
 use super::source::Source;
 use crate::disk::Stamp;
 use crate::turn::Backend as _;
@@ -22,13 +21,13 @@ impl Loader {
         begun: Instant,
     ) -> Result<LoadReport, AdmissionError> {
         let known = self
-            .lineups
+            .candidates
             .of_file(path)
             .filter(|known| known.digest == source.digest)
             .map(|known| known.descriptor.name.clone());
         let serving = known
             .as_ref()
-            .and_then(|name| self.lineups.serving(name))
+            .and_then(|name| self.candidates.serving(name))
             .filter(|serving| serving.chosen.path == path);
         if let (Some(name), Some(serving)) = (known, serving)
             && serving.backend.generation().digest == source.digest
@@ -40,31 +39,33 @@ impl Loader {
         self.make_room(&candidate)?;
         let (path, digest) = (path.to_owned(), candidate.digest.clone());
         let before = self
-            .lineups
+            .candidates
             .insert(candidate)
             .map(|before| before.descriptor.name)
             .filter(|before| *before != name);
         if let Some(before) = before {
             // It held another backend, which others may have too.
-            self.settle(&before).await;
+            self.serve_best(&before).await;
         }
-        match self.lineups.settle(&name) {
+        match self.candidates.serve_best(&name) {
             Some(generation) if generation.digest == digest => {
                 let took = begun.elapsed();
                 let standing =
-                    self.lineups.of_file(&path).and_then(|candidate| candidate.standing.says());
+                    self.candidates.of_file(&path).and_then(|candidate| candidate.standing.says());
                 tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
                 Ok(LoadReport::Loaded { name, generation, path, took })
             }
-            // What its file held before was better than what it holds now, or than others.
+            // Its file held a better one before than it holds now, or than others.
             Some(generation) => {
-                let path =
-                    self.lineups.serving(&name).map_or(path, |serving| serving.chosen.path.clone());
+                let path = self
+                    .candidates
+                    .serving(&name)
+                    .map_or(path, |serving| serving.chosen.path.clone());
                 tracing::info!(backend = %name, %generation, path = %path.display(), "backend serves from another file");
                 Ok(LoadReport::Loaded { name, generation, path, took: begun.elapsed() })
             }
             None if self
-                .lineups
+                .candidates
                 .serving(&name)
                 .is_some_and(|serving| serving.chosen.path != path) =>
             {
@@ -92,20 +93,20 @@ impl Loader {
         let name = &candidate.descriptor.name;
         let declares = |of: &Candidate| !of.descriptor.understands.is_empty();
         let rivals: Vec<(PathBuf, bool)> = self
-            .lineups
+            .candidates
             .of(name)
             .filter(|rival| rival.path != candidate.path)
             .map(|rival| (rival.path.clone(), declares(rival)))
             .collect();
         for (rival, declared) in rivals {
             if Stamp::of(&rival).is_none() {
-                self.lineups.remove(&rival);
+                self.candidates.remove(&rival);
             } else if declared && declares(candidate) {
                 continue;
             } else if self.files.get(&rival).is_some_and(|seen| seen.name.as_ref() == Some(name)) {
                 return Err(AdmissionError::NameTaken { name: name.clone(), owner: rival });
             } else {
-                self.lineups.remove(&rival);
+                self.candidates.remove(&rival);
             }
         }
         Ok(())

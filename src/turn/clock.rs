@@ -1,0 +1,111 @@
+//! The clock of one turn: how long it may take, and how long its questions stay open.
+//!
+//! It stands still while people are asked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Host;
+use crate::agent::AskKey;
+
+/// See the module.
+pub(super) struct Clock {
+    started: Instant,
+    /// When the turn has used its time up.
+    budget: Instant,
+    /// When the agent was last active.
+    active: Instant,
+    idle_timeout: Option<Duration>,
+    ask_timeout: Duration,
+    /// Since when it stands still.
+    paused: Option<Instant>,
+    /// Questions without an answer, and when each expires.
+    asks: BTreeMap<AskKey, Instant>,
+}
+
+/// Which time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// The whole turn's (`QUERY_TIMEOUT_MS`).
+    Budget,
+    /// That of an agent without output (`IDLE_TIMEOUT_MS`).
+    Silence,
+}
+
+impl Clock {
+    pub(super) fn new(started: Instant, host: &Host) -> Self {
+        Self {
+            started,
+            budget: started + host.query_timeout,
+            active: Instant::now(),
+            idle_timeout: host.idle_timeout,
+            ask_timeout: host.ask_timeout,
+            paused: None,
+            asks: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The agent was active just now.
+    pub(super) fn active(&mut self) {
+        self.active = Instant::now();
+    }
+
+    /// People are asked something: it stands still.
+    pub(super) fn ask(&mut self, ask: AskKey) {
+        let now = Instant::now();
+        self.paused.get_or_insert(now);
+        self.asks.insert(ask, now + self.ask_timeout);
+    }
+
+    /// A question is over; with the last one the clock goes on. False: it was over already.
+    pub(super) fn answered(&mut self, ask: AskKey) -> bool {
+        let open = self.asks.remove(&ask).is_some();
+        if self.asks.is_empty()
+            && let Some(since) = self.paused.take()
+        {
+            let stood = since.elapsed();
+            self.budget += stood;
+            self.active += stood;
+        }
+        open
+    }
+
+    /// Questions that nobody answered in time.
+    pub(super) fn expired_asks(&self, now: Instant) -> Vec<AskKey> {
+        self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect()
+    }
+
+    pub(super) fn open_asks(&self) -> impl Iterator<Item = AskKey> {
+        self.asks.keys().copied()
+    }
+
+    /// Which time is over now.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Overdue> {
+        match self.paused {
+            None if now >= self.budget => Some(Overdue::Budget),
+            None if self.silence().is_some_and(|at| now >= at) => Some(Overdue::Silence),
+            _ => None,
+        }
+    }
+
+    fn silence(&self) -> Option<Instant> {
+        self.idle_timeout.map(|idle| self.active + idle)
+    }
+
+    /// When the first question expires.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.asks.values().min().copied()
+    }
+
+    /// When the next time is over; none while it stands still.
+    pub(super) fn limit(&self) -> Option<Instant> {
+        let limit = self.silence().map_or(self.budget, |silence| silence.min(self.budget));
+        self.paused.is_none().then_some(limit)
+    }
+}

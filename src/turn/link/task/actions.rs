@@ -1,0 +1,216 @@
+//! Calls into the guest, and what becomes of what it wants.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Task;
+use crate::agent::{
+    Action, Answer, Ask, Command, Decision, EventKind, Input, ProcKey, Stop, TurnDone, TurnRef,
+    Unrecognised,
+};
+use crate::turn::link::{Report, Unasked, UnknownOutput};
+use crate::turn::recording::What;
+use crate::turn::{GuestFailure, ProcessCommand};
+
+/// Calls into a guest in a row, each made only because of what the one before asked for.
+const CALLS: u32 = 1_000;
+/// Longest grace a guest may ask for, milliseconds.
+const GRACE_MS_LIMIT: u32 = 10_000;
+
+impl Task {
+    /// Hands the guest what happened and does what it wants. Without a guest, what happened is only
+    /// written down.
+    pub(super) async fn call_guest(&mut self) {
+        let inputs = std::mem::take(&mut self.inputs);
+        inputs.iter().for_each(|input| self.recording.input(input));
+        let interrupting =
+            inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
+        let Ok(guest) = self.guest.as_mut() else { return };
+        match guest.handle(inputs).await {
+            Ok(actions) => {
+                if interrupting && actions.is_empty() && self.is_one_shot() {
+                    self.turns.report_all(|| Report::InterruptIgnored);
+                }
+                for action in actions {
+                    self.spent.actions += self.recording.action(&action) as u64;
+                    self.apply(action).await;
+                }
+                // One call is bounded by the sandbox; these bound all of them together.
+                self.spent.calls += 1;
+                let limit = self.parts.host.output_limit;
+                if self.spent.calls > CALLS {
+                    self.fail(GuestFailure::CutOff(format!(
+                        "it was called {CALLS} times in a row and never waited for anything"
+                    )));
+                } else if self.spent.actions > limit {
+                    self.fail(GuestFailure::CutOff(format!(
+                        "it said more than {limit} bytes in one turn"
+                    )));
+                }
+            }
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// The link is at its end: no guest, and no process but a one-shot agent whose output is
+    /// written down to its end.
+    pub(super) fn fail(&mut self, failure: GuestFailure) {
+        let kind = failure.kind();
+        tracing::warn!(turns = ?self.turns.ids(), kind, %failure, "backend failed; its link ends");
+        self.recording.host(What::Host(failure.to_string()));
+        self.guest = Err(failure);
+        if self.can_drain() {
+            self.drain();
+        } else {
+            self.processes.kill();
+        }
+    }
+
+    async fn apply(&mut self, action: Action) {
+        match action {
+            Action::Spawn(spawn) => self.spawn(spawn).await,
+            Action::Write(write) => match self.stock.body(&write.body) {
+                Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
+                Err(reason) => self.dropped("write", &reason),
+            },
+            Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
+            Action::Stop(Stop { proc, signal, grace_ms }) => {
+                let grace = Duration::from_millis(grace_ms.min(GRACE_MS_LIMIT).into());
+                self.command(proc, ProcessCommand::Stop { signal, grace });
+            }
+            Action::PutFile(file) => {
+                if let Err(reason) = self.files.put(&file, &mut self.stock) {
+                    self.dropped("put-file", &reason);
+                }
+            }
+            Action::Http(request) => {
+                let (endpoint, limit) = (self.processes.endpoint(request.proc), self.line_limit());
+                let failed = self.net.request(request, endpoint, &mut self.stock, limit);
+                self.input_if_any(failed);
+            }
+            Action::OpenStream(open) => {
+                let (endpoint, limit) = (self.processes.endpoint(open.proc), self.line_limit());
+                let closed = self.net.open_stream(&open, endpoint, &self.stock, limit);
+                self.input_if_any(closed);
+            }
+            Action::CloseStream(stream) => {
+                let closed = self.net.close_stream(stream);
+                self.input_if_any(closed);
+            }
+            Action::SetTimer(timer) => {
+                self.timers.insert(
+                    timer.timer,
+                    Instant::now() + Duration::from_millis(timer.after_ms.into()),
+                );
+            }
+            Action::CancelTimer(timer) => {
+                self.timers.remove(&timer);
+            }
+            Action::SessionReady(ready) => match self.turns.of_session(ready.session) {
+                Some(open) => drop(open.reports.send(Report::Session(ready))),
+                // Shortened, some agents go on under another id.
+                None => {
+                    if !self.replies.session_ready(ready) {
+                        self.dropped("session-ready", "its session has no open turn");
+                    }
+                }
+            },
+            Action::Event(event) => {
+                if let EventKind::Unrecognised(unknown) = &event.kind {
+                    self.unknown_output(unknown);
+                }
+                self.report(
+                    TurnRef { session: event.session, turn: event.turn },
+                    "event",
+                    Report::Event(event.kind),
+                );
+            }
+            Action::Ask(ask) => self.ask(ask),
+            Action::AskWithdrawn(ask) => self.turns.withdraw(ask),
+            Action::TurnDone(done) => {
+                let turn = TurnRef { session: done.session, turn: done.turn };
+                self.report(turn, "turn-done", Report::Done(done));
+                self.turns.set_done(turn);
+                if self.is_one_shot() && !self.turns.any_running() {
+                    self.await_exit();
+                }
+            }
+            Action::Steered(steered) => self.replies.steered(steered.message, steered.outcome),
+            Action::QueryAnswer(answer) => self.replies.answered(answer.query, answer.answer),
+            Action::TurnBegun(turn) => {
+                if !self.turns.begin_unasked(turn) {
+                    self.dropped("turn-begun", "its session or its key is not one for it");
+                }
+            }
+            Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        if self.turns.ask(&ask) {
+            let turn = TurnRef { session: ask.session, turn: ask.turn };
+            self.report(turn, "ask", Report::Ask(ask));
+        } else {
+            // There is nobody to ask; the agent must not wait.
+            self.input(Input::Command(Command::Answer(Answer {
+                ask: ask.ask,
+                decision: Decision::Dismissed,
+            })));
+        }
+    }
+
+    fn command(&mut self, proc: ProcKey, command: ProcessCommand) {
+        if !self.processes.command(proc, command) {
+            self.dropped("process command", "the process is not running");
+        }
+    }
+
+    fn input_if_any(&mut self, input: Option<Input>) {
+        if let Some(input) = input {
+            self.input(input);
+        }
+    }
+
+    /// Reports at once what the backend does not know.
+    fn unknown_output(&self, unknown: &Unrecognised) {
+        (self.parts.on_unknown)(&UnknownOutput {
+            backend: self.name(),
+            generation: self.parts.backend.generation(),
+            agent_version: self.agent_version.as_deref(),
+            link: &self.parts.id,
+            unknown,
+        });
+    }
+
+    /// Reports to a turn.
+    fn report(&mut self, turn: TurnRef, what: &str, report: Report) {
+        if let Some(transcript) = self.turns.unasked(turn) {
+            match report {
+                Report::Event(event) => transcript.apply(&event),
+                Report::Done(done) => self.unasked_done(done),
+                _ => {}
+            }
+        } else if let Err(reason) = self.turns.report(turn, report) {
+            self.dropped(what, &reason);
+        }
+    }
+
+    /// A turn nobody asked for has ended: what the agent said in it goes to its lane.
+    fn unasked_done(&mut self, done: TurnDone) {
+        let Some((session, transcript)) = self.turns.end_unasked(done.turn) else { return };
+        let text = done.text.unwrap_or_else(|| transcript.text());
+        let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
+            return;
+        };
+        tracing::info!(lane = %session.lane, "the agent had something to say by itself");
+        let unasked = Unasked {
+            lane: session.lane.clone(),
+            backend: self.parts.backend.descriptor().label().to_owned(),
+            text,
+            usage: done.usage.or_else(|| transcript.usage()),
+        };
+        // Fails when the gateway is going away.
+        let _ = self.parts.unasked.send(unasked);
+    }
+}
