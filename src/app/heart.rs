@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::discord::Pulses;
-use crate::dispatch::Pulse;
+use crate::dispatch::HealthProbe;
 use crate::figures;
 use crate::vigil;
 
@@ -44,8 +44,8 @@ impl Heart {
     }
 
     /// Sends one sign of life and waits for it, however long it takes.
-    async fn once(&self, send: impl FnOnce(Pulse)) {
-        let (pulse, mut through) = Pulse::new();
+    async fn once(&self, send: impl FnOnce(HealthProbe)) {
+        let (pulse, mut through) = HealthProbe::new();
         send(pulse);
         let mut came = timeout(LATE, &mut through).await;
         if came.is_err() {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((heart.silence(), heart.complaint()), (None, None), "it does not beat yet");
         heart.once(drop).await;
         assert_eq!(heart.silence(), None);
-        heart.once(Pulse::through).await;
+        heart.once(HealthProbe::complete).await;
         assert!(heart.silence().is_some() && heart.complaint().is_none());
         let long_ago = Instant::now().checked_sub(DEAF + Duration::from_secs(1));
         if long_ago.is_some() {

@@ -79,7 +79,7 @@ impl Vitals for Pulse {
         // A lock that is held for good must not take a worker with it.
         let _ = spawn_blocking(move || {
             if let Some(organs) = organs.get() {
-                let _ = organs.dispatcher.census();
+                let _ = organs.dispatcher.stats();
                 figures::discord_connected(organs.discord.is_connected());
                 figures::discord_invalid(organs.discord.invalid_requests());
             }
