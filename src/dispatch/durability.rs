@@ -15,7 +15,7 @@ use crate::workspace::{Entry, Journal, Saving};
 /// How far an event came, and where that is noted; empty for an event that is not kept.
 #[derive(Clone)]
 pub(super) struct Kept {
-    /// The journal and what it said when the turn began.
+    /// The journal, and its entry when the turn began.
     noted: Option<(Journal, Arc<Entry>)>,
     tool: Arc<AtomicBool>,
     /// Its answer, if that was known when it was accepted, in this life.
@@ -32,7 +32,7 @@ impl Kept {
         }
     }
 
-    /// What earlier lives left of the reply.
+    /// The messages that earlier lives posted of the reply.
     pub(super) fn prior_delivery(&self, event: &Event) -> PriorDelivery {
         let Some((journal, entry)) = &self.noted else { return PriorDelivery::unkept() };
         let (journal, sequence) = (journal.clone(), event.sequence);
@@ -103,7 +103,7 @@ impl Kept {
     }
 }
 
-/// What the next start does with a turn that was stopped.
+/// The treatment of a stopped turn by the next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It is done again, whole.
@@ -112,7 +112,7 @@ pub(super) enum Next {
     Asked,
 }
 
-/// What makes the messages of an attempt at an event findable: its time and number, and which
+/// A name by which the messages of an attempt at an event are found: its time and number, and which
 /// attempt it is.
 pub(super) fn stem(event: &Event, again: u32) -> String {
     let time = u64::try_from(event.accepted_ms).unwrap_or(0);
@@ -205,7 +205,7 @@ impl Durability {
             .is_some_and(|(journal, key)| journal.knows(key))
     }
 
-    /// What is noted about an event whose turn begins.
+    /// The notes about an event whose turn begins.
     pub(super) fn kept(&self, event: &Event) -> Kept {
         let noted =
             self.parts.journal.as_ref().and_then(|journal| {

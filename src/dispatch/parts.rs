@@ -1,4 +1,4 @@
-//! What a dispatcher is made of: the operator's choices, and what it works with.
+//! The parts that a dispatcher is made of, and the operator's choices.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use crate::turn::recording::Recorder;
 use crate::turn::{Backends, Host, Launcher};
 use crate::workspace::{Journal, Workspace};
 
-/// What a dispatcher works with.
+/// The operator's choices, and the parts that a dispatcher works with.
 pub struct Parts {
     /// See [`Choices`].
     pub choices: Choices,
     /// Bounds of the queue.
     pub limits: Limits,
-    /// How agents run.
+    /// The limits and surroundings of agents.
     pub host: Host,
-    /// What understands them.
+    /// The backends that understand them.
     pub backends: Arc<dyn Backends>,
-    /// What starts them.
+    /// Starts their processes.
     pub launcher: Arc<dyn Launcher>,
-    /// Where answers go.
+    /// Delivers answers.
     pub outlet: Arc<dyn Outlet>,
-    /// Markdown files and bindings.
+    /// The operator's Markdown files, and bindings.
     pub workspace: Workspace,
     /// Keeps accepted events over the death of the program; none: they live in memory, and what
     /// waits dies with it.
     pub journal: Option<Journal>,
-    /// What writes recordings.
+    /// Writes recordings.
     pub recorder: Recorder,
-    /// What keeps secrets out of answers.
+    /// Keeps secrets out of answers.
     pub redactor: Redactor,
     /// A backend that reads worse than the one before is rolled back.
     pub rollback: bool,
 }
 
-/// What the operator chose for every turn; a backend ignores what it does not support.
+/// The operator's choices for every turn; a backend ignores those it does not support.
 #[derive(Clone, Debug)]
 pub struct Choices {
     /// Backend of lanes without a choice of their own.
@@ -55,17 +55,17 @@ pub struct Choices {
     pub mode: Mode,
     /// See [`AllowedTools`].
     pub allowed_tools: AllowedTools,
-    /// Model rounds.
+    /// Most rounds of the model in a turn.
     pub max_turns: u32,
     /// Where working directories of lanes may be.
     pub project_roots: Vec<PathBuf>,
-    /// Of one person; none: any number.
+    /// Most prompts of one person; none: any number.
     pub prompts_per_minute: Option<u32>,
-    /// Bytes of a prompt.
+    /// Most bytes of a prompt.
     pub prompt_limit: usize,
-    /// Files with a prompt.
+    /// Most files with a prompt.
     pub attachments_max: usize,
-    /// Bytes of each.
+    /// Most bytes of each file.
     pub attachment_limit: u64,
     /// Discord users and roles that may answer every question.
     pub approvers: Vec<u64>,

@@ -1,5 +1,5 @@
-//! What is in force in a lane: what the operator set for all, wrote for the channel, and people
-//! chose.
+//! The settings in force in a lane: those the operator set for all or wrote for the channel, and
+//! those people chose.
 //!
 //! Pure. The operator's word is a ceiling: people choose below it. What a backend does not support
 //! is not asked of it.
@@ -11,7 +11,7 @@ use crate::agent::{AllowedTools, Descriptor, Mode, Safety};
 use crate::dispatch::parts::Choices;
 use crate::workspace::LaneSettings;
 
-/// What is in force for a lane and a backend.
+/// The settings in force for a lane and a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
     /// None: the agent's own.
@@ -26,7 +26,7 @@ pub struct Effective {
     pub planning: bool,
     /// The most people may choose here.
     pub ceiling: Safety,
-    /// What was set and is not in force, for the operator.
+    /// Settings that are not in force, for the operator.
     pub warnings: Vec<String>,
 }
 

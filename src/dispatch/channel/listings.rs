@@ -18,7 +18,7 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an answer is remembered; one that failed, too.
 const CACHE_LIFETIME: Duration = Duration::from_secs(60);
 
-/// What an agent may be asked to list.
+/// A list that an agent may be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Listing {
     Models,
@@ -42,7 +42,7 @@ impl Listings {
         Self { links, known: Mutex::default() }
     }
 
-    /// What an agent lists, as far as it is known within `wait`. It goes on being asked after that.
+    /// An agent's list, as far as it is known within `wait`. It goes on being asked after that.
     /// None: it lists nothing.
     pub(super) async fn ask(
         &self,

@@ -1,4 +1,4 @@
-//! What the agent of a lane is given to read, and what it notes for later turns.
+//! The system prompt of a lane's agent, and the notes that it leaves for later turns.
 
 use super::ChannelContext;
 use crate::event::Lane;

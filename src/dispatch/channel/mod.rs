@@ -1,4 +1,4 @@
-//! What belongs to a channel, or any other lane: who answers there and how, where its agent works,
+//! The context of a channel, or any other lane: who answers there and how, where its agent works,
 //! and what it remembers.
 //!
 //! [`ChannelContext`] works it out from the operator's files and people's choices. People choose
@@ -36,7 +36,7 @@ pub(super) const DIRECTORY: &str = "directory";
 /// Threads remembered; a forgotten one is remembered again with its next message.
 const THREAD_LIMIT: usize = 10_000;
 
-/// What belongs to each lane, from the operator's files and people's choices.
+/// The context of each lane, from the operator's files and people's choices.
 pub(crate) struct ChannelContext {
     parts: Arc<Parts>,
     /// The channels of threads.
@@ -76,14 +76,14 @@ impl ChannelContext {
         self.parents.lock().get(channel).map(|parent| Lane::Channel(*parent))
     }
 
-    /// Who answers in a lane, and what the operator wrote about it.
+    /// The backend that answers in a lane, and the operator's settings of it.
     pub(crate) async fn backend_of(&self, lane: &Lane) -> (String, LaneSettings) {
         let (name, settings, _) = self.answering(lane).await;
         (name, settings)
     }
 
-    /// Who answers in a lane, what the operator wrote about it, and whom people chose who may not.
-    /// What belongs to the thread goes before what belongs to its channel; of either, what people
+    /// The backend that answers in a lane, the operator's settings of it, and a backend that people
+    /// chose and that is not allowed. A thread goes before its channel; in either, what people
     /// chose before what the operator wrote.
     pub(crate) async fn answering(&self, lane: &Lane) -> (String, LaneSettings, Option<String>) {
         let (channels, bindings) =
@@ -111,7 +111,7 @@ impl ChannelContext {
         (name.unwrap_or_else(|| self.parts.choices.backend.clone()), settings, refused)
     }
 
-    /// What people chose for a lane and backend.
+    /// People's choices for a lane and backend.
     pub(crate) async fn chosen(&self, lane: &Lane, backend: &str) -> BTreeMap<String, String> {
         let bindings = self.parts.workspace.bindings();
         let mut own = bindings.get(lane, backend).await.settings;
@@ -139,7 +139,7 @@ impl ChannelContext {
         self.parts.workspace.directory(directory, &self.parts.choices.project_roots, home).await
     }
 
-    /// What is in force for a lane and backend; what was set and is not, is logged once.
+    /// The settings in force for a lane and backend; others that were set are logged once.
     pub(crate) async fn in_force(
         &self,
         lane: &Lane,

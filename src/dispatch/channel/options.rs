@@ -2,7 +2,7 @@
 //! with labels.
 //!
 //! Taken from the descriptor of the backend that answers; what it does not support is not there.
-//! What a choice does stands in `settings`. Pinned by `tests/dispatch/view.rs`.
+//! The effect of a choice stands in `settings`. Pinned by `tests/dispatch/view.rs`.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::workspace::LaneSettings;
 /// Something that is chosen for a lane and its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Who answers.
+    /// The backend that answers.
     Backend,
     /// Which model answers.
     Model,
     /// How much it thinks.
     Effort,
-    /// What it may do without asking.
+    /// The level up to which it acts without asking.
     Safety,
     /// Build or plan.
     Mode,
@@ -58,7 +58,7 @@ impl Setting {
 /// A setting as it is shown: what is in force, and what there is to choose from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingOption {
-    /// Which one.
+    /// The setting that is shown.
     pub setting: Setting,
     /// The id of what is in force. None: the agent's default.
     pub current: Option<String>,
@@ -71,7 +71,7 @@ pub struct SettingOption {
 }
 
 impl SettingOption {
-    /// What is in force, for people.
+    /// The value in force, for people.
     #[must_use]
     pub fn shown(&self) -> &str {
         let label = |id: &String| {

@@ -12,7 +12,7 @@ use crate::event::Lane;
 pub struct Project {
     /// Below one of `PROJECT_ROOTS`; a relative one is meant from the first of them.
     pub directory: Option<String>,
-    /// Who answers.
+    /// The backend that answers.
     pub backend: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Conversations that a lane can take up again, and shortening the present one.
 //!
-//! Nobody is shown another lane's conversations, and no session is open in two lanes. What the
+//! A lane never shows the conversations of another, and no session is open in two lanes. What the
 //! agent knows beside those of the gateway was begun by somebody at its own terminal: it is for
 //! owners. Pinned by `tests/dispatch/sessions.rs`.
 

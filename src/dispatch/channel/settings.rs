@@ -1,4 +1,4 @@
-//! What people choose for a lane while the gateway runs: the backend, and with it model, thinking,
+//! People's choices for a lane while the gateway runs: the backend, and with it model, thinking,
 //! safety and mode.
 //!
 //! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.

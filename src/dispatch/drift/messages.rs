@@ -82,7 +82,7 @@ pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) ->
     }
 }
 
-/// What came of a verdict.
+/// The consequence of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It was rolled back; the generation that serves now.

@@ -44,7 +44,7 @@ const WHAT_LIMIT: usize = 120;
 const PATH_LIMIT: usize = 80;
 const VERSION_LIMIT: usize = 40;
 
-/// See the module.
+/// Counts unknown output, and judges new generations of backends.
 pub(super) struct DriftMonitor {
     parts: Arc<Parts>,
     state: Mutex<State>,
@@ -81,14 +81,14 @@ impl DriftMonitor {
     }
 
     /// Takes note of output that a backend does not know. Returns at once.
-    pub(super) fn on_unknown(self: &Arc<Self>, sighting: &Sighting<'_>) {
+    pub(super) fn on_unknown(self: &Arc<Self>, output: &Sighting<'_>) {
         let Sighting {
             backend,
             generation,
             agent_version,
             link,
             unknown: Unrecognised { what, path, sample },
-        } = *sighting;
+        } = *output;
         let key = self.key(backend, generation, agent_version, what);
         let generation = generation.to_string();
         figures::unrecognised(backend, &key.agent_version, &generation);
@@ -167,7 +167,7 @@ impl DriftMonitor {
         agent_version: Option<&str>,
     ) -> Option<String> {
         let (version, component) = (self.version(agent_version), component(generation));
-        messages::summary(self.state.lock().sightings.of(backend, &version, &component))
+        messages::summary(self.state.lock().unknown.of(backend, &version, &component))
     }
 
     /// Writes down and reports what came together, until nothing more comes.

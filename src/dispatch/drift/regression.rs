@@ -15,11 +15,11 @@ use crate::turn::Generation;
 /// with.
 const WINDOW: usize = 20;
 /// With fewer turns before there is nothing to compare with.
-const BASELINE: usize = 3;
+const BASELINE_MIN: usize = 3;
 /// Fewer bad turns are an accident.
-const BAD: usize = 3;
+const BAD_MIN: usize = 3;
 /// So many times the share of before is worse.
-const TIMES: usize = 2;
+const WORSE_FACTOR: usize = 2;
 
 /// How a turn went, as far as its parser is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +41,11 @@ pub(super) struct Share {
 pub(super) struct Verdict {
     pub(super) generation: Generation,
     pub(super) agent_version: String,
-    /// Since it took over.
+    /// The share since it took over.
     pub(super) now: Share,
-    /// Of the last turns before.
+    /// The share of the last turns before.
     pub(super) before: Share,
-    /// What the shares are of.
+    /// The shares are of misread turns only.
     pub(super) misread: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Ended<'a> {
     pub(super) agent_version: &'a str,
     /// Nothing in it could be read, or the backend failed.
     pub(super) misread: bool,
-    /// What the backend did not know.
+    /// The kinds of output that the backend did not know.
     pub(super) unknown: &'a [String],
 }
 
@@ -174,7 +174,7 @@ impl Trials {
 
 /// The shares that show it, and whether they are of misread turns.
 fn worse(now: &[Mark], before: &[Mark]) -> Option<(Share, Share, bool)> {
-    if before.len() < BASELINE {
+    if before.len() < BASELINE_MIN {
         return None;
     }
     let share = |marks: &[Mark], misread: bool| {
@@ -184,7 +184,7 @@ fn worse(now: &[Mark], before: &[Mark]) -> Option<(Share, Share, bool)> {
     };
     [true, false].into_iter().find_map(|misread| {
         let (now, before) = (share(now, misread), share(before, misread));
-        (now.bad >= BAD && now.bad * before.of >= TIMES * before.bad * now.of)
+        (now.bad >= BAD_MIN && now.bad * before.of >= WORSE_FACTOR * before.bad * now.of)
             .then_some((now, before, misread))
     })
 }
@@ -331,7 +331,7 @@ mod tests {
                     let verdicts = play(&mut trials, &now, &version.to_string(), &turn.to_string());
                     for (_, verdict) in verdicts {
                         prop_assert_eq!(&verdict.generation, &now);
-                        prop_assert!(verdict.now.bad >= BAD && verdict.now.of <= WINDOW && verdict.before.of >= BASELINE);
+                        prop_assert!(verdict.now.bad >= BAD_MIN && verdict.now.of <= WINDOW && verdict.before.of >= BASELINE_MIN);
                         prop_assert!(verdict.now.bad * verdict.before.of >= 2 * verdict.before.bad * verdict.now.of);
                         prop_assert!(found.insert(now.digest.clone()), "judged twice");
                         prop_assert!(!put_back.contains(&now.digest), "put back, and judged");

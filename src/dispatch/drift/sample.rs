@@ -5,12 +5,12 @@ use crate::plain::{clean_text, cut};
 use crate::redact::Redactor;
 
 /// Bytes of a sample that are looked at; the contract promises 2 KiB.
-const LOOKED_AT: usize = 4 << 10;
+const INPUT_LIMIT: usize = 4 << 10;
 /// Characters shown.
-const SHOWN: usize = 300;
+const SAMPLE_LIMIT: usize = 300;
 /// Longer texts within are content rather than form: only their beginning is shown.
-const LONG: usize = 40;
-const BEGINNING: usize = 16;
+const TEXT_LIMIT: usize = 40;
+const TEXT_BEGINNING: usize = 16;
 /// Parts of the names of fields whose values stay secret.
 const SECRETIVE: [&str; 8] =
     ["token", "secret", "password", "authorization", "apikey", "api_key", "cookie", "credential"];
@@ -29,13 +29,13 @@ pub(super) fn sample(output: &str, redactor: &Redactor) -> String {
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
     let form = if line.starts_with(['{', '[']) { shortened(&line) } else { line };
     // Nothing in it ends the code block it stands in.
-    cut(&form.replace('`', "'"), SHOWN).into_owned()
+    cut(&form.replace('`', "'"), SAMPLE_LIMIT).into_owned()
 }
 
 /// The beginning of a text without control characters and secrets, also where a cut went through
 /// one.
 fn plain(text: &str, redactor: &Redactor) -> String {
-    let head = &text[..text.floor_char_boundary(LOOKED_AT)];
+    let head = &text[..text.floor_char_boundary(INPUT_LIMIT)];
     let mut clean = redactor.clean(clean_text(head).into_owned());
     clean.truncate(clean.len() - redactor.unfinished(&clean));
     clean
@@ -60,9 +60,9 @@ fn shortened(json: &str) -> String {
         let name = field.to_lowercase();
         if value && SECRETIVE.iter().any(|word| name.contains(word)) {
             short.push_str("\"***\"");
-        } else if text.chars().count() > LONG {
+        } else if text.chars().count() > TEXT_LIMIT {
             short.push('"');
-            short.extend(text.chars().take(BEGINNING));
+            short.extend(text.chars().take(TEXT_BEGINNING));
             short.push_str("…\"");
         } else {
             short.push('"');
@@ -138,8 +138,8 @@ mod tests {
             Just(SECRET.to_owned()), Just("\"".to_owned()), Just("{\"a\":".to_owned()), Just("```\n".to_owned()), Just("\\".to_owned()), ".{0,40}",
         ], 0..60)) {
             let output = pieces.concat();
-            for shown in [sample(&output, &redactor()), words(&output, SHOWN, &redactor())] {
-                prop_assert!(shown.chars().count() <= SHOWN);
+            for shown in [sample(&output, &redactor()), words(&output, SAMPLE_LIMIT, &redactor())] {
+                prop_assert!(shown.chars().count() <= SAMPLE_LIMIT);
                 prop_assert!(!shown.contains(['`', '\n']) && !shown.contains("sk-canary"), "{shown}");
             }
         }

@@ -51,7 +51,7 @@ impl UnknownOutputs {
         self.all.contains_key(key)
     }
 
-    /// What a component met with this version of the agent.
+    /// The kinds that a component met with this version of the agent.
     pub(super) fn of<'a>(
         &'a self,
         backend: &'a str,

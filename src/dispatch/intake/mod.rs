@@ -19,7 +19,7 @@ use crate::event::{Event, NewEvent, Sequence};
 use crate::figures::{self, Outcome};
 use crate::workspace::Saving;
 
-/// What becomes of an event that was taken.
+/// An event that was taken.
 #[derive(Debug)]
 pub struct Accepted {
     /// Its place in the order of acceptance.

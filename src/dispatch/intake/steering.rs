@@ -11,7 +11,7 @@ use crate::dispatch::outlet::messages::Refusal;
 use crate::event::{Event, NewEvent};
 use crate::figures::{self, Outcome};
 
-/// What became of a message for a running turn.
+/// The outcome of a message for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steered {
     /// The model has it.

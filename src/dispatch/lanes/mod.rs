@@ -1,4 +1,4 @@
-//! What waits and what runs, lane by lane.
+//! The events that wait and the turns that run, lane by lane.
 //!
 //! [`Lanes`] owns the queue and the way to each running turn. [`slot`] frees a turn's place,
 //! [`stop`] stops turns, and [`panics`] keeps a panic to itself.
@@ -30,7 +30,7 @@ const WORDS_LIMIT: usize = 60;
 /// An event as others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSummary {
-    /// Who wrote, or what asked.
+    /// The author, or the source of the event.
     pub who: String,
     /// The first words: one plain line.
     pub words: String,
@@ -64,7 +64,7 @@ pub(crate) struct Running {
     steers: mpsc::UnboundedSender<Steering>,
     /// None until it is known who answers.
     backend: Option<Arc<dyn Backend>>,
-    /// What shows it, from then on.
+    /// The reply that shows it, from then on.
     reply: Option<Arc<ReplyHandle>>,
     /// Its event and its beginning, for people who look.
     pub(crate) summary: EventSummary,
@@ -73,7 +73,7 @@ pub(crate) struct Running {
     received: Option<Vec<Event>>,
 }
 
-/// What a lane can do with a message for its running turn.
+/// Whether the running turn of a lane takes a message in.
 pub(crate) enum Steerable {
     /// Nothing runs that could take it in now.
     NotNow,

@@ -9,7 +9,7 @@ use std::task::Poll;
 /// Does work to its end.
 ///
 /// # Errors
-/// What it panicked with; nothing more of it is done.
+/// The panic's payload; nothing more of the work is done.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut work = pin!(work);
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

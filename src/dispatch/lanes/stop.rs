@@ -11,7 +11,7 @@ use crate::event::{Event, Lane, Sequence};
 use crate::figures::{self, Outcome};
 use crate::turn::StopReason;
 
-/// What was stopped.
+/// The turn and events that were stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
     /// A turn was running.

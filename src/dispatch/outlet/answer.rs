@@ -1,4 +1,4 @@
-//! What a turn came to, as people get it.
+//! The outcome of a turn, as people get it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,13 +20,13 @@ pub struct AnswerFile {
     pub path: PathBuf,
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Answer {
     /// The agent's text, exactly; with a failure, what there was of it.
     pub text: String,
-    /// What went wrong, for people: short, its kind named, with the correlation id, no internals.
+    /// The failure, for people: short, its kind named, with the correlation id, no internals.
     pub failure: Option<String>,
     /// Things the user should know beside the answer, one line each.
     pub notices: Vec<String>,
@@ -37,11 +37,11 @@ pub struct Answer {
     /// More about a failure, for the operator at the terminal only; never shown in Discord.
     #[serde(skip)]
     pub detail: Option<String>,
-    /// What it cost.
+    /// Its cost.
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,
-    /// What the agent made beside text, below it.
+    /// The files that the agent made, below the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<AnswerFile>,
     /// A button below it.

@@ -1,4 +1,4 @@
-//! What a tool would do, as people see it before they decide: its command, or what it would change.
+//! The effect of a tool, as people see it before they decide: its command, or what it would change.
 //! Pure.
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub struct Excerpt {
     pub text: String,
 }
 
-/// What the agent says that it would change.
+/// The changes that the agent proposes.
 pub(super) fn proposed(diffs: &[FileDiff]) -> Option<Excerpt> {
     let changes: Vec<String> = diffs.iter().map(change).collect();
     (!changes.is_empty()).then(|| Excerpt { language: "diff", text: changes.join("\n") })
@@ -42,7 +42,7 @@ fn change(diff: &FileDiff) -> String {
     lines.join("\n")
 }
 
-/// What a tool would do, as far as it can be told from its input.
+/// The effect of a tool, as far as its input shows it.
 pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
     let input: Value = serde_json::from_str(&tool.input).unwrap_or_default();
     let text =

@@ -44,7 +44,7 @@ pub enum Refusal {
     FileTooLarge {
         /// For people, in quotes.
         name: String,
-        /// Announced.
+        /// The announced size.
         bytes: u64,
         /// `ATTACHMENT_LIMIT_BYTES`.
         limit: u64,
@@ -60,7 +60,7 @@ pub enum Refusal {
         "That is too long: {bytes} bytes, at most {limit} are taken. Send it in parts, or as a file."
     )]
     TooLong {
-        /// Of the prompt.
+        /// The size of the prompt.
         bytes: usize,
         /// `PROMPT_LIMIT_BYTES`.
         limit: usize,
@@ -142,7 +142,7 @@ pub fn detail(ending: &Ending) -> Option<String> {
     }
 }
 
-/// What happened and what to do next, and the kind where something is broken.
+/// A sentence on what happened and one on what to do next, and the kind where something is broken.
 fn agent(failure: &Failure) -> (String, Option<&'static str>) {
     let later = match failure.retry_after_ms {
         Some(ms) => format!("Try again in {}.", seconds(Duration::from_millis(ms.into()))),

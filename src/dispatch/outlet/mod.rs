@@ -22,7 +22,7 @@ use crate::agent::EventKind;
 use crate::event::{Attached, Event};
 use crate::fold::Transcript;
 
-/// Where answers go.
+/// Delivers answers to people.
 #[async_trait]
 pub trait Outlet: Send + Sync {
     /// An event's turn begins. Called once an event, on an async worker; must not block.
@@ -99,14 +99,14 @@ pub trait Outlet: Send + Sync {
 /// A thread that was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Itself.
+    /// The id of the thread.
     pub thread: u64,
     /// The message in it that says what was asked.
     pub first: u64,
 }
 
-/// What earlier attempts posted of an event's reply, and where that is noted: by it an outlet finds
-/// its messages again instead of sending them twice.
+/// The messages that earlier attempts posted of an event's reply, and where they are noted: so an
+/// outlet finds its messages again instead of sending them twice.
 #[derive(Clone)]
 pub struct PriorDelivery {
     /// At most 17 letters, digits and dots, the same for every life of this attempt at the event
@@ -167,7 +167,7 @@ impl Notice {
 pub struct Offer {
     /// Which event: comes back with the press. At most 64 letters, digits and `-`.
     pub id: String,
-    /// What the button says.
+    /// The label of the button.
     pub label: String,
 }
 
@@ -178,7 +178,7 @@ pub trait Reply: Send {
     /// the outlet's affair).
     fn update(&mut self, event: &EventKind, transcript: &Transcript);
 
-    /// The agent asks people: shows the question below what was told so far. Must return at once.
+    /// The agent asks people: shows the question below the text so far. Must return at once.
     /// Whoever can show it to nobody says so with `unseen`.
     fn ask(&mut self, question: &OpenQuestion, unseen: Unseen);
 
@@ -186,7 +186,7 @@ pub trait Reply: Send {
     /// at once.
     fn settled(&mut self, id: &str, how: &Settlement);
 
-    /// People said something to the turn while it ran: what it says from now on belongs below that.
+    /// People wrote to the turn while it ran: its further text belongs below that.
     /// Must return at once.
     fn steered(&mut self) {}
 
@@ -209,7 +209,7 @@ impl Unseen {
         Self(Box::new(dismiss))
     }
 
-    /// Dismisses the question: the agent is told that nobody answered.
+    /// Dismisses the question: the agent learns that nobody answered.
     pub fn dismiss(self) {
         (self.0)();
     }

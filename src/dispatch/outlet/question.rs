@@ -21,19 +21,19 @@ pub struct OpenQuestion {
     pub id: String,
     /// One line.
     pub title: String,
-    /// What is asked.
+    /// The thing that is asked.
     pub subject: Subject,
-    /// What "always" means here; none: not offered.
+    /// The meaning of "always" here; none: not offered.
     pub always: Option<String>,
     /// The agent's own answers, where it has any. Their ids are never shown.
     pub options: Vec<AskOption>,
-    /// What the agent would give the tool, where it takes something else: a JSON object.
+    /// The input for the tool, where the agent takes another one: a JSON object.
     pub input: Option<String>,
     /// The Discord user who is asked; none: nobody in Discord.
     pub asker: Option<u64>,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// May the agent use this tool?
@@ -51,19 +51,19 @@ pub enum Subject {
     SignIn(String),
 }
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Settlement {
     /// Somebody decided.
     Answered {
-        /// Who, as people know them.
+        /// The name of the person.
         by: String,
-        /// What; words without secrets.
+        /// The decision, in words without secrets.
         decision: Decision,
     },
     /// The agent no longer wants to know.
     Withdrawn,
-    /// Nobody answered in time; the agent was told so.
+    /// It was not answered in time; the agent was refused.
     Expired,
     /// Its turn is over.
     TurnEnded,
@@ -204,7 +204,7 @@ impl OpenQuestion {
         choices
     }
 
-    /// What allowing it always means, for a button; none: not offered.
+    /// The label of a button that allows it always; none: not offered.
     #[must_use]
     pub fn always(&self) -> Option<String> {
         self.always.as_deref().map(|label| match label {
@@ -214,9 +214,9 @@ impl OpenQuestion {
         })
     }
 
-    /// What a line that somebody writes decides; none: it is no answer. Of a list of questions only
-    /// the choice of an option is one, and only where there is one question: anything else may be
-    /// meant for somebody else.
+    /// The decision in a line that somebody writes; none: it is no answer. Of a list of questions
+    /// only the choice of an option is one, and only where there is one question: anything else may
+    /// be meant for somebody else.
     #[must_use]
     pub fn in_words(&self, line: &str) -> Option<Decision> {
         let line = line.trim();

@@ -1,7 +1,7 @@
 //! The questions that are open: who may answer them, and what fits. Exactly one decision about each
 //! reaches its agent.
 //!
-//! What became of a question goes out through the [`ReplyHandle`] of its turn. [`planning`] answers
+//! The outcome of a question goes out through the [`ReplyHandle`] of its turn. [`planning`] answers
 //! for people where only a plan is wanted. Pinned by `tests/dispatch/asks.rs`.
 
 pub(crate) mod planning;
@@ -77,15 +77,15 @@ pub enum AnswerRefusal {
     Misfit(&'static str),
 }
 
-/// What is known of the turn that asks.
+/// The turn that asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) lane: Lane,
     /// Marks the lines of the log.
     pub(crate) span: tracing::Span,
-    /// Who asked for the turn; none: nobody in Discord.
+    /// The person who asked for the turn; none: nobody in Discord.
     pub(crate) asker: Option<u64>,
-    /// What the backend would expand in people's words.
+    /// The marks that the backend would expand in people's words.
     pub(crate) expands: Vec<Expands>,
     /// Whether it only plans.
     pub(crate) planning: Planning,
@@ -144,7 +144,7 @@ impl Questions {
 
     /// Closes a question without an answer; false when it was not open any more.
     pub(crate) fn close(&self, id: &str) -> bool {
-        // Dropped after the lock is free: that tells the agent.
+        // Dropped after the lock is free: the agent learns of it by that.
         let entry = self.open.lock().remove(id);
         entry.is_some()
     }

@@ -250,7 +250,7 @@ impl Dispatcher {
         Ok(Again::Delivered)
     }
 
-    /// What people get of a recovered turn.
+    /// The answer of a recovered turn.
     async fn recovered_answer(&self, lost: &LostTurn, label: &str, read: Reread) -> Answer {
         let mut notices = Vec::new();
         if read.cut {

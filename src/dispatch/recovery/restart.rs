@@ -18,7 +18,7 @@ const LABEL: &str = "Try again";
 /// The answer to a message for a turn that does not simply begin again.
 const RECEIVED: &str = "The agent had taken this in when I was interrupted. If the work is done again, please send it again. (interrupted)";
 
-/// What becomes of an event that an earlier life left.
+/// The treatment of an event that an earlier life left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// It came to its end.
@@ -55,14 +55,14 @@ pub(crate) enum Why {
     Broke,
 }
 
-/// What a press of an offer's button brought about.
+/// The effect of a press of an offer's button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
     /// The event is done again.
     Started,
     /// A lost reply, or several, are delivered.
     Delivered,
-    /// What a component may do is accepted.
+    /// The abilities of a component are accepted.
     Accepted,
 }
 
@@ -89,7 +89,7 @@ pub enum AgainRefusal {
     /// Lost replies of others.
     #[error("This is for the bot's owner and its approvers.")]
     NotOperator,
-    /// What a component may do, and who pressed is not the owner.
+    /// The abilities of a component, and the person is not the owner.
     #[error("Only my owner may accept this.")]
     NotOwner,
     /// A lost reply that cannot be read by what is there.
@@ -293,7 +293,7 @@ impl Inner {
     }
 }
 
-/// Where people are told about an event, and which message it came from.
+/// The channel for notices about an event, and the message it came from.
 fn place(event: &Event) -> (Option<u64>, Option<u64>) {
     match (&event.origin, &event.lane) {
         (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),

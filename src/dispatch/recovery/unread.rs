@@ -44,7 +44,7 @@ impl LostReplies {
         }
     }
 
-    /// What is noted of them.
+    /// The notes in the file.
     pub(super) fn notes(&self) -> &LostTurns {
         self.parts.workspace.lost_turns()
     }

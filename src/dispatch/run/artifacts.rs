@@ -1,4 +1,4 @@
-//! What an agent made beside text: images, files, addresses. Bytes are kept until they are
+//! The artifacts of an answer: images, files, addresses. Bytes are kept until they are
 //! delivered; a notice below the answer names what could not be.
 
 use base64::Engine as _;

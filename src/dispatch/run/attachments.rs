@@ -41,7 +41,7 @@ pub(crate) fn announced(files: &[Attached], choices: &Choices) -> Result<(), Ref
     }
 }
 
-/// What became of a turn's files. Those on disk are gone when it is dropped.
+/// The files of a turn, as its agent gets them. Those on disk are gone when it is dropped.
 #[derive(Default)]
 pub(super) struct Taken {
     /// For the agent, behind the prompt.
@@ -219,7 +219,7 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What the sender says a file is, unless it claims to be what its bytes would show.
+/// The type that the sender claims for a file, unless its bytes would show that type.
 fn claimed(file: &Attached) -> String {
     let plain = |text: &&String| {
         let part = |part: &str| {

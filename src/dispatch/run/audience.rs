@@ -1,4 +1,4 @@
-//! What stands between a running turn and its reply: events without secrets, and the questions of
+//! The link between a running turn and its reply: events without secrets, and the questions of
 //! the agent.
 
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
-//! What people may see of an agent's events while they come: no secrets, and nothing that moves a
-//! cursor, hides or reorders what is read; also when either is said in pieces.
+//! Makes an agent's events fit to be seen while they come: no secrets, and nothing that moves a
+//! cursor, hides or reorders what is read; also when either comes in pieces.
 //!
 //! The end of a text that may be the beginning of a secret is held back until more of the text
-//! tells what it is. Pinned by the tests below and by `tests/gateway/terminal.rs`.
+//! shows what it is. Pinned by the tests below and by `tests/gateway/terminal.rs`.
 
 use crate::agent::{
     Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput,
@@ -153,7 +153,7 @@ mod tests {
 
     const SECRET: &str = "sk-canary-secret";
 
-    /// What a reader had on the screen after each event, and at the end.
+    /// The text that a reader had on the screen after each event, and at the end.
     fn screens(events: &[EventKind]) -> Vec<String> {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let mut stream = StreamRedactor::new(&redactor);

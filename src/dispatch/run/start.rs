@@ -56,7 +56,7 @@ pub(super) async fn start(
     (start, in_force.planning)
 }
 
-/// What a person wrote. Files, or a message that is replied to or forwarded, are a prompt too.
+/// The person's words. Files, or a message that is replied to or forwarded, are a prompt too.
 fn words(event: &Event) -> &str {
     match &event.prompt {
         prompt if !prompt.trim().is_empty() => prompt,

@@ -27,7 +27,7 @@ impl TempDir {
     /// Makes one below a directory, readable by us only and ignored by git.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn make(directory: &Path) -> std::io::Result<Self> {
         sweep(directory);
         let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
@@ -46,7 +46,7 @@ impl TempDir {
     /// Puts a file there; returns where it is. `extension` is plain.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn put(&mut self, extension: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
         self.files += 1;
         let name = format!("att-{}.{extension}", self.files);

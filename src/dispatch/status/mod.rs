@@ -20,18 +20,18 @@ use crate::workspace::SessionId;
 /// Longest wait for whether a backend can work.
 const AVAILABILITY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What there is to show about a lane.
+/// The status of a lane.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The name of who answers.
     pub backend: String,
     /// The same for people.
     pub label: String,
-    /// What it can do; empty when it is not loaded.
+    /// The features of the backend; empty when it is not loaded.
     pub features: Vec<Feature>,
     /// Which load of it serves.
     pub generation: Option<String>,
-    /// What its agent said when it was asked for its version.
+    /// The version that its agent answered when it was asked.
     pub agent_version: Option<String>,
     /// The settings that the backend supports, with what is in force.
     pub options: Vec<SettingOption>,
@@ -41,7 +41,7 @@ pub struct View {
     pub directory: Option<PathBuf>,
     /// The conversation that the next prompt continues.
     pub session: Option<SessionId>,
-    /// What runs and waits.
+    /// The turns that run and the events that wait.
     pub queue: QueueView,
     /// Since the dispatcher was made.
     pub up: Duration,
@@ -57,23 +57,23 @@ impl View {
     }
 }
 
-/// What runs and waits in a lane, and overall.
+/// The turns that run and the events that wait, in a lane and overall.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
     /// The running turn of the lane.
     pub running: Option<EventSummary>,
-    /// What waits in the lane, next first.
+    /// The events that wait in the lane, next first.
     pub waiting: Vec<EventSummary>,
     /// Running turns of all lanes.
     pub all_running: usize,
-    /// What waits in all lanes.
+    /// The number of events that wait in all lanes.
     pub all_waiting: usize,
     /// Turns that may run at the same time.
     pub slots: usize,
 }
 
 impl Dispatcher {
-    /// What there is to show about a lane.
+    /// The status of a lane.
     pub async fn view(&self, lane: &Lane) -> View {
         let inner = &self.inner;
         let (name, settings, refused) = inner.channels.answering(lane).await;
@@ -128,7 +128,7 @@ impl Dispatcher {
         }
     }
 
-    /// What runs and waits in a lane.
+    /// The turns that run and the events that wait in a lane.
     #[must_use]
     pub fn queue_of(&self, lane: &Lane) -> QueueView {
         let running =
