@@ -26,7 +26,7 @@ use crate::workspace::LostState;
 const LANE_HOLD_LIMIT: Duration = Duration::from_secs(10);
 
 /// Delivers answers and checks their events off.
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     parts: Arc<Parts>,
     durability: Arc<Durability>,
     lost: Arc<LostReplies>,
@@ -36,7 +36,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(
+    pub(crate) fn new(
         parts: Arc<Parts>,
         durability: Arc<Durability>,
         lost: Arc<LostReplies>,
@@ -46,13 +46,13 @@ impl Delivery {
     }
 
     /// How many answers are on their way.
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         // Each of them listens.
         self.leaving.receiver_count()
     }
 
     /// Leaves what is on its way to the next life.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.leaving.send_replace(true);
     }
 
@@ -81,7 +81,7 @@ impl Delivery {
 
     /// Delivers an answer and checks its event off. Returns once that is done, or goes on by itself
     /// after a moment.
-    pub(super) async fn deliver(
+    pub(crate) async fn deliver(
         self: &Arc<Self>,
         event: &Event,
         kept: &Kept,
@@ -144,7 +144,7 @@ impl Delivery {
 
     /// Delivers something that nobody keeps, or gives it up when the program ends. `what` is for
     /// the log.
-    pub(super) async fn send(&self, reply: Box<dyn Reply>, answer: Answer, what: &'static str) {
+    pub(crate) async fn send(&self, reply: Box<dyn Reply>, answer: Answer, what: &'static str) {
         let sent = async move {
             if let Err(error) = reply.finish(answer).await {
                 tracing::warn!(%error, "{what} was not delivered");
@@ -154,7 +154,7 @@ impl Delivery {
     }
 
     /// Tells the author that an accepted event will not be answered.
-    pub(super) async fn refuse(&self, event: &Event, why: &str) {
+    pub(crate) async fn refuse(&self, event: &Event, why: &str) {
         figures::event(event.kind, Outcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
         let answer = Answer::failed(self.parts.choices.backend.clone(), why);
@@ -162,7 +162,7 @@ impl Delivery {
     }
 
     /// Says that the turn goes on with the next life of the gateway.
-    pub(super) async fn put_off(&self, reply: &ReplyHandle, answer: Answer, id: &str, next: Next) {
+    pub(crate) async fn put_off(&self, reply: &ReplyHandle, answer: Answer, id: &str, next: Next) {
         let Some(reply) = reply.take() else { return };
         let what = match next {
             Next::Again => {

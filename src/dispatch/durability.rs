@@ -14,7 +14,7 @@ use crate::workspace::{Entry, Journal, Saving};
 
 /// How far an event came, and where that is noted; empty for an event that is not kept.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// The journal, and its entry when the turn began.
     noted: Option<(Journal, Arc<Entry>)>,
     tool: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Opens the reply, on what earlier lives left of it.
-    pub(super) fn open(&self, outlet: &dyn Outlet, event: &Event) -> Box<dyn Reply> {
+    pub(crate) fn open(&self, outlet: &dyn Outlet, event: &Event) -> Box<dyn Reply> {
         if self.noted.is_some() {
             outlet.open_kept(event, self.prior_delivery(event))
         } else {
@@ -33,7 +33,7 @@ impl Kept {
     }
 
     /// The messages that earlier lives posted of the reply.
-    pub(super) fn prior_delivery(&self, event: &Event) -> PriorDelivery {
+    pub(crate) fn prior_delivery(&self, event: &Event) -> PriorDelivery {
         let Some((journal, entry)) = &self.noted else { return PriorDelivery::unkept() };
         let (journal, sequence) = (journal.clone(), event.sequence);
         PriorDelivery {
@@ -46,7 +46,7 @@ impl Kept {
 
     /// The answer that an earlier life came to and may not have delivered, or that was known from
     /// the beginning.
-    pub(super) fn answer(&self) -> Option<Answer> {
+    pub(crate) fn answer(&self) -> Option<Answer> {
         if let Some(known) = &self.known {
             return Some((**known).clone());
         }
@@ -56,17 +56,17 @@ impl Kept {
     }
 
     /// Whether it may have been begun before.
-    pub(super) fn began_before(&self) -> bool {
+    pub(crate) fn began_before(&self) -> bool {
         self.noted.as_ref().is_some_and(|(_, entry)| entry.started > 0 || entry.again > 0)
     }
 
     /// Whether its answer may be tried once more after the next start.
-    pub(super) fn has_another_try(&self) -> bool {
+    pub(crate) fn has_another_try(&self) -> bool {
         self.noted.is_some() && (self.known.is_some() || self.answer().is_none())
     }
 
     /// The turn begins.
-    pub(super) fn started(&self) {
+    pub(crate) fn started(&self) {
         if let Some((journal, entry)) = &self.noted {
             journal.started(entry.event.sequence);
         }
@@ -74,7 +74,7 @@ impl Kept {
 
     /// The agent used a tool: from now on the turn is not simply repeated.
     /// Returns the saving of that, for its first tool.
-    pub(super) fn used_tool(&self) -> Option<Saving> {
+    pub(crate) fn used_tool(&self) -> Option<Saving> {
         let (journal, entry) = self.noted.as_ref()?;
         let first = !self.tool.swap(true, Ordering::Relaxed);
         first.then(|| journal.used_tool(entry.event.sequence))
@@ -82,7 +82,7 @@ impl Kept {
 
     /// Leaves a turn that was stopped because the gateway ends to the next start; returns what that
     /// does with it, as after a crash. None: nothing.
-    pub(super) fn wait_for_next_life(&self) -> Option<Next> {
+    pub(crate) fn wait_for_next_life(&self) -> Option<Next> {
         let (journal, entry) =
             self.noted.as_ref().filter(|(_, entry)| !entry.event.of_one_life())?;
         if self.tool.load(Ordering::Relaxed) {
@@ -93,7 +93,7 @@ impl Kept {
     }
 
     /// Keeps what the turn came to; returns when it is on disk.
-    pub(super) async fn answered(&self, answer: &Answer) {
+    pub(crate) async fn answered(&self, answer: &Answer) {
         let Some((journal, entry)) = &self.noted else { return };
         if !journal.answered(entry.event.sequence, answer.to_json()).done().await {
             tracing::warn!(
@@ -105,7 +105,7 @@ impl Kept {
 
 /// The treatment of a stopped turn by the next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// It is done again, whole.
     Again,
     /// It had used a tool: people are asked.
@@ -114,7 +114,7 @@ pub(super) enum Next {
 
 /// A name by which the messages of an attempt at an event are found: its time and number, and which
 /// attempt it is.
-pub(super) fn stem(event: &Event, again: u32) -> String {
+pub(crate) fn stem(event: &Event, again: u32) -> String {
     let time = u64::try_from(event.accepted_ms).unwrap_or(0);
     format!("{}{}.{again}", base36(time), base36(event.sequence))
 }
@@ -131,7 +131,7 @@ fn base36(mut number: u64) -> String {
 }
 
 /// Waits until an event is on disk; false when it cannot be. What is not kept needs no waiting.
-pub(super) async fn safe(saving: Option<Saving>) -> bool {
+pub(crate) async fn safe(saving: Option<Saving>) -> bool {
     match saving {
         Some(saving) => saving.done().await,
         None => true,
@@ -139,7 +139,7 @@ pub(super) async fn safe(saving: Option<Saving>) -> bool {
 }
 
 /// Keeps events. Without a journal nothing is kept, and everything counts as safe.
-pub(super) struct Durability {
+pub(crate) struct Durability {
     parts: Arc<Parts>,
     /// The savings of events that are not known to be on disk yet.
     savings: Mutex<HashMap<Sequence, Saving>>,
@@ -148,30 +148,30 @@ pub(super) struct Durability {
 }
 
 impl Durability {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
+    pub(crate) fn new(parts: Arc<Parts>) -> Self {
         Self { parts, savings: Mutex::default(), answers: Mutex::default() }
     }
 
     /// Whether nothing can be kept at this moment.
-    pub(super) fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.parts.journal.as_ref().is_some_and(Journal::is_failing)
     }
 
     /// Keeps an event, or its newer form.
-    pub(super) fn keep(&self, event: &Event) -> Option<Saving> {
+    pub(crate) fn keep(&self, event: &Event) -> Option<Saving> {
         let journal = self.parts.journal.as_ref()?;
         Some(journal.accepted(&self.to_keep(event)))
     }
 
     /// Keeps an event that was accepted now; its turn waits for that.
-    pub(super) fn keep_accepted(&self, event: &Event) -> Option<Saving> {
+    pub(crate) fn keep_accepted(&self, event: &Event) -> Option<Saving> {
         let saving = self.keep(event)?;
         self.savings.lock().insert(event.sequence, saving.clone());
         Some(saving)
     }
 
     /// Keeps an event with the answer that it is to deliver.
-    pub(super) fn keep_answered(&self, event: &Event, answer: Answer) -> Option<Saving> {
+    pub(crate) fn keep_answered(&self, event: &Event, answer: Answer) -> Option<Saving> {
         let json = answer.to_json();
         self.answers.lock().insert(event.sequence, Arc::new(answer));
         let journal = self.parts.journal.as_ref()?;
@@ -182,22 +182,22 @@ impl Durability {
 
     /// An event as it is kept: without the secrets that somebody wrote into it, so that after a
     /// crash the agent would not get them.
-    pub(super) fn to_keep(&self, event: &Event) -> Event {
+    pub(crate) fn to_keep(&self, event: &Event) -> Event {
         Event { prompt: self.parts.redactor.clean(event.prompt.clone()), ..event.clone() }
     }
 
     /// The saving of an event, unless it is known to be on disk.
-    pub(super) fn saving_of(&self, event: Sequence) -> Option<Saving> {
+    pub(crate) fn saving_of(&self, event: Sequence) -> Option<Saving> {
         self.savings.lock().get(&event).cloned()
     }
 
     /// An event is on disk.
-    pub(super) fn saved(&self, event: Sequence) {
+    pub(crate) fn saved(&self, event: Sequence) {
         self.savings.lock().remove(&event);
     }
 
     /// Whether an event with the same key was taken before.
-    pub(super) fn knows(&self, event: &NewEvent) -> bool {
+    pub(crate) fn knows(&self, event: &NewEvent) -> bool {
         self.parts
             .journal
             .as_ref()
@@ -206,7 +206,7 @@ impl Durability {
     }
 
     /// The notes about an event whose turn begins.
-    pub(super) fn kept(&self, event: &Event) -> Kept {
+    pub(crate) fn kept(&self, event: &Event) -> Kept {
         let noted =
             self.parts.journal.as_ref().and_then(|journal| {
                 Some((journal.clone(), Arc::new(journal.entry(event.sequence)?)))
@@ -217,7 +217,7 @@ impl Durability {
 
     /// Forgets an event that could not be kept. Whoever submitted it learns that from its saving,
     /// and tells people or tries again.
-    pub(super) fn not_saved(&self, event: &Event) {
+    pub(crate) fn not_saved(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "event taken back: it could not be written to state/queue.md");
         if let Some(journal) = &self.parts.journal {
             journal.forget(event.sequence);
@@ -226,7 +226,7 @@ impl Durability {
     }
 
     /// The event is over, whatever became of it.
-    pub(super) fn check_off(&self, event: &Event) -> Option<Saving> {
+    pub(crate) fn check_off(&self, event: &Event) -> Option<Saving> {
         let journal = self.parts.journal.as_ref()?;
         Some(journal.finished(event, jiff::Timestamp::now().as_millisecond()))
     }

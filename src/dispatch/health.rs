@@ -48,7 +48,7 @@ pub struct Stats {
 }
 
 /// The probes on their way, and how long the dispatcher has been there.
-pub(super) struct Health {
+pub(crate) struct Health {
     parts: Arc<Parts>,
     began: Instant,
     /// Probes by the number of the event they wait as.
@@ -56,22 +56,22 @@ pub(super) struct Health {
 }
 
 impl Health {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
+    pub(crate) fn new(parts: Arc<Parts>) -> Self {
         Self { parts, began: Instant::now(), probes: Mutex::default() }
     }
 
-    pub(super) fn uptime(&self) -> Duration {
+    pub(crate) fn uptime(&self) -> Duration {
         self.began.elapsed()
     }
 
     /// The probe that an event is.
-    pub(super) fn probe_of(&self, event: &Event) -> Option<HealthProbe> {
+    pub(crate) fn probe_of(&self, event: &Event) -> Option<HealthProbe> {
         self.probes.lock().remove(&event.sequence)
     }
 
     /// Takes a probe the rest of the way: through what keeps accepted events, and what answers go
     /// out by.
-    pub(super) async fn complete(&self, probe: HealthProbe) {
+    pub(crate) async fn complete(&self, probe: HealthProbe) {
         if let Some(journal) = &self.parts.journal {
             // A disk that takes nothing is reported elsewhere; here only an answer counts.
             let _ = journal.flush().await;

@@ -14,11 +14,11 @@
 //! | [`recovery`] | what was left open or lost: after a restart, and replies that could not be read |
 //! | [`delivery`] | answers on their way |
 //! | [`drift`] | output that backends do not know |
+//! | [`health`] | probes and figures |
 //! | [`lanes`] | the queue, and the turns that run |
 //! | [`run`] | one event from its files to its answer |
 //! | [`intake`] | what is taken in, steered, withdrawn or refused |
 //! | [`status`] | a lane as people see it |
-//! | [`health`] | probes and figures |
 //!
 //! A room names only rooms above it in this table; the rooms with methods of [`Dispatcher`] or
 //! `Inner` also reach up to this file.

@@ -343,7 +343,7 @@ fn on_behalf(event: &Event) -> Option<String> {
 }
 
 /// Delivers what agents say by themselves, until the dispatcher is gone.
-pub(crate) async fn deliver_unasked(
+pub(super) async fn deliver_unasked(
     inner: Weak<Inner>,
     mut unasked: mpsc::UnboundedReceiver<Unasked>,
 ) {
