@@ -320,11 +320,13 @@ fn the_modules_of_one_folder_name_each_other_in_no_circle() {
     }
     let mut circles = BTreeSet::new();
     for (folder, named) in folders {
+        let named_by = |module: &str| named.get(module).into_iter().flatten().map(String::as_str);
         let reached = |from: &str| {
-            let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+            let (mut reached, mut next) = (BTreeSet::new(), Vec::from_iter(named_by(from)));
             while let Some(module) = next.pop() {
-                let new = named.get(module).into_iter().flatten();
-                next.extend(new.map(String::as_str).filter(|module| reached.insert(*module)));
+                if reached.insert(module) {
+                    next.extend(named_by(module));
+                }
             }
             reached
         };

@@ -94,14 +94,14 @@ fn row(option: &SettingOption) -> Option<Value> {
     }
     let usual =
         if option.chosen { "Default".to_owned() } else { format!("Default: {}", option.shown()) };
-    let option = |value: &str, label: &str, is_set: bool| {
+    let item = |value: &str, label: &str, is_set: bool| {
         let label = short_line(label, LABEL);
         json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
             "description": if value == UNSET { "what the operator or the agent has set" } else { option.setting.title() }})
     };
-    let mut options = vec![option(UNSET, &usual, current.is_none())];
+    let mut options = vec![item(UNSET, &usual, current.is_none())];
     options.extend(
-        choices.iter().map(|choice| option(&choice.id, &choice.label, current == Some(&choice.id))),
+        choices.iter().map(|choice| item(&choice.id, &choice.label, current == Some(&choice.id))),
     );
     Some(json!({"type": 1, "components": [{
         "type": 3, "custom_id": format!("set:{name}"), "options": options, "min_values": 1, "max_values": 1, "placeholder": option.setting.title(),

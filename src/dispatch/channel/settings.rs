@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::effective::{Effective, effective, effort, level, listed, names, planning, safety};
+use super::effective::{Effective, effective, effort, level, listed, planning, safety};
 use super::listings::Listing;
 use super::options::{Setting, levels, modes};
 use crate::agent::descriptor::{Choice, Feature, Sharing};

@@ -20,14 +20,14 @@ type Limiter<C> =
 
 /// Counts prompts by person.
 #[derive(Debug)]
-pub(super) struct RateLimit<C: Clock + Clone = DefaultClock> {
+pub(crate) struct RateLimit<C: Clock + Clone = DefaultClock> {
     limiter: Option<Limiter<C>>,
     clock: C,
 }
 
 impl RateLimit {
     /// Lets so many prompts of a person through in a minute; none: any number.
-    pub(super) fn new(a_minute: Option<u32>) -> Self {
+    pub(crate) fn new(a_minute: Option<u32>) -> Self {
         Self::with_clock(a_minute, DefaultClock::default())
     }
 }
@@ -46,7 +46,7 @@ impl<C: Clock + Clone> RateLimit<C> {
     ///
     /// # Errors
     /// How long to wait for the next one; this one is not counted.
-    pub(super) fn count(&self, person: u64) -> Result<(), Duration> {
+    pub(crate) fn count(&self, person: u64) -> Result<(), Duration> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
         if limiter.len() >= PEOPLE_LIMIT {
             limiter.retain_recent();
