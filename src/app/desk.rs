@@ -14,8 +14,8 @@ use crate::app::panel::Board;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
 use crate::dispatch::{
-    Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, Person, Pulse, Refusal,
-    Stopped,
+    Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Dispatcher, HealthProbe, Person,
+    Refusal, Stopped,
 };
 use crate::event::{Lane, NewEvent, Sequence};
 use crate::workspace::DiscordNotes;
@@ -78,8 +78,8 @@ impl Intake for Counter {
         }
     }
 
-    fn pulse(&self, pulse: Pulse) {
-        self.dispatcher.pulse(pulse);
+    fn probe(&self, probe: HealthProbe) {
+        self.dispatcher.probe(probe);
     }
 
     async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
@@ -100,7 +100,7 @@ impl Intake for Counter {
 
     async fn steer(&self, event: NewEvent) -> Result<Steering, String> {
         let underway = self.dispatcher.steer(event).await.map_err(|refusal| refusal.to_string())?;
-        Ok(Box::pin(async move { underway.outcome().await.told().map(str::to_owned) }))
+        Ok(Box::pin(async move { underway.outcome().await.message().map(str::to_owned) }))
     }
 
     fn answer(

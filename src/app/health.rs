@@ -83,7 +83,7 @@ impl Health for ProgramHealth {
         // A lock that is held for good must not take a worker with it.
         let _ = spawn_blocking(move || {
             if let Some(watched) = watched.get() {
-                let _ = watched.dispatcher.census();
+                let _ = watched.dispatcher.stats();
                 figures::discord_connected(watched.discord.is_connected());
                 figures::discord_invalid(watched.discord.invalid_requests());
             }

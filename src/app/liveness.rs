@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::discord::Pulses;
-use crate::dispatch::Pulse;
+use crate::dispatch::HealthProbe;
 use crate::figures;
 use crate::vigil;
 
@@ -44,8 +44,8 @@ impl Liveness {
     }
 
     /// Sends one sign of life and waits for it, however long it takes.
-    async fn once(&self, send: impl FnOnce(Pulse)) {
-        let (pulse, mut through) = Pulse::new();
+    async fn once(&self, send: impl FnOnce(HealthProbe)) {
+        let (pulse, mut through) = HealthProbe::new();
         send(pulse);
         let mut came = timeout(LATE_TIMEOUT, &mut through).await;
         if came.is_err() {
@@ -101,7 +101,7 @@ mod tests {
         );
         liveness.once(drop).await;
         assert_eq!(liveness.silence(), None);
-        liveness.once(Pulse::through).await;
+        liveness.once(HealthProbe::complete).await;
         assert!(liveness.silence().is_some() && liveness.complaint().is_none());
         let long_ago = Instant::now().checked_sub(DEAF_TIMEOUT + Duration::from_secs(1));
         if long_ago.is_some() {

@@ -39,10 +39,10 @@ pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<Shared>) -> Arc<Names>
             Some(Named::Safety) => Setting::Safety,
             Some(Named::Mode) => Setting::Mode,
         };
-        let knobs = runtime.block_on(dispatcher.view(&lane)).knobs.into_iter();
-        knobs
-            .filter(|knob| knob.setting == setting)
-            .flat_map(|knob| knob.choices)
+        let options = runtime.block_on(dispatcher.view(&lane)).options.into_iter();
+        options
+            .filter(|option| option.setting == setting)
+            .flat_map(|option| option.choices)
             .map(|choice| choice.id)
             .collect()
     })

@@ -45,7 +45,7 @@ impl Waiting {
     pub(super) fn settle(&mut self, id: &str, how: &Settlement) -> Option<String> {
         let at = self.open.iter().position(|pending| pending.question.id == id)?;
         self.open.remove(at);
-        let mut text = format!("  {}\n", how.told());
+        let mut text = format!("  {}\n", how.summary());
         if at == 0 {
             text.push_str(&self.printed().unwrap_or_default());
         }

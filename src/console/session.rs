@@ -264,7 +264,7 @@ impl Session<'_> {
         match steered {
             Ok(steered) => {
                 self.submitted += u32::from(steered.is_prompt());
-                if let Some(told) = steered.told() {
+                if let Some(told) = steered.message() {
                     self.shared.aside(told);
                 }
             }

@@ -44,18 +44,18 @@ impl Status {
             self.backend = one_line(backend);
             self.forget();
         }
-        let knob = |setting| view.knobs.iter().find(move |knob| knob.setting == setting);
-        let model = knob(Setting::Model)
-            .filter(|knob| knob.current.is_some())
-            .map(|knob| one_line(knob.shown()));
+        let option = |setting| view.options.iter().find(move |option| option.setting == setting);
+        let model = option(Setting::Model)
+            .filter(|option| option.current.is_some())
+            .map(|option| one_line(option.shown()));
         self.model = model.or(self.model.take());
         let chosen = [Setting::Mode, Setting::Safety, Setting::Effort]
             .into_iter()
-            .filter_map(knob)
-            .filter(|knob| knob.chosen);
+            .filter_map(option)
+            .filter(|option| option.chosen);
         self.chosen = chosen
-            .map(|knob| {
-                format!("{} {}", knob.setting.title().to_lowercase(), one_line(knob.shown()))
+            .map(|option| {
+                format!("{} {}", option.setting.title().to_lowercase(), one_line(option.shown()))
             })
             .collect();
     }
@@ -165,11 +165,11 @@ mod tests {
     use super::*;
     use crate::agent::descriptor::Choice;
     use crate::agent::{Text, ToolEnd, ToolStart, ToolStatus};
-    use crate::dispatch::Knob;
+    use crate::dispatch::SettingOption;
 
-    fn knob(setting: Setting, current: Option<&str>, chosen: bool) -> Knob {
+    fn option(setting: Setting, current: Option<&str>, chosen: bool) -> SettingOption {
         let choices = vec![Choice { id: "plan".to_owned(), label: "Plan".to_owned() }];
-        Knob { setting, current: current.map(str::to_owned), chosen, choices, open: true }
+        SettingOption { setting, current: current.map(str::to_owned), chosen, choices, open: true }
     }
 
     fn tool(id: &str, parent: Option<&str>, kind: &str) -> EventKind {
@@ -190,15 +190,15 @@ mod tests {
     fn it_tells_who_answers_what_is_going_on_and_what_is_left() {
         let (mut status, now, mut transcript) =
             (Status::default(), Instant::now(), Transcript::default());
-        let knobs = vec![
-            knob(Setting::Model, Some("opus"), false),
-            knob(Setting::Mode, Some("plan"), true),
-            knob(Setting::Safety, None, false),
+        let options = vec![
+            option(Setting::Model, Some("opus"), false),
+            option(Setting::Mode, Some("plan"), true),
+            option(Setting::Safety, None, false),
         ];
         let view = View {
             backend: "claude".to_owned(),
             label: "Claude Code".to_owned(),
-            knobs,
+            options,
             ..View::default()
         };
         status.look(&view);

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::panel::Panel;
 use crate::agent::Decision;
 use crate::dispatch::{
-    Accepted, Again, AgainRefusal, AnswerRefusal, Declined, Person, Pulse, Refusal, Stopped,
+    Accepted, Again, AgainRefusal, AnswerRefusal, Declined, HealthProbe, Person, Refusal, Stopped,
 };
 use crate::event::{Lane, NewEvent, Sequence};
 
@@ -35,9 +35,9 @@ pub trait Intake: Send + Sync {
     /// [`NotTaken`]. One that was taken before is no error.
     fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken>;
 
-    /// Sends a pulse on the way that prompts take.
-    fn pulse(&self, pulse: Pulse) {
-        pulse.through();
+    /// Sends a health probe on the way that prompts take.
+    fn probe(&self, probe: HealthProbe) {
+        probe.complete();
     }
 
     /// Keeps that a prompt is refused; then people are to be told, and [`Intake::declined`] says

@@ -25,7 +25,7 @@ use super::api::Posted;
 use super::heading;
 use super::rest::{Patience, RestError};
 use super::stopping;
-use crate::dispatch::Traces;
+use crate::dispatch::PriorDelivery;
 use crate::figures;
 
 /// What a command's own message says once its token is about to run out, or something else stands
@@ -43,7 +43,7 @@ pub(super) struct Live {
     /// Those that something else stands below of.
     above: Vec<Slot>,
     slots: Vec<Slot>,
-    traces: Traces,
+    traces: PriorDelivery,
     /// The event whose turn a button stops while it runs; none: there is no button.
     stops: Option<u64>,
     /// The one that was to be made last.
@@ -58,7 +58,12 @@ pub(super) struct Live {
 
 impl Live {
     /// Makes one that goes on with the messages of an earlier life, if there are any.
-    pub(super) fn new(inner: Arc<Inner>, place: Place, traces: Traces, stops: Option<u64>) -> Self {
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        place: Place,
+        traces: PriorDelivery,
+        stops: Option<u64>,
+    ) -> Self {
         let before = usize::from(
             place.command && place.door.is_none() && traces.resumed && traces.posted.is_empty(),
         );

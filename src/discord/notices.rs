@@ -11,7 +11,7 @@ use super::Inner;
 use super::api::{Posted, nonce};
 use super::below::MESSAGE;
 use super::heading;
-use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person, Traces};
+use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person, PriorDelivery};
 use crate::event::Event;
 use crate::plain::short_line;
 
@@ -39,7 +39,7 @@ pub(super) async fn give_up(
     inner: &Inner,
     event: &Event,
     notice: Notice,
-    traces: &Traces,
+    traces: &PriorDelivery,
 ) -> Result<(), DeliveryError> {
     let channel = notice.channel.or(inner.options.output_channel);
     // Nothing of a reply has the id 0.

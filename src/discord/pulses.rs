@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::Inner;
 use super::reception::Arrival;
-use crate::dispatch::Pulse;
+use crate::dispatch::HealthProbe;
 
 /// Where pulses go in: the very way that messages come. Cheap to clone.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ impl Pulses {
     }
 
     /// Sends one on its way: through reception, intake, queue and journal to where answers go out.
-    pub fn send(&self, pulse: Pulse) {
+    pub fn send(&self, pulse: HealthProbe) {
         // Without reception it gets nowhere, which is what its sender sees.
         let _ = self.0.send(Arrival::Pulse(pulse));
     }

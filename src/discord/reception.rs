@@ -32,7 +32,7 @@ use super::mention::Name;
 use super::rest::Patience;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
-use crate::dispatch::{Pulse, caught};
+use crate::dispatch::{HealthProbe, catch_panic};
 use crate::redact::Redactor;
 pub(super) use commands::stop_text;
 use missed::Recent;
@@ -67,7 +67,7 @@ pub(super) enum Arrival {
     /// A slash command that is to be acknowledged once it is kept.
     Slash(Box<Slash>, Verb, Kept),
     /// Nothing but a sign that arrivals come through.
-    Pulse(Pulse),
+    Pulse(HealthProbe),
 }
 
 /// What is told of a command once nothing of it can be lost any more.
@@ -106,7 +106,7 @@ enum Work {
     Command(Claim),
     /// Catching up: what was written from this id on is answered.
     Missed(u64),
-    Pulse(Pulse),
+    Pulse(HealthProbe),
 }
 
 /// What a channel still has to be seen to; there is one while somebody does.
@@ -247,7 +247,7 @@ impl Reception {
                 };
                 (work, pressed)
             };
-            if caught(self.one(channel, work, &pressed)).await.is_err() {
+            if catch_panic(self.one(channel, work, &pressed)).await.is_err() {
                 error!(
                     channel,
                     "what came from discord was not seen to: taking it in panicked; this is a bug of aetheel"
@@ -265,7 +265,7 @@ impl Reception {
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
             Work::Missed(since) => self.catch_up(channel, since, pressed).await,
-            Work::Pulse(pulse) => self.desk.intake.pulse(pulse),
+            Work::Pulse(pulse) => self.desk.intake.probe(pulse),
         }
     }
 

@@ -32,7 +32,8 @@ use super::waiting::Sign;
 use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
 use crate::dispatch::{
-    Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, Reply, Settlement, Traces, Unseen,
+    Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, PriorDelivery, Reply, Settlement,
+    Unseen,
 };
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::fold::Transcript;
@@ -50,10 +51,10 @@ const DRAFT: Patience =
 #[async_trait]
 impl Outlet for Discord {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
-        self.open_kept(event, Traces::unkept())
+        self.open_kept(event, PriorDelivery::unkept())
     }
 
-    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
+    fn open_kept(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
         let place = match (&event.origin, &event.lane) {
             (Origin::Message { channel, message }, _) => {
                 Some(Place { reply_to: Some(*message), ..Place::of(*channel) })
@@ -88,7 +89,7 @@ impl Outlet for Discord {
         }
     }
 
-    async fn pulse(&self) {
+    async fn probe(&self) {
         pulses::arrived(&self.inner).await;
     }
 
@@ -100,7 +101,7 @@ impl Outlet for Discord {
         notices::post(&self.inner, notice).await
     }
 
-    async fn open_thread(&self, event: &Event, traces: Traces) -> Result<Opened, String> {
+    async fn open_thread(&self, event: &Event, traces: PriorDelivery) -> Result<Opened, String> {
         threads::open(&self.inner, event, traces).await
     }
 
@@ -108,7 +109,7 @@ impl Outlet for Discord {
         &self,
         event: &Event,
         notice: Notice,
-        traces: Traces,
+        traces: PriorDelivery,
     ) -> Result<(), DeliveryError> {
         notices::give_up(&self.inner, event, notice, &traces).await
     }
@@ -164,7 +165,7 @@ impl ChannelReply {
         place: Place,
         sign: Option<Sign>,
         awaited: Option<u64>,
-        traces: Traces,
+        traces: PriorDelivery,
     ) -> Self {
         let told = Arc::new(Told {
             transcript: Mutex::default(),

@@ -14,7 +14,7 @@ use super::mention;
 use super::reception::{Parent, Reception};
 use super::rest::RestError;
 use super::wire::{Channel, Message};
-use crate::dispatch::{Opened, Traces};
+use crate::dispatch::{Opened, PriorDelivery};
 use crate::event::{Event, Lane, Origin};
 
 /// Characters of a thread's name (Discord's documentation of threads, 2026-08).
@@ -83,7 +83,7 @@ impl Reception {
 pub(super) async fn open(
     inner: &Arc<Inner>,
     event: &Event,
-    traces: Traces,
+    traces: PriorDelivery,
 ) -> Result<Opened, String> {
     let Origin::Interaction { channel, .. } = event.origin else {
         return Err(ELSEWHERE.to_owned());

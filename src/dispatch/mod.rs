@@ -1,149 +1,87 @@
 //! From an accepted event to a delivered answer.
 //!
-//! [`Dispatcher`] owns the queue and the running turns: it accepts events, runs each in its lane
-//! and slot, delivers the answer through the [`Outlet`] and saves what must outlive the turn. While
-//! a turn runs, people answer its agent's questions and steer it through here. It knows no adapter.
-//! Pinned by `tests/dispatch.rs`.
+//! [`Dispatcher`] accepts events, runs each in its lane and slot, delivers the answer through the
+//! [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
+//! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch/`.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`outlet`] | the port to people, and everything that crosses it: answers, questions, messages |
+//! | [`parts`] | the operator's choices, and what a dispatcher works with |
+//! | [`durability`] | what the journal knows of each event |
+//! | [`questions`] | questions that wait for people |
+//! | [`channel`] | who answers in a lane and how, its directory, memory and sessions |
+//! | [`recovery`] | what was left open or lost: after a restart, and replies that could not be read |
+//! | [`delivery`] | answers on their way |
+//! | [`drift`] | output that backends do not know |
+//! | [`health`] | probes and figures |
+//! | [`lanes`] | the queue, and the turns that run |
+//! | [`run`] | one event from its files to its answer |
+//! | [`intake`] | what is taken in, steered, withdrawn or refused |
+//! | [`status`] | a lane as people see it |
+//!
+//! A room names only rooms above it in this table; the rooms with methods of [`Dispatcher`] or
+//! `Inner` also reach up to this file.
 
-mod artifacts;
-mod attachments;
-mod carrying;
-mod caught;
-mod census;
-mod choices;
-mod declined;
-mod event;
-mod excerpt;
-mod hooks;
-mod keeping;
-mod knobs;
-mod leaving;
-mod listings;
-mod lost;
-mod offers;
-mod pace;
-mod pages;
-mod planning;
-mod projects;
-mod pulse;
-mod question;
+mod channel;
+mod delivery;
+mod drift;
+mod durability;
+mod health;
+mod intake;
+mod lanes;
+mod outlet;
+mod parts;
 mod questions;
-mod radar;
 mod recovery;
-mod redelivery;
-mod reply;
-mod sessions;
-mod settings;
-mod stage;
-mod start;
-mod steering;
-mod stopping;
-mod threads;
-mod ticket;
-mod tray;
-mod veil;
-mod view;
-mod withdraw;
-mod wording;
+mod run;
+mod status;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 
-use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
-pub use caught::caught;
-pub use census::Census;
-pub use choices::{Choices, Effective, effective};
-pub use declined::Declined;
-pub use excerpt::Excerpt;
-pub use knobs::Knob;
-pub use pages::{Row, conversation, queue_rows, session_rows, status_rows};
-pub use projects::Project;
-pub use pulse::Pulse;
-pub use question::{OpenQuestion, Settlement, Subject};
-pub use questions::{AnswerRefusal, Person};
-pub use recovery::{Again, AgainRefusal};
-pub use reply::{
-    Answer, AnswerFile, DeliveryError, Notice, Offer, Opened, Outlet, Reply, Traces, Unseen,
+pub use self::channel::effective::{Effective, effective};
+pub use self::channel::options::{Setting, SettingOption};
+pub use self::channel::projects::Project;
+pub use self::channel::sessions::{Conversation, Conversations};
+pub use self::health::{HealthProbe, Stats};
+pub use self::intake::{Accepted, Declined, Steered, Underway};
+pub use self::lanes::EventSummary;
+pub use self::lanes::panics::catch_panic;
+pub use self::lanes::stop::Stopped;
+pub use self::outlet::answer::{Answer, AnswerFile};
+pub use self::outlet::excerpt::Excerpt;
+pub use self::outlet::messages::Refusal;
+pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
+pub use self::outlet::{
+    DeliveryError, Notice, Offer, Opened, Outlet, PriorDelivery, Reply, Unseen,
 };
-pub use sessions::{Conversation, Conversations};
-pub use settings::Setting;
-pub use steering::{Steered, Underway};
-pub use stopping::Stopped;
-pub use view::{Glimpse, QueueView, View};
-pub use wording::Refusal;
+pub use self::parts::{Choices, Parts};
+pub use self::questions::{AnswerRefusal, Person};
+pub use self::recovery::restart::{Again, AgainRefusal};
+pub use self::status::render::{Row, conversation, queue_rows, session_rows, status_rows};
+pub use self::status::{QueueView, View};
 
-use self::listings::Listings;
-use self::lost::Salvage;
-use self::pace::Pace;
+use self::channel::ChannelContext;
+use self::channel::listings::Listings;
+use self::delivery::Delivery;
+use self::drift::DriftMonitor;
+use self::durability::Durability;
+use self::health::Health;
+use self::intake::rate_limit::RateLimit;
+use self::lanes::Lanes;
+use self::lanes::slot::{Pumping, Slot};
 use self::questions::Questions;
-use self::radar::Radar;
-use self::steering::Running;
-use self::ticket::{Pumping, Ticket};
-use crate::event::{Event, Lane, NewEvent, Sequence};
-use crate::figures::{self, Outcome};
-use crate::queue::{Limits, Queue};
-use crate::redact::Redactor;
-use crate::turn::recording::Recorder;
-use crate::turn::{Backends, Host, Launcher, Links, OnUnknown};
+use self::recovery::restart::Why;
+use self::recovery::unread::LostReplies;
+use crate::agent::Decision;
+use crate::event::{Event, Lane};
+use crate::queue::Queue;
+use crate::turn::{Links, OnUnknown};
 use crate::vigil;
-use crate::workspace::{Journal, Saving, Workspace};
-
-/// What a dispatcher works with.
-pub struct Parts {
-    /// See [`Choices`].
-    pub choices: Choices,
-    /// Bounds of the queue.
-    pub limits: Limits,
-    /// How agents run.
-    pub host: Host,
-    /// What understands them.
-    pub backends: Arc<dyn Backends>,
-    /// What starts them.
-    pub launcher: Arc<dyn Launcher>,
-    /// Where answers go.
-    pub outlet: Arc<dyn Outlet>,
-    /// Markdown files and bindings.
-    pub workspace: Workspace,
-    /// Keeps accepted events over the death of the program; none: they live in memory, and what
-    /// waits dies with it.
-    pub journal: Option<Journal>,
-    /// What writes recordings.
-    pub recorder: Recorder,
-    /// What keeps secrets out of answers.
-    pub redactor: Redactor,
-    /// A backend that reads worse than the one before is rolled back.
-    pub rollback: bool,
-}
-
-/// What becomes of an event that was taken.
-#[derive(Debug)]
-pub struct Accepted {
-    /// Its place in the order of acceptance.
-    pub sequence: Sequence,
-    /// How many events of its lane come before it, the running one included.
-    pub ahead: usize,
-    saving: Option<Saving>,
-}
-
-impl Accepted {
-    /// Makes one of an event that needs no keeping.
-    #[must_use]
-    pub fn unkept(sequence: Sequence, ahead: usize) -> Self {
-        Self { sequence, ahead, saving: None }
-    }
-
-    /// Waits until the event outlives the program.
-    ///
-    /// # Errors
-    /// [`Refusal::NotSaved`]: it was taken back; whoever asked is told by the outlet.
-    pub async fn safe(self) -> Result<Sequence, Refusal> {
-        if keeping::safe(self.saving).await { Ok(self.sequence) } else { Err(Refusal::NotSaved) }
-    }
-}
+use crate::workspace::Journal;
 
 /// Accepts events and sees each through. Cheap to clone.
 #[derive(Clone)]
@@ -152,34 +90,19 @@ pub struct Dispatcher {
 }
 
 struct Inner {
-    parts: Parts,
+    parts: Arc<Parts>,
     links: Links,
-    /// What agents told of their models and sessions.
     listings: Listings,
-    began: Instant,
-    queue: Mutex<Queue>,
-    pace: Pace,
-    /// How to reach the turn of a lane.
-    running: Mutex<HashMap<Lane, Running>>,
-    /// Signs of life on their way, by the number they wait under.
-    pulses: Mutex<HashMap<Sequence, Pulse>>,
-    /// Of events that are not known to be on disk yet.
-    savings: Mutex<HashMap<Sequence, Saving>>,
+    lanes: Lanes,
+    rate_limit: RateLimit,
+    durability: Arc<Durability>,
+    delivery: Arc<Delivery>,
     questions: Arc<Questions>,
-    radar: Arc<Radar>,
-    /// Replies that were lost and come back.
-    salvage: Salvage,
-    /// The channels of threads.
-    parents: Mutex<HashMap<u64, u64>>,
+    channels: ChannelContext,
+    drift: Arc<DriftMonitor>,
+    lost: Arc<LostReplies>,
+    health: Health,
     tasks: TaskTracker,
-    /// What is still to be delivered is left to the next life.
-    leaving: watch::Sender<bool>,
-    /// What was wrong with the files when they were last read.
-    warned: Mutex<Vec<String>>,
-    /// What was said about settings that are not in force.
-    told: Mutex<HashSet<String>>,
-    /// Told whenever an event is finished.
-    finished: Notify,
 }
 
 impl Dispatcher {
@@ -187,107 +110,42 @@ impl Dispatcher {
     /// [`Dispatcher::submit`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
+        let (parts, tasks) = (Arc::new(parts), TaskTracker::new());
         let mut queue = Queue::new(parts.limits);
         queue.count_from(parts.journal.as_ref().map_or(0, Journal::last));
-        let queue = Mutex::new(queue);
-        let pace = Pace::new(parts.choices.prompts_per_minute);
-        let questions =
-            Arc::new(Questions::new(parts.choices.approvers.clone(), parts.redactor.clone()));
-        let (unasked, said) = mpsc::unbounded_channel();
-        let tasks = TaskTracker::new();
-        let radar = Radar::new(
-            parts.workspace.drift_notes().clone(),
-            parts.outlet.clone(),
-            parts.backends.clone(),
-            parts.redactor.clone(),
-            parts.rollback,
-            tasks.clone(),
-        );
-        let looking = radar.clone();
-        let on_unknown: OnUnknown = Arc::new(move |sighting| looking.saw(sighting));
+        let (unasked_tx, unasked) = mpsc::unbounded_channel();
+        let drift = DriftMonitor::new(parts.clone(), tasks.clone());
+        let monitor = drift.clone();
+        let on_unknown: OnUnknown = Arc::new(move |unknown| monitor.on_unknown(unknown));
         let links = Links::new(
             Arc::new(parts.host.clone()),
             parts.launcher.clone(),
             parts.recorder.clone(),
-            unasked,
+            unasked_tx,
             on_unknown,
         );
-        let inner = Inner {
-            parts,
+        let durability = Arc::new(Durability::new(parts.clone()));
+        let lost = Arc::new(LostReplies::new(parts.clone()));
+        let delivery =
+            Delivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
+        let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
+        let inner = Arc::new(Inner {
+            listings: Listings::new(links.clone()),
             links,
-            listings: Listings::default(),
-            began: Instant::now(),
-            queue,
-            pace,
-            running: Mutex::default(),
-            pulses: Mutex::default(),
-            savings: Mutex::default(),
-            questions,
-            radar,
-            salvage: Salvage::default(),
-            parents: Mutex::default(),
+            lanes: Lanes::new(queue),
+            rate_limit: RateLimit::new(parts.choices.prompts_per_minute),
+            durability,
+            delivery: Arc::new(delivery),
+            questions: Arc::new(Questions::new(approvers, redactor)),
+            channels: ChannelContext::new(parts.clone()),
+            drift,
+            lost,
+            health: Health::new(parts.clone()),
             tasks,
-            leaving: watch::channel(false).0,
-            warned: Mutex::default(),
-            told: Mutex::default(),
-            finished: Notify::new(),
-        };
-        let inner = Arc::new(inner);
-        vigil::task("unasked answers", event::deliver_unasked(Arc::downgrade(&inner), said));
+            parts,
+        });
+        vigil::task("unasked answers", run::deliver_unasked(Arc::downgrade(&inner), unasked));
         Self { inner }
-    }
-
-    /// Accepts an event, or says why not. Returns at once; the answer goes to the outlet.
-    ///
-    /// # Errors
-    /// [`Refusal`], in words for the person who asked; nothing was kept.
-    pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
-        let (lane, kind, asker, limit) =
-            (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
-        let refused = |refusal: Refusal| {
-            figures::event(kind, Outcome::Refused);
-            tracing::warn!(%lane, ?kind, asker, depth = self.inner.queue.lock().waiting(), "event refused: {refusal}");
-            Err(refusal)
-        };
-        // What is said twice is neither counted nor told twice.
-        if self.inner.knows(&event) {
-            tracing::debug!(%lane, ?kind, "event was taken before");
-            return Err(Refusal::Known);
-        }
-        if event.prompt.len() > limit {
-            return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
-        }
-        // Found out before it costs its author anything.
-        if self.inner.parts.journal.as_ref().is_some_and(Journal::is_failing) {
-            return Err(Refusal::NotSaved);
-        }
-        if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
-            return refused(refusal);
-        }
-        // What somebody wrote while we were away came as fast as we come back.
-        if let Some(wait) = event
-            .asker
-            .filter(|_| !event.missed)
-            .and_then(|person| self.inner.pace.count(person).err())
-        {
-            return refused(Refusal::TooFast { seconds: wait.as_secs() + 1 });
-        }
-        match self.inner.accept(event) {
-            Ok((event, ahead, saving)) => {
-                figures::event(kind, Outcome::Accepted);
-                tracing::info!(event = event.sequence, %lane, ?kind, "event accepted");
-                let sequence = event.sequence;
-                if event.opens_thread {
-                    self.open_thread(event.clone(), saving.clone());
-                }
-                if let Some(saving) = saving.clone() {
-                    self.watch_saving(event, saving);
-                }
-                self.pump();
-                Ok(Accepted { sequence, ahead, saving })
-            }
-            Err(refusal) => refused(refusal),
-        }
     }
 
     /// Forgets the conversation of a lane, and lets go of the agent's session with what still runs
@@ -311,48 +169,80 @@ impl Dispatcher {
     /// Whether something runs or waits in a lane.
     #[must_use]
     pub fn is_busy(&self, lane: &Lane) -> bool {
-        self.inner.queue.lock().lane_busy(lane)
+        self.inner.lanes.is_busy(lane)
     }
 
     /// Returns once nothing runs or waits.
     pub async fn idle(&self) {
-        loop {
-            let finished = self.inner.finished.notified();
-            if self.inner.queue.lock().is_idle() {
-                return;
-            }
-            finished.await;
-        }
+        self.inner.lanes.wait_until(Queue::is_idle).await;
+    }
+
+    /// Returns once nothing runs or waits in a lane.
+    pub async fn lane_idle(&self, lane: &Lane) {
+        self.inner.lanes.wait_until(|queue| !queue.lane_busy(lane)).await;
+    }
+
+    /// Takes a person's decision about a question of an agent. The first one that fits wins; the
+    /// agent gets it, and everybody who sees the question sees it. Returns at once.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
+    pub fn answer(
+        &self,
+        question: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal> {
+        self.inner.questions.answer(question, person, decision)
+    }
+
+    /// Takes what a person wrote in a lane as the answer to the question that is open there. None:
+    /// it decides nothing, and may be a prompt.
+    #[must_use]
+    pub fn answer_in_words(
+        &self,
+        lane: &Lane,
+        person: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>> {
+        self.inner.questions.answer_in_words(lane, person, words)
+    }
+
+    /// Says whether a person may answer a question, for questions that take several steps. A
+    /// refusal is logged.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person.
+    pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
+        self.inner.questions.may_answer(question, person)
     }
 
     /// Starts what may start.
     ///
-    /// A runtime that goes away drops a task at once, and with it the ticket, which comes back
-    /// here: it must not go deeper with every event that waits.
+    /// A runtime that goes away drops a task at once, and with it the slot, which comes back here:
+    /// it must not go deeper with every event that waits.
     fn pump(&self) {
         let Some(_alone) = Pumping::begin() else { return };
         loop {
-            let Some(event) = self.inner.queue.lock().next() else { return };
+            let Some(event) = self.inner.lanes.queue.lock().next() else { return };
             let (stop, stopped) = watch::channel(None);
             let (steers, steered) = mpsc::unbounded_channel();
-            self.inner
-                .running
-                .lock()
-                .insert(event.lane.clone(), Running::new(&event, stop, steers));
-            let ticket = Ticket {
+            self.inner.lanes.begin(&event, stop, steers);
+            let slot = Slot {
                 dispatcher: self.clone(),
                 sequence: event.sequence,
                 lane: event.lane.clone(),
             };
-            let saving = self.inner.savings.lock().get(&event.sequence).cloned();
+            let saving = self.inner.durability.saving_of(event.sequence);
             let inner = self.inner.clone();
             self.inner.tasks.spawn(async move {
-                let seen = caught(inner.see_through(event.clone(), stopped, steered, saving)).await;
+                let seen =
+                    catch_panic(inner.see_through(event.clone(), stopped, steered, saving)).await;
                 if seen.is_err() {
-                    inner.unhear(&event);
+                    inner.lanes.give_back_received(&event);
                 }
-                // The lane goes on, whatever it takes to tell people.
-                drop(ticket);
+                // The lane goes on, however long it takes to reach people.
+                drop(slot);
                 if seen.is_err() {
                     inner.broke(&event).await;
                 }
@@ -362,14 +252,17 @@ impl Dispatcher {
 }
 
 impl Inner {
-    /// Tells the author that an accepted event will not be answered.
-    async fn refuse(&self, event: &Event, why: &str) {
-        figures::event(event.kind, Outcome::Withdrawn);
-        tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
-        let answer = Answer {
-            failure: Some(why.to_owned()),
-            ..event::plain_answer(self.parts.choices.backend.clone())
-        };
-        self.tell(self.parts.outlet.open(event), answer, "a refusal").await;
+    /// A turn of ours panicked: asks people whether it is to be done again, or to ask again.
+    async fn broke(&self, event: &Event) {
+        tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
+        let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life());
+        if let Some((journal, entry)) =
+            journal.and_then(|journal| Some((journal, journal.entry(event.sequence)?)))
+        {
+            return self.offer(journal, &entry, Why::Broke).await;
+        }
+        self.durability.check_off(event);
+        let why = "Something inside me broke while I worked on this. Please ask again. (internal)";
+        self.delivery.refuse(event, why).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use aetheel::dispatch::{Outlet as _, Traces};
+use aetheel::dispatch::{Outlet as _, PriorDelivery};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 
 use super::desk::{Bot, Turn};
@@ -23,10 +23,10 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     local.slash(CHANNEL, ANN, "new", Some("Fix **the** build\nand the tests"));
     let asked = bot.event(&local, "Fix **the** build\nand the tests").await;
     assert!(asked.opens_thread && local.threads().is_empty(), "it is kept before anything is done");
-    let traces = Traces::unkept();
+    let traces = PriorDelivery::unkept();
     let opened = bot.discord.open_thread(&asked, traces.clone()).await.unwrap();
     // What an earlier try did is found, also when the nonces of its messages are forgotten.
-    let again = Traces { stem: "another".to_owned(), ..traces };
+    let again = PriorDelivery { stem: "another".to_owned(), ..traces };
     assert_eq!(bot.discord.open_thread(&asked, again).await, Ok(opened));
     let [(thread, CHANNEL, name)] = &local.threads()[..] else {
         panic!("one thread: {:?}", local.threads())
@@ -77,9 +77,9 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
     local.faults().next("POST", "/threads", Fault::Refuse(403, 50013), 1);
     local.slash(CHANNEL, ANN, "new", Some("hello"));
     let event = bot.event(&local, "hello").await;
-    let why = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap_err();
+    let why = bot.discord.open_thread(&event, PriorDelivery::unkept()).await.unwrap_err();
     assert!(why.contains("Create Public Threads") && why.contains("Use `/reset`"), "{why}");
-    let opened = bot.discord.open_thread(&event, Traces::unkept()).await.unwrap();
+    let opened = bot.discord.open_thread(&event, PriorDelivery::unkept()).await.unwrap();
     let said = local.texts(opened.thread);
     assert!(
         said[0].ends_with("-# In this thread I read only what mentions or answers me."),

@@ -14,8 +14,8 @@ use aetheel::discord::{
 };
 use aetheel::dispatch::{
     Accepted, Again, AgainRefusal, Answer, AnswerRefusal, Conversations, Declined, OpenQuestion,
-    Outlet, Person, Project, QueueView, Refusal, Reply, Setting, Settlement, Stopped, Traces,
-    Unseen, View,
+    Outlet, Person, PriorDelivery, Project, QueueView, Refusal, Reply, Setting, Settlement,
+    Stopped, Unseen, View,
 };
 use aetheel::event::{Event, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -239,18 +239,21 @@ impl Panel for Office {
             return Err(why);
         }
         self.chosen.lock().unwrap().push((asker.channel, setting, value.to_owned()));
-        if let Some(knob) =
-            self.view.lock().unwrap().knobs.iter_mut().find(|knob| knob.setting == setting)
+        if let Some(option) =
+            self.view.lock().unwrap().options.iter_mut().find(|option| option.setting == setting)
         {
-            (knob.chosen, knob.current) =
+            (option.chosen, option.current) =
                 (value != "unset", Some(value.to_owned()).filter(|value| value != "unset"));
         }
         Ok(format!("{word} is {value} from now on"))
     }
 
     async fn models(&self, asker: &Asker, _: Duration) -> Vec<Choice> {
-        let knobs = self.view(asker).await.knobs.into_iter();
-        knobs.filter(|knob| knob.setting == Setting::Model).flat_map(|knob| knob.choices).collect()
+        let options = self.view(asker).await.options.into_iter();
+        options
+            .filter(|option| option.setting == Setting::Model)
+            .flat_map(|option| option.choices)
+            .collect()
     }
 
     async fn conversations(&self, _: &Asker, _: Duration) -> Conversations {
@@ -386,7 +389,8 @@ impl Bot {
     pub async fn opened(&self, local: &LocalDiscord, prompt: &str) -> Event {
         let event = self.event(local, prompt).await;
         assert!(event.opens_thread);
-        let opened = self.discord.open_thread(&event, Traces::unkept()).await.expect("a thread");
+        let opened =
+            self.discord.open_thread(&event, PriorDelivery::unkept()).await.expect("a thread");
         let origin = Origin::Message { channel: opened.thread, message: opened.first };
         Event { lane: Lane::Channel(opened.thread), origin, opens_thread: false, ..event }
     }
@@ -413,7 +417,7 @@ impl Turn {
     }
 
     /// A turn of an event that an earlier life may have begun to answer.
-    pub fn kept(bot: &Bot, event: &Event, traces: Traces) -> Self {
+    pub fn kept(bot: &Bot, event: &Event, traces: PriorDelivery) -> Self {
         Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aetheel::agent::Decision;
 use aetheel::discord::Windows;
-use aetheel::dispatch::{DeliveryError, Settlement, Traces};
+use aetheel::dispatch::{DeliveryError, PriorDelivery, Settlement};
 use aetheel::split::split;
 
 use super::asks::{decision, permission, with_buttons};
@@ -296,7 +296,7 @@ async fn a_channel_that_is_gone_ends_it_and_is_told() {
     let error = turn.finish(answer("text")).await.expect_err("nobody will see it");
     assert!(matches!(&error, DeliveryError::Gone(why) if why.contains("10003")), "{error:?}");
     // What is held up there then is not held up for ever.
-    let behind = Turn::kept(&bot, &bot.event(&local, "go").await, Traces::unkept());
+    let behind = Turn::kept(&bot, &bot.event(&local, "go").await, PriorDelivery::unkept());
     assert!(matches!(behind.finish(answer("text")).await, Err(DeliveryError::Gone(_))));
 }
 
@@ -406,8 +406,8 @@ async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_li
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
     let noted = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (traces, note) = (Traces::unkept(), noted.clone());
-    let traces = Traces {
+    let (traces, note) = (PriorDelivery::unkept(), noted.clone());
+    let traces = PriorDelivery {
         note: Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec()),
         ..traces
     };
@@ -426,7 +426,7 @@ async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_li
     local.wait_for("no button", |local| local.buttons(below.id).is_empty().then_some(())).await;
     // The next life knows the whole answer, but not where it was cut.
     let (posted, _) = (noted.lock().unwrap().clone(), ());
-    let turn = Turn::kept(&bot, &event, Traces { posted, resumed: true, ..traces });
+    let turn = Turn::kept(&bot, &event, PriorDelivery { posted, resumed: true, ..traces });
     turn.done("Half and half").await;
     assert_eq!(
         local.messages(CHANNEL).into_iter().map(|m| (m.id, m.content)).collect::<Vec<_>>(),

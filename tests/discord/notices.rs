@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{AgainRefusal, Answer, Notice, Offer, Outlet, Person, Traces};
+use aetheel::dispatch::{AgainRefusal, Answer, Notice, Offer, Outlet, Person, PriorDelivery};
 use aetheel::event::{Event, Origin};
 
 use super::desk::{Bot, Turn, answer, options};
@@ -154,12 +154,15 @@ async fn a_notice_for_nobody_in_particular_goes_to_the_operators_channel() {
     assert!(refused.to_string().contains("OUTPUT_CHANNEL_ID"), "{refused}");
 }
 
-/// Traces of one event, and what is noted in them.
-fn traces(posted: &[u64], resumed: bool) -> (Traces, Arc<Mutex<Vec<u64>>>) {
+/// PriorDelivery of one event, and what is noted in them.
+fn traces(posted: &[u64], resumed: bool) -> (PriorDelivery, Arc<Mutex<Vec<u64>>>) {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&noted);
     let note = Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec());
-    (Traces { stem: "m0abcdef1.0".to_owned(), posted: posted.to_vec(), resumed, note }, noted)
+    (
+        PriorDelivery { stem: "m0abcdef1.0".to_owned(), posted: posted.to_vec(), resumed, note },
+        noted,
+    )
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use aetheel::agent::descriptor::{Choice, Feature};
 use aetheel::discord::Windows;
-use aetheel::dispatch::{Conversation, Conversations, Glimpse, Knob, QueueView, Setting, View};
+use aetheel::dispatch::{
+    Conversation, Conversations, EventSummary, QueueView, Setting, SettingOption, View,
+};
 use aetheel::workspace::SessionId;
 
 use super::desk::{Bot, Office};
@@ -13,12 +15,12 @@ use crate::support::discord::{
     ANN, BOB, CHANNEL, DIRECT, Fault, LocalDiscord, Message, OTHER, OWNER, THREAD,
 };
 
-fn knob(setting: Setting, current: &str, choices: &[(&str, &str)]) -> Knob {
+fn option(setting: Setting, current: &str, choices: &[(&str, &str)]) -> SettingOption {
     let choices = choices
         .iter()
         .map(|(id, label)| Choice { id: (*id).to_owned(), label: (*label).to_owned() })
         .collect();
-    Knob {
+    SettingOption {
         setting,
         current: Some(current.to_owned()),
         chosen: false,
@@ -34,11 +36,11 @@ fn view() -> View {
         label: "Demo *agent*".to_owned(),
         features: vec![Feature::Resume, Feature::Model, Feature::Effort],
         directory: Some("/srv/secret-place".into()),
-        knobs: vec![
-            knob(Setting::Backend, "demo", &[("claude", "Claude Code"), ("demo", "Demo agent")]),
-            knob(Setting::Model, "opus", &[("opus", "Opus 5"), ("sonnet", "Sonnet")]),
-            knob(Setting::Effort, "low", &[("low", "Low"), ("high", "High")]),
-            knob(
+        options: vec![
+            option(Setting::Backend, "demo", &[("claude", "Claude Code"), ("demo", "Demo agent")]),
+            option(Setting::Model, "opus", &[("opus", "Opus 5"), ("sonnet", "Sonnet")]),
+            option(Setting::Effort, "low", &[("low", "Low"), ("high", "High")]),
+            option(
                 Setting::Safety,
                 "edit",
                 &[("default", "Ask before changes"), ("edit", "Edit files")],
@@ -120,7 +122,7 @@ async fn a_long_queue_is_one_message() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
     let seen =
-        Glimpse { who: "*".repeat(60), words: "[".repeat(60), since: jiff::Timestamp::now() };
+        EventSummary { who: "*".repeat(60), words: "[".repeat(60), since: jiff::Timestamp::now() };
     let waiting = vec![seen.clone(); 100];
     bot.office.view.lock().unwrap().queue =
         QueueView { running: Some(seen), waiting, all_running: 1, all_waiting: 100, slots: 5 };
@@ -200,8 +202,8 @@ async fn settings_are_menus_of_what_the_backend_supports_and_a_choice_is_told_to
 async fn thinking_that_is_on_or_off_is_a_button() {
     let local = LocalDiscord::start().await;
     let bot = bot(&local).await;
-    bot.office.view.lock().unwrap().knobs[2] =
-        knob(Setting::Effort, "off", &[("off", "Off"), ("on", "On")]);
+    bot.office.view.lock().unwrap().options[2] =
+        option(Setting::Effort, "off", &[("off", "Off"), ("on", "On")]);
     let (menus, _) = used(&local, ANN, "settings", None).await;
     assert_eq!(local.menu(menus.id, "set:thinking"), None);
     local.press(menus.id, ANN, "Thinking: off");

@@ -227,7 +227,7 @@ async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert_eq!(notice, r#"{"chosen":"never"}"#);
     let settled = desk.collected.settled(1).await;
-    assert_eq!(settled[0].1.told(), "user 4 chose: Own never");
+    assert_eq!(settled[0].1.summary(), "user 4 chose: Own never");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,7 +276,7 @@ async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_
         "the last one may be left open"
     );
     let settled = desk.collected.settled(1).await;
-    assert_eq!(settled[0].1.told(), "Answered by user 4: 3 · yes · (a secret)");
+    assert_eq!(settled[0].1.summary(), "Answered by user 4: 3 · yes · (a secret)");
     desk.collected.answers(1).await;
     desk.dispatcher.idle().await;
     let recording = only_recording(&desk);

@@ -1,4 +1,4 @@
-//! The drift radar: what is unknown is told while the turn runs, once; what cannot be read is a
+//! The drift monitor: what is unknown is told while the turn runs, once; what cannot be read is a
 //! failure of its own; a backend that reads worse since a reload is taken back.
 
 use std::path::Path;

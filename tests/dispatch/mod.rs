@@ -13,7 +13,7 @@ mod lost;
 mod memory;
 mod order;
 mod planning;
-mod pulse;
+mod probe;
 mod sessions;
 mod steering;
 mod threads;

@@ -75,7 +75,7 @@ async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
     ] {
         let desk = working(steerable(Some(outcome)), Some("steer")).await;
         assert_eq!(steer(&desk, "/not that way").await, Ok(told));
-        assert!(told.told().is_some() && !told.is_prompt());
+        assert!(told.message().is_some() && !told.is_prompt());
         let answer = desk.collected.answers(1).await.remove(0).1;
         assert_eq!(answer.text, "working, heard [ann]: /not that way");
         desk.dispatcher.idle().await;
@@ -93,7 +93,7 @@ async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
     ] {
         let desk = working(steerable(outcome), feature).await;
         assert_eq!(steer(&desk, "and then").await, Ok(told), "{outcome:?}");
-        assert!(told.told().is_some() && told.is_prompt());
+        assert!(told.message().is_some() && told.is_prompt());
         if feature.is_none() {
             assert!(desk.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
             continue;
@@ -110,7 +110,7 @@ async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
 async fn where_nothing_runs_a_message_is_a_prompt() {
     let desk = Desk::new(listening(), Wishes { feature: Some("steer"), ..Wishes::default() }).await;
     assert_eq!(steer(&desk, "hello").await, Ok(Steered::Prompt));
-    assert_eq!(Steered::Prompt.told(), None);
+    assert_eq!(Steered::Prompt.message(), None);
     assert_eq!(desk.collected.answers(1).await[0].1.text, "next");
     let long = steer(&desk, &"x".repeat(300 << 10)).await.unwrap_err().to_string();
     assert!(long.contains("too long"), "{long}");

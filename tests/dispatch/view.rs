@@ -62,18 +62,18 @@ async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for
     let (launcher, release) = held();
     release.send(true).unwrap();
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
-    let knobs = async || desk.dispatcher.view(&SEVEN).await.knobs;
-    let settings: Vec<Setting> = knobs().await.iter().map(|knob| knob.setting).collect();
+    let options = async || desk.dispatcher.view(&SEVEN).await.options;
+    let settings: Vec<Setting> = options().await.iter().map(|option| option.setting).collect();
     assert_eq!(
         settings,
         [Setting::Backend, Setting::Model, Setting::Safety],
         "neither thinking nor modes"
     );
-    let safety = knobs().await.remove(2);
+    let safety = options().await.remove(2);
     let levels: Vec<&str> = safety.choices.iter().map(|choice| choice.id.as_str()).collect();
     assert_eq!((levels, safety.chosen, safety.shown()), (vec!["ask", "edit"], false, "Edit files"));
     desk.dispatcher.choose(&SEVEN, Setting::Model, Some("m-9")).await.unwrap();
-    let model = knobs().await.remove(1);
+    let model = options().await.remove(1);
     assert_eq!((model.current.as_deref(), model.chosen, model.shown()), (Some("m-9"), true, "m-9"));
 
     desk.ask(7, "hello");
@@ -129,7 +129,7 @@ async fn a_backend_is_chosen_and_the_choice_is_taken_back() {
     assert_eq!(choose(None).await.as_deref(), Ok("Backend is scripted; there are: `scripted`"));
     assert!(choose(Some("other")).await.unwrap_err().starts_with("There is no backend \"other\""));
     assert_eq!(choose(Some("scripted")).await.as_deref(), Ok("Backend is scripted from now on."));
-    assert!(desk.dispatcher.view(&SEVEN).await.knobs[0].chosen);
+    assert!(desk.dispatcher.view(&SEVEN).await.options[0].chosen);
     choose(Some("unset")).await.unwrap();
-    assert!(!desk.dispatcher.view(&SEVEN).await.knobs[0].chosen);
+    assert!(!desk.dispatcher.view(&SEVEN).await.options[0].chosen);
 }

@@ -1,4 +1,4 @@
-//! The drift radar with the real program: an agent whose output changes while the gateway runs.
+//! The drift monitor with the real program: an agent whose output changes while the gateway runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -16,8 +16,8 @@ use aetheel::agent::{
 };
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
-    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts, Reply,
-    Settlement, Traces, Unseen,
+    Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts,
+    PriorDelivery, Reply, Settlement, Unseen,
 };
 use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -341,7 +341,7 @@ pub struct Collected {
     /// Files to fetch, by their source.
     pub files: Mutex<HashMap<String, Vec<u8>>>,
     /// What earlier lives left of the replies that were opened.
-    pub traces: Mutex<Vec<Traces>>,
+    pub traces: Mutex<Vec<PriorDelivery>>,
     notices: watch::Sender<Vec<Notice>>,
     /// Messages of which it was said that they are not finished.
     pub unfinished: Mutex<Vec<u64>>,
@@ -394,12 +394,12 @@ pub struct CollectingOutlet(pub Arc<Collected>);
 
 #[async_trait]
 impl Outlet for CollectingOutlet {
-    fn open_kept(&self, event: &Event, traces: Traces) -> Box<dyn Reply> {
+    fn open_kept(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
         self.0.traces.lock().unwrap().push(traces);
         self.open(event)
     }
 
-    async fn open_thread(&self, event: &Event, _: Traces) -> Result<Opened, String> {
+    async fn open_thread(&self, event: &Event, _: PriorDelivery) -> Result<Opened, String> {
         self.0.threads.send_modify(|threads| threads.push(event.sequence));
         let opened = self.0.thread.lock().unwrap().clone();
         match opened {
@@ -412,7 +412,7 @@ impl Outlet for CollectingOutlet {
         &self,
         _: &Event,
         notice: Notice,
-        traces: Traces,
+        traces: PriorDelivery,
     ) -> Result<(), DeliveryError> {
         self.0.unfinished.lock().unwrap().extend(traces.posted);
         self.notify(notice).await

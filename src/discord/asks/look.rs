@@ -167,7 +167,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
             };
             let own: Vec<Value> = (0..)
                 .zip(&question.options)
-                .map(|(at, option)| button(Choice::Own(at), style(option), &option.told()))
+                .map(|(at, option)| button(Choice::Own(at), style(option), &option.full_label()))
                 .collect();
             let mut rows: Vec<Value> =
                 own.chunks(ROW).map(|row| json!({"type": 1, "components": row})).collect();
@@ -297,7 +297,7 @@ pub(super) fn over(last: &str, how: &Settlement) -> String {
         Settlement::Expired => "⌛",
         Settlement::Withdrawn | Settlement::TurnEnded => "⏹️",
     };
-    with_note(last, &format!("{sign} {}", escape(&short_line(&how.told(), 250))))
+    with_note(last, &format!("{sign} {}", escape(&short_line(&how.summary(), 250))))
 }
 
 /// A message of an earlier life of the program.

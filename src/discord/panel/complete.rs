@@ -56,8 +56,9 @@ pub(super) async fn choices(
 }
 
 async fn offered(panel: &dyn Panel, asker: &Asker, setting: Setting) -> Vec<Choice> {
-    let knob = panel.view(asker).await.knobs.into_iter().find(|knob| knob.setting == setting);
-    knob.map(|knob| knob.choices).unwrap_or_default()
+    let option =
+        panel.view(asker).await.options.into_iter().find(|option| option.setting == setting);
+    option.map(|option| option.choices).unwrap_or_default()
 }
 
 fn fitting(all: Vec<Choice>, typed: &str) -> Vec<Value> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Said, page};
 use crate::agent::descriptor::Choice;
-use crate::dispatch::{Knob, Setting, View};
+use crate::dispatch::{Setting, SettingOption, View};
 use crate::plain::short_line;
 
 /// Takes a choice back.
@@ -42,12 +42,12 @@ pub(super) fn settings(view: &View) -> Said {
         page::escaped(&view.label)
     )];
     let mut rows = Vec::new();
-    for knob in &view.knobs {
-        match row(knob) {
+    for option in &view.options {
+        match row(option) {
             Some(row) => rows.push(row),
-            None if knob.open => lines.push(format!(
+            None if option.open => lines.push(format!(
                 "Model: {}; `/model` takes any name the agent knows.",
-                page::escaped(knob.shown())
+                page::escaped(option.shown())
             )),
             // There is nothing to choose.
             None => {}
@@ -58,49 +58,53 @@ pub(super) fn settings(view: &View) -> Said {
 
 /// A setting as a menu, or as a button where it is on or off. None: there is nothing to choose
 /// from.
-fn row(knob: &Knob) -> Option<Value> {
-    let name = word(knob.setting);
-    if let Some((off, on)) = knob.toggle() {
-        let is_on = knob.current.as_ref() == Some(&on.id);
+fn row(option: &SettingOption) -> Option<Value> {
+    let name = word(option.setting);
+    if let Some((off, on)) = option.toggle() {
+        let is_on = option.current.as_ref() == Some(&on.id);
         let (now, other) = if is_on { ("on", off) } else { ("off", on) };
-        let label = match &knob.current {
-            Some(_) => format!("{}: {now}", knob.setting.title()),
-            None => format!("{}: {}", knob.setting.title(), knob.shown()),
+        let label = match &option.current {
+            Some(_) => format!("{}: {now}", option.setting.title()),
+            None => format!("{}: {}", option.setting.title(), option.shown()),
         };
         let mut buttons =
             vec![button(&format!("set:{name}:{}", other.id), &label, if is_on { 3 } else { 2 })];
-        if knob.chosen {
+        if option.chosen {
             buttons.push(button(&format!("set:{name}:{UNSET}"), "Default", 2));
         }
         return Some(json!({"type": 1, "components": buttons}));
     }
     // One longer than Discord takes cannot be chosen here, only by its command.
-    let mut choices: Vec<Choice> =
-        knob.choices.iter().filter(|choice| choice.id.chars().count() <= LABEL).cloned().collect();
-    if choices.is_empty() || (choices.len() < 2 && !knob.open) {
+    let mut choices: Vec<Choice> = option
+        .choices
+        .iter()
+        .filter(|choice| choice.id.chars().count() <= LABEL)
+        .cloned()
+        .collect();
+    if choices.is_empty() || (choices.len() < 2 && !option.open) {
         return None;
     }
-    let current = knob.current.as_ref().filter(|_| knob.chosen);
+    let current = option.current.as_ref().filter(|_| option.chosen);
     choices.truncate(OPTIONS - 1);
     if let Some(current) = current
         .filter(|id| id.chars().count() <= LABEL && !choices.iter().any(|choice| choice.id == **id))
     {
         choices.truncate(OPTIONS - 2);
-        choices.push(Choice { id: current.clone(), label: knob.shown().to_owned() });
+        choices.push(Choice { id: current.clone(), label: option.shown().to_owned() });
     }
     let usual =
-        if knob.chosen { "Default".to_owned() } else { format!("Default: {}", knob.shown()) };
-    let option = |value: &str, label: &str, is_set: bool| {
+        if option.chosen { "Default".to_owned() } else { format!("Default: {}", option.shown()) };
+    let item = |value: &str, label: &str, is_set: bool| {
         let label = short_line(label, LABEL);
         json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
-            "description": if value == UNSET { "what the operator or the agent has set" } else { knob.setting.title() }})
+            "description": if value == UNSET { "what the operator or the agent has set" } else { option.setting.title() }})
     };
-    let mut options = vec![option(UNSET, &usual, current.is_none())];
+    let mut options = vec![item(UNSET, &usual, current.is_none())];
     options.extend(
-        choices.iter().map(|choice| option(&choice.id, &choice.label, current == Some(&choice.id))),
+        choices.iter().map(|choice| item(&choice.id, &choice.label, current == Some(&choice.id))),
     );
     Some(json!({"type": 1, "components": [{
-        "type": 3, "custom_id": format!("set:{name}"), "options": options, "min_values": 1, "max_values": 1, "placeholder": knob.setting.title(),
+        "type": 3, "custom_id": format!("set:{name}"), "options": options, "min_values": 1, "max_values": 1, "placeholder": option.setting.title(),
     }]}))
 }
 
@@ -112,12 +116,17 @@ fn button(custom_id: &str, label: &str, style: u8) -> Value {
 mod tests {
     use super::*;
 
-    fn knob(setting: Setting, ids: &[&str], current: Option<&str>, chosen: bool) -> Knob {
+    fn option(
+        setting: Setting,
+        ids: &[&str],
+        current: Option<&str>,
+        chosen: bool,
+    ) -> SettingOption {
         let choices = ids
             .iter()
             .map(|id| Choice { id: (*id).to_owned(), label: format!("The {id}") })
             .collect();
-        Knob {
+        SettingOption {
             setting,
             current: current.map(str::to_owned),
             chosen,
@@ -143,14 +152,14 @@ mod tests {
 
     #[test]
     fn what_is_in_force_is_set_and_the_default_can_come_back() {
-        let shown = row(&knob(Setting::Model, &["a", "b"], Some("b"), true)).expect("a menu");
+        let shown = row(&option(Setting::Model, &["a", "b"], Some("b"), true)).expect("a menu");
         assert_eq!(options(&shown), (vec!["unset", "a", "b"], vec!["b"]));
-        let shown = row(&knob(Setting::Model, &["a", "b"], Some("b"), false)).expect("a menu");
+        let shown = row(&option(Setting::Model, &["a", "b"], Some("b"), false)).expect("a menu");
         assert_eq!(
             (options(&shown).1, shown["components"][0]["options"][0]["label"].as_str()),
             (vec!["unset"], Some("Default: The b"))
         );
-        let shown = row(&knob(Setting::Model, &["a"], Some("by hand"), true)).expect("a menu");
+        let shown = row(&option(Setting::Model, &["a"], Some("by hand"), true)).expect("a menu");
         assert_eq!(options(&shown), (vec!["unset", "a", "by hand"], vec!["by hand"]));
     }
 
@@ -158,7 +167,7 @@ mod tests {
     fn a_menu_has_at_most_25_options_and_still_shows_what_is_in_force() {
         let many: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let shown = row(&knob(Setting::Model, &many, Some("m59"), true)).expect("a menu");
+        let shown = row(&option(Setting::Model, &many, Some("m59"), true)).expect("a menu");
         let (values, set) = options(&shown);
         assert_eq!((values.len(), set), (25, vec!["m59"]));
     }
@@ -166,12 +175,12 @@ mod tests {
     #[test]
     fn on_and_off_are_a_button_and_what_leaves_no_choice_is_left_out() {
         let shown =
-            row(&knob(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
+            row(&option(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
         assert_eq!(shown["components"][0]["custom_id"], "set:thinking:on");
         assert_eq!(shown["components"][0]["label"], "Thinking: off");
         assert_eq!(read("set:thinking:on"), Some((Setting::Effort, Some("on"))));
-        assert_eq!(row(&knob(Setting::Safety, &["default"], Some("default"), false)), None);
-        assert_eq!(row(&knob(Setting::Model, &[], None, false)), None);
+        assert_eq!(row(&option(Setting::Safety, &["default"], Some("default"), false)), None);
+        assert_eq!(row(&option(Setting::Model, &[], None, false)), None);
     }
 
     #[test]

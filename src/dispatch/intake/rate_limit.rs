@@ -1,0 +1,91 @@
+//! How fast one person may ask: so many prompts a minute, all of which may come at once.
+//!
+//! Events that nobody asked for are not counted. Pinned by the tests below and by
+//! `gateway::access::who_asks_too_fast_is_told_when_to_try_again`.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+/// People remembered before those who have been quiet for a while are looked for.
+const PEOPLE_LIMIT: usize = 1_000;
+
+/// By person.
+type Limiter<C> =
+    RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
+/// Counts prompts by person.
+#[derive(Debug)]
+pub(crate) struct RateLimit<C: Clock + Clone = DefaultClock> {
+    limiter: Option<Limiter<C>>,
+    clock: C,
+}
+
+impl RateLimit {
+    /// Lets so many prompts of a person through in a minute; none: any number.
+    pub(crate) fn new(a_minute: Option<u32>) -> Self {
+        Self::with_clock(a_minute, DefaultClock::default())
+    }
+}
+
+impl<C: Clock + Clone> RateLimit<C> {
+    fn with_clock(a_minute: Option<u32>, clock: C) -> Self {
+        let quota = a_minute.and_then(NonZeroU32::new).map(Quota::per_minute);
+        Self {
+            limiter: quota
+                .map(|quota| RateLimiter::new(quota, HashMapStateStore::default(), clock.clone())),
+            clock,
+        }
+    }
+
+    /// Counts a prompt of a person.
+    ///
+    /// # Errors
+    /// How long to wait for the next one; this one is not counted.
+    pub(crate) fn count(&self, person: u64) -> Result<(), Duration> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        if limiter.len() >= PEOPLE_LIMIT {
+            limiter.retain_recent();
+        }
+        limiter.check_key(&person).map_err(|until| until.wait_time_from(self.clock.now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+
+    #[test]
+    fn a_minutes_worth_may_come_at_once_and_then_one_at_a_time() {
+        let clock = FakeRelativeClock::default();
+        let limit = RateLimit::with_clock(Some(6), clock.clone());
+        for _ in 0..6 {
+            assert_eq!(limit.count(1), Ok(()));
+        }
+        let wait = limit.count(1).expect_err("that is enough");
+        assert_eq!(wait, Duration::from_secs(10));
+        assert_eq!(limit.count(2), Ok(()), "another person is not held up");
+        clock.advance(wait);
+        assert_eq!(limit.count(1), Ok(()));
+        assert!(limit.count(1).is_err());
+    }
+
+    #[test]
+    fn without_a_limit_nobody_waits_and_quiet_people_are_forgotten() {
+        let limit = RateLimit::new(None);
+        assert!((0..10_000).all(|_| limit.count(1).is_ok()));
+        let clock = FakeRelativeClock::default();
+        let limit = RateLimit::with_clock(Some(60), clock.clone());
+        for person in 0..10_000 {
+            assert_eq!(limit.count(person), Ok(()));
+            clock.advance(Duration::from_secs(1));
+        }
+        assert!(limit.limiter.expect("there is one").len() <= PEOPLE_LIMIT);
+    }
+}

@@ -1,0 +1,72 @@
+//! The parts that a dispatcher is made of, and the operator's choices.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::outlet::Outlet;
+use crate::agent::{AllowedTools, Mode, Safety};
+use crate::queue::Limits;
+use crate::redact::Redactor;
+use crate::turn::recording::Recorder;
+use crate::turn::{Backends, Host, Launcher};
+use crate::workspace::{Journal, Workspace};
+
+/// The operator's choices, and the parts that a dispatcher works with.
+pub struct Parts {
+    /// See [`Choices`].
+    pub choices: Choices,
+    /// Bounds of the queue.
+    pub limits: Limits,
+    /// The limits and surroundings of agents.
+    pub host: Host,
+    /// The backends that understand them.
+    pub backends: Arc<dyn Backends>,
+    /// Starts their processes.
+    pub launcher: Arc<dyn Launcher>,
+    /// Delivers answers.
+    pub outlet: Arc<dyn Outlet>,
+    /// The operator's Markdown files, and bindings.
+    pub workspace: Workspace,
+    /// Keeps accepted events over the death of the program; none: they live in memory, and what
+    /// waits dies with it.
+    pub journal: Option<Journal>,
+    /// Writes recordings.
+    pub recorder: Recorder,
+    /// Keeps secrets out of answers.
+    pub redactor: Redactor,
+    /// A backend that reads worse than the one before is rolled back.
+    pub rollback: bool,
+}
+
+/// The operator's choices for every turn; a backend ignores those it does not support.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Backend of lanes without a choice of their own.
+    pub backend: String,
+    /// Backends that people may choose beside it.
+    pub backends: Vec<String>,
+    /// Model, for that backend only: another one would not know it.
+    pub model: Option<String>,
+    /// Level of effort, an id or label, for that backend only.
+    pub effort: Option<String>,
+    /// The level in force, the most a lane may have.
+    pub safety: Safety,
+    /// Build or plan; plan allows nothing else.
+    pub mode: Mode,
+    /// See [`AllowedTools`].
+    pub allowed_tools: AllowedTools,
+    /// Most rounds of the model in a turn.
+    pub max_turns: u32,
+    /// Where working directories of lanes may be.
+    pub project_roots: Vec<PathBuf>,
+    /// Most prompts of one person; none: any number.
+    pub prompts_per_minute: Option<u32>,
+    /// Most bytes of a prompt.
+    pub prompt_limit: usize,
+    /// Most files with a prompt.
+    pub attachments_max: usize,
+    /// Most bytes of each file.
+    pub attachment_limit: u64,
+    /// Discord users and roles that may answer every question.
+    pub approvers: Vec<u64>,
+}

@@ -1,0 +1,316 @@
+//! After a restart: what becomes of the events that an earlier life of the gateway left open.
+//!
+//! An event that waited runs. One that ran and had used no tool runs again; for one that had used a
+//! tool, people are asked. An answer that was not delivered is. An event that was running during
+//! three crashes of the gateway is set aside, and people are asked. Pinned by
+//! `tests/dispatch/kept.rs`.
+
+use crate::dispatch::outlet::{Answer, Notice, Offer};
+use crate::dispatch::questions::Person;
+use crate::dispatch::{Dispatcher, Inner};
+use crate::event::{Event, Lane, Origin, Sequence};
+use crate::vigil;
+use crate::workspace::{Entry, Journal, OFFER_SPAN_MS};
+
+/// An event that was running during so many crashes of the gateway may be their cause.
+const CRASH_LIMIT: u32 = 3;
+const LABEL: &str = "Try again";
+/// The answer to a message for a turn that does not simply begin again.
+const RECEIVED: &str = "The agent had taken this in when I was interrupted. If the work is done again, please send it again. (interrupted)";
+
+/// The treatment of an event that an earlier life left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It came to its end.
+    Over,
+    /// It runs, again if it ran.
+    Again,
+    /// People are asked about it.
+    Asked,
+}
+
+impl Turn {
+    fn of(entry: Option<&Entry>) -> Self {
+        match entry {
+            None => Self::Over,
+            Some(entry) if entry.answer.is_some() => Self::Over,
+            Some(entry)
+                if entry.offered.is_some() || entry.tool || entry.started >= CRASH_LIMIT =>
+            {
+                Self::Asked
+            }
+            Some(_) => Self::Again,
+        }
+    }
+}
+
+/// Why people are asked whether an event is to be done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It was running during too many crashes of the gateway.
+    SetAside,
+    /// It was interrupted after its agent had used a tool.
+    Interrupted,
+    /// Its turn panicked.
+    Broke,
+}
+
+/// The effect of a press of an offer's button.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The event is done again.
+    Started,
+    /// A lost reply, or several, are delivered.
+    Delivered,
+    /// The abilities of a component are accepted.
+    Accepted,
+}
+
+/// Why an event is not done again, in words for the person who wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgainRefusal {
+    /// It was started again already, or the offer is too old.
+    #[error("This is no longer on offer.")]
+    Gone,
+    /// Neither asked for it nor may approve.
+    #[error(
+        "This is not yours to start again: whoever asked, the bot's owner and its approvers may."
+    )]
+    NotYours,
+    /// The gateway is stopping.
+    #[error("I am restarting. Please try again in a minute.")]
+    ShuttingDown,
+    /// It could not be written down.
+    #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
+    NotSaved,
+    /// A lost reply, and who pressed may not use the bot there.
+    #[error("This is not yours to start: only who may use me in this channel can.")]
+    NotAdmitted,
+    /// Lost replies of others.
+    #[error("This is for the bot's owner and its approvers.")]
+    NotOperator,
+    /// The abilities of a component, and the person is not the owner.
+    #[error("Only my owner may accept this.")]
+    NotOwner,
+    /// A lost reply that cannot be read by what is there.
+    #[error("No newer parser that can read this is here yet. What the agent said is kept.")]
+    NotYet,
+    /// A lost reply that takes long to read.
+    #[error("I am reading it again; if that works, the reply follows.")]
+    Reading,
+    /// A lost reply that was delivered, or is on its way.
+    #[error("This was delivered already.")]
+    Delivered,
+}
+
+impl Dispatcher {
+    /// Brings back what an earlier life left open. To be called once, before anything is submitted;
+    /// returns at once, and people are asked in the background.
+    pub fn recover(&self) {
+        let Some(journal) = self.inner.parts.journal.clone() else { return };
+        let (mut restored, mut offers, mut offered, mut threads) = (0, Vec::new(), 0, Vec::new());
+        {
+            let mut queue = self.inner.lanes.queue.lock();
+            for entry in journal.open_events() {
+                match entry.heard.map_or(Turn::Again, |turn| Turn::of(journal.entry(turn).as_ref()))
+                {
+                    Turn::Again => {}
+                    _ if entry.answer.is_some() => {}
+                    Turn::Over => {
+                        let _ =
+                            journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
+                        continue;
+                    }
+                    // As the answer of an event that is only delivered: once, whatever dies when.
+                    Turn::Asked => {
+                        let backend = self.inner.parts.choices.backend.clone();
+                        let answer = Answer::failed(backend, RECEIVED).to_json();
+                        let _ = journal.answered(entry.event.sequence, answer);
+                        restored += 1;
+                        queue.restore(entry.event);
+                        continue;
+                    }
+                }
+                if entry.offered.is_some() {
+                    offered += 1;
+                } else if entry.event.opens_thread && entry.answer.is_none() {
+                    restored += 1;
+                    queue.hold_again(entry.event.clone());
+                    threads.push(entry.event);
+                } else if Turn::of(Some(&entry)) == Turn::Asked {
+                    offers.push(entry);
+                } else {
+                    restored += 1;
+                    queue.restore(entry.event);
+                }
+            }
+        }
+        if restored + offers.len() + offered > 0 {
+            tracing::info!(
+                restored,
+                asked = offers.len(),
+                offered,
+                "events of an earlier life of the gateway: restored, asked about now, asked about before"
+            );
+        }
+        let inner = self.inner.clone();
+        let offering = async move {
+            for entry in offers {
+                let why = if entry.tool { Why::Interrupted } else { Why::SetAside };
+                inner.offer(&journal, &entry, why).await;
+            }
+        };
+        vigil::errand("recovery", self.inner.tasks.track_future(offering));
+        for event in threads {
+            self.open_thread(event, None);
+        }
+        self.pump();
+    }
+
+    /// Does an event again that was offered, or delivers lost replies, because a person pressed a
+    /// button; the first press counts. `admitted` says that the person may use the bot where the
+    /// button is. Returns when that is on disk.
+    ///
+    /// # Errors
+    /// [`AgainRefusal`], in words for that person; nothing was started.
+    pub async fn again(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Result<Again, AgainRefusal> {
+        if let Some(pressed) = self.press_of_lost(id, person, admitted).await {
+            return pressed;
+        }
+        let journal = self.inner.parts.journal.as_ref().ok_or(AgainRefusal::Gone)?;
+        let (sequence, again) = read_id(id).ok_or(AgainRefusal::Gone)?;
+        let entry = journal
+            .entry(sequence)
+            .filter(|entry| entry.again == again)
+            .ok_or(AgainRefusal::Gone)?;
+        let fresh = |at: i64| at >= jiff::Timestamp::now().as_millisecond() - OFFER_SPAN_MS;
+        if !entry.offered.is_some_and(fresh) {
+            return Err(AgainRefusal::Gone);
+        }
+        let event = entry.event.clone();
+        if !self.inner.questions.may_act(event.asker, &event.lane, person) {
+            tracing::warn!(event = sequence, lane = %event.lane, ?person, "refused to start an event again: neither asker nor approver");
+            return Err(AgainRefusal::NotYours);
+        }
+        let saving = {
+            let queue = self.inner.lanes.queue.lock();
+            if queue.is_closed() {
+                return Err(AgainRefusal::ShuttingDown);
+            }
+            if journal.is_failing() {
+                return Err(AgainRefusal::NotSaved);
+            }
+            // Another press may have come between.
+            if journal
+                .entry(sequence)
+                .is_none_or(|entry| entry.again != again || entry.offered.is_none())
+            {
+                return Err(AgainRefusal::Gone);
+            }
+            journal.again(sequence)
+        };
+        if !saving.done().await {
+            // Its button works once there is room.
+            journal.put_back(entry);
+            tracing::error!(
+                event = sequence,
+                "cannot note in state/queue.md that an event is done again"
+            );
+            return Err(AgainRefusal::NotSaved);
+        }
+        tracing::info!(event = sequence, lane = %event.lane, ?person, "a person has an event done again");
+        self.inner.lanes.queue.lock().restore(event);
+        self.pump();
+        Ok(Again::Started)
+    }
+}
+
+impl Inner {
+    /// Asks people whether an event is to be done again, below what there is of its answer.
+    pub(crate) async fn offer(&self, journal: &Journal, entry: &Entry, why: Why) {
+        let (event, aside) = (&entry.event, why == Why::SetAside);
+        let (channel, about) = place(event);
+        let what = if about.is_some() { "this".to_owned() } else { self.excerpt(event) };
+        let text = match why {
+            Why::SetAside => {
+                tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running at every one of the gateway's last deaths; it is set aside");
+                format!(
+                    "I died {} times while I worked on {what}, so I have set it aside. (set aside)",
+                    entry.started
+                )
+            }
+            Why::Interrupted => {
+                tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
+                format!(
+                    "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
+                )
+            }
+            Why::Broke => format!(
+                "Something inside me broke while I worked on {what}. My operator's log says what. (internal)"
+            ),
+        };
+        let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
+        let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
+        // What stands there must not look like an answer.
+        let prior = self.durability.kept(event).prior_delivery(event);
+        let posted = self.parts.outlet.give_up(event, notice, prior).await;
+        if aside && channel.is_some() {
+            let text = format!(
+                "An event in {} was running when I died, {} times; I have set it aside. (set aside)",
+                event.lane, entry.started
+            );
+            // Where there is no such channel, the log has it.
+            let _ = self.parts.outlet.notify(Notice::for_operator(text, Some(offer))).await;
+        }
+        match posted {
+            Ok(()) => {
+                journal.offered(event.sequence, jiff::Timestamp::now().as_millisecond(), aside)
+            }
+            Err(error) => {
+                tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
+            }
+        }
+    }
+
+    /// The beginning of a prompt that cannot be pointed at, in one line.
+    fn excerpt(&self, event: &Event) -> String {
+        let line: String = event
+            .prompt
+            .chars()
+            .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
+            .take(80)
+            .collect();
+        let line = self.parts.redactor.clean(line.trim().to_owned());
+        match &event.lane {
+            Lane::Channel(_) | Lane::Console => format!("`{line}`"),
+            lane => format!("{lane}: `{line}`"),
+        }
+    }
+}
+
+/// The channel for notices about an event, and the message it came from.
+fn place(event: &Event) -> (Option<u64>, Option<u64>) {
+    match (&event.origin, &event.lane) {
+        (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
+        (Origin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => {
+            (Some(*channel), None)
+        }
+        (Origin::Internal { channel }, _) => (*channel, None),
+        (Origin::Console, _) => (None, None),
+    }
+}
+
+/// Which event a button is about, and which attempt at it: an old button starts nothing twice.
+fn id_of(sequence: Sequence, again: u32) -> String {
+    format!("{sequence}-{again}")
+}
+
+fn read_id(id: &str) -> Option<(Sequence, u32)> {
+    let (sequence, again) = id.split_once('-')?;
+    Some((sequence.parse().ok()?, again.parse().ok()?))
+}

@@ -1,0 +1,159 @@
+//! The link between a running turn and its reply: events without secrets, and the questions of
+//! the agent.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::redact_stream::StreamRedactor;
+use crate::agent::descriptor::Feature;
+use crate::agent::{
+    AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits,
+};
+use crate::dispatch::durability::Kept;
+use crate::dispatch::outlet::Unseen;
+use crate::dispatch::outlet::handle::ReplyHandle;
+use crate::dispatch::outlet::question::Settlement;
+use crate::dispatch::questions::{Context, Questions};
+use crate::figures;
+use crate::fold::Transcript;
+use crate::plain::one_line;
+use crate::turn::{Answerer, Audience, Backend, Settled};
+use crate::workspace::Saving;
+
+/// Follows one turn on behalf of its reply. Dropping it closes what is still open.
+pub(super) struct TurnAudience<'a> {
+    pub(super) stream: StreamRedactor<'a>,
+    pub(super) reply: Arc<ReplyHandle>,
+    pub(super) questions: Arc<Questions>,
+    pub(super) context: Context,
+    /// Ids of the questions asked and not settled.
+    pub(super) asked: HashMap<AskKey, String>,
+    pub(super) kept: Kept,
+    /// The first tool, until it is on disk that there was one.
+    pub(super) first_tool: Option<(Saving, EventKind, Transcript)>,
+    pub(super) tools: ToolGate,
+}
+
+/// Holds a turn's agent to the tools that the operator allows, where it asks.
+pub(super) struct ToolGate {
+    pub(super) allowed: AllowedTools,
+    pub(super) backend: Arc<dyn Backend>,
+}
+
+impl ToolGate {
+    fn permits(&self, tool: &ToolStart) -> bool {
+        let descriptor = self.backend.descriptor();
+        permits(&self.allowed, descriptor, tool, descriptor.has(Feature::AllowedTools))
+    }
+
+    /// Logs for the operator that a tool was used all the same.
+    fn watch(&self, tool: &ToolStart) {
+        let changes = matches!(tool.kind.as_str(), "bash" | "file_write" | "file_edit");
+        if changes && !self.permits(tool) {
+            let (tool, backend) = (one_line(&tool.native_name), &self.backend.descriptor().name);
+            tracing::error!(
+                tool,
+                backend,
+                "the agent used a tool that ALLOWED_TOOLS does not name without asking; choose another backend"
+            );
+        }
+    }
+}
+
+impl TurnAudience<'_> {
+    /// Shows what is held back, because nothing more comes, or something else comes first.
+    pub(super) fn flush(&mut self, transcript: &Transcript) {
+        self.stream.flush(|event| self.reply.with(|reply| reply.update(event, transcript)));
+    }
+}
+
+impl Audience for TurnAudience<'_> {
+    fn event(&mut self, event: &EventKind, transcript: &Transcript) {
+        if matches!(event, EventKind::ToolStart(_))
+            && let Some(saving) = self.kept.used_tool()
+        {
+            // Not shown before that: a crash could take it back.
+            self.first_tool = Some((saving, event.clone(), transcript.clone()));
+            return;
+        }
+        if let EventKind::ToolEnd(end) = event
+            && end.status == ToolStatus::Ok
+            && let Some(tool) = transcript.tool(&end.id)
+        {
+            self.tools.watch(&tool.start);
+        }
+        self.stream.pass(event, |event| self.reply.with(|reply| reply.update(event, transcript)));
+    }
+
+    fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        let (saving, event, transcript) = self.first_tool.take()?;
+        let shown = async move {
+            // Where it cannot be written now, it is as soon as may be.
+            saving.done().await;
+            self.stream
+                .pass(&event, |event| self.reply.with(|reply| reply.update(event, &transcript)));
+        };
+        Some(Box::pin(shown))
+    }
+
+    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        if let AskKind::Permission(tool) = &ask.kind
+            && !self.tools.permits(tool)
+        {
+            tracing::warn!(
+                tool = one_line(&tool.native_name),
+                kind = tool.kind,
+                "refused the agent a tool that ALLOWED_TOOLS does not name"
+            );
+            answer.decide(Decision::Deny(Some(
+                "The operator does not allow this tool here.".to_owned(),
+            )));
+            return;
+        }
+        if let Some(refusal) = self.context.planning.refusal(&ask.kind) {
+            tracing::info!(title = one_line(&ask.title), "refused the agent what is no planning");
+            answer.decide(refusal);
+            return;
+        }
+        let question = self.questions.open(self.context.clone(), ask, answer, &self.reply);
+        if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
+            self.questions.close(&before);
+        }
+        let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
+        let unseen = Unseen::new(move || {
+            if questions.close(&id) {
+                figures::question("unseen");
+                tracing::warn!(
+                    question = id,
+                    "nobody can see the agent's question; it was dismissed"
+                );
+            }
+        });
+        self.reply.with(|reply| reply.ask(&question, unseen));
+    }
+
+    fn settled(&mut self, ask: AskKey, how: Settled) {
+        let Some(id) = self.asked.remove(&ask) else { return };
+        // Otherwise somebody was quicker, and the reply has it.
+        if self.questions.close(&id) {
+            let (how, word) = match how {
+                Settled::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
+                Settled::Expired => (Settlement::Expired, "expired"),
+                Settled::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
+            };
+            figures::question(word);
+            tracing::info!(question = id, ?how, "question closed without an answer");
+            self.reply.with(|reply| reply.settled(&id, &how));
+        }
+    }
+}
+
+impl Drop for TurnAudience<'_> {
+    fn drop(&mut self) {
+        for id in self.asked.values() {
+            self.questions.close(id);
+        }
+    }
+}

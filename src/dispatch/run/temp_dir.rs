@@ -1,0 +1,132 @@
+//! A private folder for the files of one turn, where its agent works.
+//!
+//! It stands in the working directory because every agent may read there at every level of safety.
+//! The names in it are ours; it is opened without following links, because the agent may write
+//! beside it. Removed when dropped.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+const PREFIX: &str = ".aetheel-files-";
+/// Folders of turns that a crash cut short are removed when they are this old.
+const LEFTOVER_AGE_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// The folder. Its calls block.
+pub(super) struct TempDir {
+    folder: OwnedFd,
+    path: PathBuf,
+    files: usize,
+}
+
+impl TempDir {
+    /// Makes one below a directory, readable by us only and ignored by git.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(super) fn make(directory: &Path) -> std::io::Result<Self> {
+        sweep(directory);
+        let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let parent = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        mkdirat(&parent, &name, Mode::RWXU)?;
+        let temp_dir = Self {
+            folder: openat(&parent, &name, flags, Mode::empty())?,
+            path: directory.join(name),
+            files: 0,
+        };
+        temp_dir.write(".gitignore", b"*\n")?;
+        Ok(temp_dir)
+    }
+
+    /// Puts a file there; returns where it is. `extension` is plain.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(super) fn put(&mut self, extension: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
+        self.files += 1;
+        let name = format!("att-{}.{extension}", self.files);
+        self.write(&name, bytes)?;
+        Ok(self.path.join(name))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?).write_all(bytes)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn sweep(directory: &Path) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let age = entry
+            .metadata()
+            .and_then(|data| data.modified())
+            .ok()
+            .and_then(|modified| modified.elapsed().ok());
+        if age.is_some_and(|age| age > LEFTOVER_AGE_LIMIT) {
+            remove(&entry.path());
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "cannot remove the files of a turn; remove them by hand");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_temp_dir_is_private_named_by_us_and_gone_when_dropped() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let mut temp_dir = TempDir::make(directory.path()).expect("made");
+        let file = temp_dir.put("png", b"bytes").expect("put");
+        let mode =
+            |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(file.parent().expect("a folder"))), (0o600, 0o700));
+        assert!(
+            file.ends_with("att-1.png")
+                && temp_dir.put("txt", b"").expect("put").ends_with("att-2.txt")
+        );
+        assert_eq!(std::fs::read(&file).expect("readable"), b"bytes");
+        drop(temp_dir);
+        assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_is_removed_a_day_later() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let (old, young) = (
+            directory.path().join(".aetheel-files-old"),
+            directory.path().join(".aetheel-files-young"),
+        );
+        for folder in [&old, &young] {
+            std::fs::create_dir(folder).expect("made");
+            std::fs::write(folder.join("att-1.txt"), "x").expect("written");
+        }
+        let before = std::time::SystemTime::now() - LEFTOVER_AGE_LIMIT * 2;
+        File::open(&old).and_then(|folder| folder.set_modified(before)).expect("dated back");
+        drop(TempDir::make(directory.path()).expect("made"));
+        assert_eq!((old.exists(), young.exists()), (false, true));
+    }
+}

@@ -1,0 +1,43 @@
+//! Health probes: they take the way of prompts, whatever else is going on, and leave nothing
+//! behind.
+
+use std::time::Duration;
+
+use aetheel::agent::Exit;
+use aetheel::dispatch::HealthProbe;
+use tokio::sync::watch;
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+
+async fn comes_through(desk: &Desk) {
+    let (probe, through) = HealthProbe::new();
+    desk.dispatcher.probe(probe);
+    let through =
+        tokio::time::timeout(Duration::from_secs(30), through).await.expect("it comes through");
+    through.expect("it is not lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_comes_through_while_nothing_runs_while_all_slots_are_held_and_after_the_end() {
+    let (release, gate) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut gate = gate.clone();
+        async move {
+            let _ = gate.wait_for(|open| *open).await;
+            agent.say(&["text ok", "done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        }
+    });
+    let desk = Desk::new(launcher, Wishes { slots: 2, ..Wishes::default() }).await;
+    comes_through(&desk).await;
+    desk.dispatcher.idle().await;
+    for lane in 0..2 {
+        desk.dispatcher.submit(message(lane, "go")).unwrap();
+    }
+    comes_through(&desk).await;
+    release.send_replace(true);
+    assert_eq!(desk.collected.answers(2).await.len(), 2, "no answer is one of a probe");
+    desk.dispatcher.idle().await;
+    desk.dispatcher.shutdown(Duration::ZERO).await;
+    comes_through(&desk).await;
+}
