@@ -87,7 +87,7 @@ fn runs() -> Vec<PathBuf> {
 
 fn passes_the_kit(lang: &str) {
     let Some(wasm) = component(lang) else { return };
-    // An interpreter takes its time over thousands of bad days.
+    // An interpreter takes its time over thousands of trials.
     Bench::with_cases(&wasm, "gemini", |case| !case.starts_with("live-")).passes(40, 8);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::kit::telling::Mood;
+use crate::kit::summary::Style;
 
 /// Where results are printed.
 #[derive(Clone, Copy)]
@@ -39,12 +39,12 @@ impl Paper {
         self.paint("31", text)
     }
 
-    pub(super) fn mood(self, mood: Mood, text: &str) -> String {
-        match mood {
-            Mood::Plain => text.to_owned(),
-            Mood::Quiet => self.dim(text),
-            Mood::Good => self.good(text),
-            Mood::Bad => self.bad(text),
+    pub(super) fn style(self, style: Style, text: &str) -> String {
+        match style {
+            Style::Plain => text.to_owned(),
+            Style::Quiet => self.dim(text),
+            Style::Good => self.good(text),
+            Style::Bad => self.bad(text),
         }
     }
 

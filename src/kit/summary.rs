@@ -1,15 +1,12 @@
-//! What an agent did, as a person reads it: one line for each thing, texts joined.
-
-use serde::Serialize;
+//! A summary of a recording for people: one entry for each thing the agent did, texts joined.
 
 use super::shortened;
 use crate::agent::{Action, AskKind, EventKind, Failure, Outcome, PlanStatus, ToolStatus, Usage};
 use crate::turn::replay::{Replayed, Tape};
 
 /// One thing the agent did, or its backend had done.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Told {
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryEntry {
     /// Milliseconds since the link was opened.
     pub t: f64,
     /// The line of the recording it came of; of a joined text, the first.
@@ -20,14 +17,13 @@ pub struct Told {
     pub what: String,
     /// What there is to read. May have several lines.
     pub text: String,
-    /// How it is to be seen.
-    pub mood: Mood,
+    /// How it is shown.
+    pub style: Style,
 }
 
-/// Whether something is good news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mood {
+/// How an entry is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
     /// What people would read.
     Plain,
     /// What happens behind it.
@@ -38,11 +34,11 @@ pub enum Mood {
     Bad,
 }
 
-/// Tells everything that came of a recording; it was read one input a call.
+/// Summarizes what a guest made of a recording, read one input a call.
 #[must_use]
-pub fn tell(tape: &Tape, replayed: &Replayed) -> Vec<Told> {
-    let mut told: Vec<Told> = Vec::new();
-    // The texts that are still being told: turn, thinking or not, part, place in `told`.
+pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
+    let mut entries: Vec<SummaryEntry> = Vec::new();
+    // The text that is still going on: turn, thinking or not, part.
     let mut open: Option<(u32, bool, u32)> = None;
     for step in &replayed.steps {
         let (t, line) = (tape.entries[step.entry].t, tape.lines[step.entry]);
@@ -52,55 +48,55 @@ pub fn tell(tape: &Tape, replayed: &Replayed) -> Vec<Told> {
             {
                 let thinking = matches!(event.kind, EventKind::Thinking(_));
                 let this = (event.turn, thinking, text.part);
-                let last = told.last_mut().filter(|_| open == Some(this));
+                let last = entries.last_mut().filter(|_| open == Some(this));
                 match last {
                     Some(last) if text.replace => last.text.clone_from(&text.text),
                     Some(last) => last.text.push_str(&text.text),
                     None => {
-                        let (what, mood) = if thinking {
-                            ("thinking", Mood::Quiet)
+                        let (what, style) = if thinking {
+                            ("thinking", Style::Quiet)
                         } else {
-                            ("text", Mood::Plain)
+                            ("text", Style::Plain)
                         };
                         let text = text.text.clone();
-                        told.push(Told {
+                        entries.push(SummaryEntry {
                             t,
                             line,
                             turn: Some(event.turn),
                             what: what.into(),
                             text,
-                            mood,
+                            style,
                         });
                     }
                 }
                 open = Some(this);
                 continue;
             }
-            let Some((turn, what, text, mood)) = one(action) else { continue };
+            let Some((turn, what, text, style)) = one(action) else { continue };
             open = None;
-            told.push(Told { t, line, turn, what, text, mood });
+            entries.push(SummaryEntry { t, line, turn, what, text, style });
         }
     }
-    // A part that was said in pieces and then whole, with something else between, is told once.
-    told.retain(|told| !told.text.is_empty() || told.what != "text");
+    // A part that came in pieces and then whole, with something else between, is shown once.
+    entries.retain(|entry| !entry.text.is_empty() || entry.what != "text");
     if let Some((at, failure)) = &replayed.failure {
         let (t, line) = (tape.entries[*at].t, tape.lines[*at]);
-        told.push(Told {
+        entries.push(SummaryEntry {
             t,
             line,
             turn: None,
             what: "failed".into(),
             text: failure.to_string(),
-            mood: Mood::Bad,
+            style: Style::Bad,
         });
     }
-    told
+    entries
 }
 
-type Line = (Option<u32>, String, String, Mood);
+type Line = (Option<u32>, String, String, Style);
 
 fn one(action: &Action) -> Option<Line> {
-    let quiet = |what: &str, text: String| Some((None, what.to_owned(), text, Mood::Quiet));
+    let quiet = |what: &str, text: String| Some((None, what.to_owned(), text, Style::Quiet));
     match action {
         Action::Spawn(spawn) => {
             let arguments = spawn.arguments.iter().map(|value| match value {
@@ -127,10 +123,10 @@ fn one(action: &Action) -> Option<Line> {
             Some(turn.turn),
             "begun".into(),
             "the agent began a turn by itself".into(),
-            Mood::Quiet,
+            Style::Quiet,
         )),
         Action::Event(event) => {
-            event_line(&event.kind).map(|(what, text, mood)| (Some(event.turn), what, text, mood))
+            event_line(&event.kind).map(|(what, text, style)| (Some(event.turn), what, text, style))
         }
         Action::Ask(ask) => {
             let about = match &ask.kind {
@@ -149,7 +145,7 @@ fn one(action: &Action) -> Option<Line> {
                 Some(ask.turn),
                 "asks".into(),
                 format!("{}: {}", ask.title, shortened(&about, 160)),
-                Mood::Plain,
+                Style::Plain,
             ))
         }
         Action::AskWithdrawn(_) => quiet("asks", "no longer".into()),
@@ -157,19 +153,19 @@ fn one(action: &Action) -> Option<Line> {
             quiet("steered", format!("{:?}", steered.outcome).to_lowercase())
         }
         Action::TurnDone(done) => {
-            let (text, mood) = match &done.outcome {
-                Outcome::Completed => ("completed".to_owned(), Mood::Good),
-                Outcome::Interrupted => ("interrupted".to_owned(), Mood::Plain),
-                Outcome::Failed(failure) => (format!("failed: {}", failed(failure)), Mood::Bad),
-                Outcome::Lost(failure) => (format!("lost: {}", failed(failure)), Mood::Bad),
-                Outcome::Limit(limit) => (format!("a limit: {limit}"), Mood::Bad),
+            let (text, style) = match &done.outcome {
+                Outcome::Completed => ("completed".to_owned(), Style::Good),
+                Outcome::Interrupted => ("interrupted".to_owned(), Style::Plain),
+                Outcome::Failed(failure) => (format!("failed: {}", failed(failure)), Style::Bad),
+                Outcome::Lost(failure) => (format!("lost: {}", failed(failure)), Style::Bad),
+                Outcome::Limit(limit) => (format!("a limit: {limit}"), Style::Bad),
             };
             let usage = done
                 .usage
                 .as_ref()
                 .map(|usage| format!(" · {}", tokens(usage)))
                 .unwrap_or_default();
-            Some((Some(done.turn), "end".into(), text + &usage, mood))
+            Some((Some(done.turn), "end".into(), text + &usage, style))
         }
         Action::QueryAnswer(answer) => quiet(
             "answer",
@@ -186,10 +182,10 @@ fn one(action: &Action) -> Option<Line> {
     }
 }
 
-fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
-    let line = |what: &str, text: String, mood| Some((what.to_owned(), text, mood));
+fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
+    let line = |what: &str, text: String, style| Some((what.to_owned(), text, style));
     match event {
-        // Told joined, by the caller.
+        // SummaryEntry joined, by the caller.
         EventKind::Text(_) | EventKind::Thinking(_) => None,
         EventKind::ToolStart(tool) => {
             let about =
@@ -197,11 +193,11 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
             line(
                 &tool.kind,
                 format!("{} · {}", tool.native_name, shortened(about, 160)),
-                Mood::Plain,
+                Style::Plain,
             )
         }
         EventKind::ToolOutput(output) => {
-            line("output", shortened(output.text.trim_end(), 160), Mood::Quiet)
+            line("output", shortened(output.text.trim_end(), 160), Style::Quiet)
         }
         EventKind::ToolEnd(end) => {
             let mut text = format!("{:?}", end.status).to_lowercase();
@@ -215,8 +211,8 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
             for diff in &end.diffs {
                 text.push_str(&format!(" · changed {}", diff.path));
             }
-            let mood = if end.status == ToolStatus::Ok { Mood::Quiet } else { Mood::Bad };
-            line("result", text, mood)
+            let style = if end.status == ToolStatus::Ok { Style::Quiet } else { Style::Bad };
+            line("result", text, style)
         }
         EventKind::Plan(plan) => {
             let done = plan.iter().filter(|entry| entry.status == PlanStatus::Done).count();
@@ -227,42 +223,42 @@ fn event_line(event: &EventKind) -> Option<(String, String, Mood)> {
             line(
                 "plan",
                 format!("{done} of {} done{}", plan.len(), active.unwrap_or_default()),
-                Mood::Quiet,
+                Style::Quiet,
             )
         }
-        EventKind::Usage(usage) => line("usage", tokens(usage), Mood::Quiet),
+        EventKind::Usage(usage) => line("usage", tokens(usage), Style::Quiet),
         EventKind::Artifact(artifact) => {
             let name = artifact.name.as_deref().unwrap_or_default();
             line(
                 "artifact",
                 format!("{} {}", artifact.media_type, shortened(name, 160)).trim().to_owned(),
-                Mood::Plain,
+                Style::Plain,
             )
         }
         EventKind::Task(task) => {
             let status = format!("{:?}", task.status).to_lowercase();
-            line("task", format!("{}: {status}", shortened(&task.title, 160)), Mood::Quiet)
+            line("task", format!("{}: {status}", shortened(&task.title, 160)), Style::Quiet)
         }
         EventKind::Quota(all) => {
             let used = |quota: &crate::agent::Quota| match quota.used_percent {
                 Some(percent) => format!("{} {percent:.0}% used", quota.label),
                 None => quota.label.clone(),
             };
-            line("quota", all.iter().map(used).collect::<Vec<_>>().join(", "), Mood::Quiet)
+            line("quota", all.iter().map(used).collect::<Vec<_>>().join(", "), Style::Quiet)
         }
-        EventKind::Retry(failure) => line("retry", failed(failure), Mood::Bad),
-        EventKind::Notice(text) => line("notice", shortened(text, 200), Mood::Plain),
-        EventKind::Mode(mode) => line("mode", mode.clone(), Mood::Quiet),
-        EventKind::Title(title) => line("title", title.clone(), Mood::Quiet),
+        EventKind::Retry(failure) => line("retry", failed(failure), Style::Bad),
+        EventKind::Notice(text) => line("notice", shortened(text, 200), Style::Plain),
+        EventKind::Mode(mode) => line("mode", mode.clone(), Style::Quiet),
+        EventKind::Title(title) => line("title", title.clone(), Style::Quiet),
         EventKind::Unrecognised(unknown) => {
             let at = unknown.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             line(
                 "unknown",
                 format!("{}{at}: {}", unknown.what, shortened(&unknown.sample, 160)),
-                Mood::Bad,
+                Style::Bad,
             )
         }
-        EventKind::Raw(json) => line("raw", shortened(json, 160), Mood::Quiet),
+        EventKind::Raw(json) => line("raw", shortened(json, 160), Style::Quiet),
     }
 }
 
