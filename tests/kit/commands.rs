@@ -182,7 +182,7 @@ fn test_wants_to_know_what_must_come() {
     assert_eq!(done.code, Some(1));
     done.says("plain.actions.jsonl is missing").says("--update");
     bench.run(&["test", bench.component(), "cases/plain.jsonl", "--update"]);
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemini/plain/actions.jsonl");
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemini/plain.actions.jsonl");
     let parsed = |text: String| {
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())

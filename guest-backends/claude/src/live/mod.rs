@@ -12,7 +12,7 @@
 //! which something was allowed "always": a process does not forget that, so neither it nor this
 //! guest answers with it at a lower safety level or in plan mode. Between turns it moves to another
 //! instance ([`kept`]). Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs`, `moves.rs`
-//! and, disturbed, `weather.rs`).
+//! and, disturbed, `disturbed.rs`).
 
 mod asks;
 mod kept;

@@ -26,6 +26,7 @@ macro_rules! project {
                 "sdk/src/dialogue_tests.rs",
                 include_str!("../../../../guest-backends/sdk/src/dialogue_tests.rs"),
             ),
+            ("sdk/src/disturb.rs", include_str!("../../../../guest-backends/sdk/src/disturb.rs")),
             ("sdk/src/either.rs", include_str!("../../../../guest-backends/sdk/src/either.rs")),
             ("sdk/src/emit.rs", include_str!("../../../../guest-backends/sdk/src/emit.rs")),
             ("sdk/src/end.rs", include_str!("../../../../guest-backends/sdk/src/end.rs")),
@@ -68,7 +69,6 @@ macro_rules! project {
             ),
             ("sdk/src/outline.rs", include_str!("../../../../guest-backends/sdk/src/outline.rs")),
             ("sdk/src/rpc.rs", include_str!("../../../../guest-backends/sdk/src/rpc.rs")),
-            ("sdk/src/storm.rs", include_str!("../../../../guest-backends/sdk/src/storm.rs")),
             ("sdk/src/text.rs", include_str!("../../../../guest-backends/sdk/src/text.rs")),
             (
                 "sdk/src/throughput.rs",
