@@ -49,14 +49,14 @@ macro_rules! project {
                 include_str!("../../../../guest-backends/sdk/src/live/asks.rs"),
             ),
             (
+                "sdk/src/live/context.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/context.rs"),
+            ),
+            (
                 "sdk/src/live/counts.rs",
                 include_str!("../../../../guest-backends/sdk/src/live/counts.rs"),
             ),
             ("sdk/src/live/mod.rs", include_str!("../../../../guest-backends/sdk/src/live/mod.rs")),
-            (
-                "sdk/src/live/talk.rs",
-                include_str!("../../../../guest-backends/sdk/src/live/talk.rs"),
-            ),
             (
                 "sdk/src/live/tests.rs",
                 include_str!("../../../../guest-backends/sdk/src/live/tests.rs"),

@@ -42,7 +42,7 @@ pub(super) struct Open {
     pub(super) own: bool,
 }
 
-/// What is so on the link.
+/// The state of a link.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) phase: Phase,
@@ -138,14 +138,14 @@ impl Link {
     }
 }
 
-/// What a backend hears and says on a link.
+/// A link for the backend that serves it: what is open on it, and how actions are asked for.
 #[derive(Debug)]
-pub struct Talk<'a> {
+pub struct LinkContext<'a> {
     link: &'a mut Link,
     out: &'a mut Vec<Action>,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> LinkContext<'a> {
     pub(super) fn new(link: &'a mut Link, out: &'a mut Vec<Action>) -> Self {
         Self { link, out }
     }
@@ -227,7 +227,7 @@ impl<'a> Talk<'a> {
     }
 
     /// The agent begins a turn by itself; what the host starts in its session meanwhile waits for
-    /// its end. None: the session has one, or the agent is not [ready](Talk::ready).
+    /// its end. None: the session has one, or the agent is not [ready](LinkContext::ready).
     pub fn begin(&mut self, session: u32) -> Option<TurnRef> {
         if !self.is_ready() || self.link.turns.contains_key(&session) {
             return None;
