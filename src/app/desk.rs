@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::acceptance::Acceptance;
-use super::panel::Board;
 use crate::access::{self, Access, Request};
 use crate::agent::Decision;
+use crate::agents::acceptance::Acceptance;
+use crate::app::panel::Board;
 use crate::config::AllowLists;
 use crate::discord::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
 use crate::dispatch::{

@@ -1,6 +1,6 @@
 //! What agents said when they were recorded (`tests/fixtures`): cases in the format of the kit, a
 //! recording `NAME.jsonl` and the actions `NAME.actions.jsonl` that must come of it.
-#![allow(dead_code)] // the benches use less of it
+#![allow(dead_code, reason = "the benches use less of it")]
 
 use std::path::{Path, PathBuf};
 

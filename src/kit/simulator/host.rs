@@ -55,7 +55,7 @@ impl<'a> Host<'a> {
             Input::SpawnFailed(failed) => self.processes.exited(failed.proc),
             Input::Exited(exited) => self.processes.exited(exited.proc),
             Input::HttpResponse(response) => {
-                drop(self.connections.requests.remove(&response.request))
+                self.connections.requests.remove(&response.request);
             }
             Input::HttpFailed(failed) => drop(self.connections.requests.remove(&failed.request)),
             Input::StreamClosed(closed) => drop(self.connections.streams.remove(&closed.stream)),
