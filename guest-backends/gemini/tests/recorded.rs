@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use aetheel_backend_sdk::fixture::{Fixture, TURN, done, events, run, shown, start, unrecognised};
 use aetheel_backend_sdk::wit::{
     Action, Command, EventKind, FailureKind, Input, Outcome, PlanStatus, StartTurn, ToolStatus,
-    TurnDone,
 };
 use gemini::Backend;
 
