@@ -118,7 +118,7 @@ impl<B: Backend> Run<B> {
                 host.open.insert((start.session, start.turn));
             }
             Input::Spawned(spawned) if host.asked.remove(&spawned.proc) => {
-                drop(host.running.insert(spawned.proc))
+                host.running.insert(spawned.proc);
             }
             Input::SpawnFailed(failed) => drop(host.asked.remove(&failed.proc)),
             Input::Exited(exited) => drop(host.running.remove(&exited.proc)),

@@ -253,8 +253,7 @@ fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
     inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
 }
 
-/// The one end of the one turn.
-#[must_use]
+/// The one end of the one turn; fails where there is none or a second one.
 pub fn done(actions: &[Action]) -> &TurnDone {
     let mut done = picked(actions, |action| match action {
         Action::TurnDone(done) => Some(done),
