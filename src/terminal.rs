@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::LogFormat;
-use crate::kit::telling::Mood;
+use crate::kit::summary::Style;
 use crate::telemetry;
 
 /// Where results are printed.
@@ -49,12 +49,12 @@ impl Paper {
     }
 
     /// By what a line of a report is about.
-    pub fn mood(self, mood: Mood, text: &str) -> String {
-        match mood {
-            Mood::Plain => text.to_owned(),
-            Mood::Quiet => self.dim(text),
-            Mood::Good => self.good(text),
-            Mood::Bad => self.bad(text),
+    pub fn style(self, style: Style, text: &str) -> String {
+        match style {
+            Style::Plain => text.to_owned(),
+            Style::Quiet => self.dim(text),
+            Style::Good => self.good(text),
+            Style::Bad => self.bad(text),
         }
     }
 

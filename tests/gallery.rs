@@ -12,7 +12,7 @@ use aetheel::turn::replay::{Batches, replay};
 use serde_json::Value;
 
 use crate::support::built;
-use crate::support::recordings::inputs;
+use crate::support::recordings::{case, inputs};
 
 /// What happens, backend, recording.
 type Scene = (&'static str, &'static str, &'static str);
@@ -94,10 +94,9 @@ async fn the_gallery_shows_what_the_shipped_components_make_of_real_recordings()
     for (protocol, scenes) in SCENES {
         let _ = write!(page, "\n## {protocol}\n");
         for (title, backend, recording) in scenes {
-            let told = inputs(&root.join("tests/fixtures").join(backend).join(recording));
-            let entries: Vec<Entry> = told
+            let entries: Vec<Entry> = inputs(&case(backend, recording))
                 .into_iter()
-                .map(|told| Entry { t: told.at_ms, what: What::In(told.input) })
+                .map(|timed| Entry { t: timed.at_ms, what: What::In(timed.input) })
                 .collect();
             let replayed =
                 replay(&*registry.get(backend).unwrap(), &entries, Batches::Single).await.unwrap();
@@ -105,7 +104,7 @@ async fn the_gallery_shows_what_the_shipped_components_make_of_real_recordings()
             let steps = replayed.steps.iter().map(|step| (&entries[step.entry], &step.actions));
             let _ = write!(
                 page,
-                "\n### {title}\n\n`tests/fixtures/{backend}/{recording}`\n\n```text\n{}```\n",
+                "\n### {title}\n\n`tests/fixtures/{backend}/{recording}.jsonl`\n\n```text\n{}```\n",
                 scene(steps)
             );
         }

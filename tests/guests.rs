@@ -1,15 +1,13 @@
 //! The shipped backends as components: what their native tests pin over recorded runs holds in the
 //! sandbox too, however the input is batched.
 
-use std::path::Path;
-
 use aetheel::agent::{Action, Command, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
 use aetheel::turn::Backends as _;
 
 use crate::support::built;
-use crate::support::recordings::{inputs, recordings};
+use crate::support::recordings::{actions, cases, inputs};
 
 /// Hands every recording of a backend to its component, in three batchings.
 async fn same_as_native(name: &str, least: usize) {
@@ -22,32 +20,22 @@ async fn same_as_native(name: &str, least: usize) {
     )
     .await;
     let backend = registry.get(name).unwrap_or_else(|| panic!("{reports:?}"));
-    let folders =
-        recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name));
-    for folder in &folders {
-        let golden = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
-        let expected: Vec<Action> =
-            golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let inputs = inputs(folder);
+    let cases = cases(name);
+    for case in &cases {
+        let (expected, inputs, path) = (actions(case), inputs(case), case.path.display());
         for batch in [1, 7, inputs.len()] {
             let mut guest = backend.open().await.unwrap();
-            let mut actions = Vec::new();
+            let mut given = Vec::new();
             for inputs in inputs.chunks(batch) {
-                actions.extend(guest.handle(inputs.to_vec()).await.unwrap());
+                given.extend(guest.handle(inputs.to_vec()).await.unwrap());
             }
-            for (number, (is, was)) in actions.iter().zip(&expected).enumerate() {
-                assert_eq!(
-                    is,
-                    was,
-                    "{} in batches of {batch}, action {}",
-                    folder.display(),
-                    number + 1
-                );
+            for (number, (is, was)) in given.iter().zip(expected).enumerate() {
+                assert_eq!(is, was, "{path} in batches of {batch}, action {}", number + 1);
             }
-            assert_eq!(actions.len(), expected.len(), "{} in batches of {batch}", folder.display());
+            assert_eq!(given.len(), expected.len(), "{path} in batches of {batch}");
         }
     }
-    assert!(folders.len() >= least, "only {} recordings", folders.len());
+    assert!(cases.len() >= least, "only {} recordings", cases.len());
 }
 
 macro_rules! components {

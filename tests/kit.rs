@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::support::built;
 use crate::support::guests::Wat;
-use crate::support::recordings::{recordings, write};
+use crate::support::recordings::{cases, copy, name};
 
 /// A folder with a component in it.
 pub struct Bench {
@@ -49,16 +49,14 @@ impl Bench {
         Self::with_cases(&built(&format!("{name}.wasm")), name, fits)
     }
 
-    /// A component with those recordings of a folder of fixtures whose names fit, in `cases` beside
-    /// it.
-    pub fn with_cases(wasm: &[u8], fixtures: &str, fits: impl Fn(&str) -> bool) -> Self {
+    /// A component with those cases of a backend whose names fit, in `cases` beside it.
+    pub fn with_cases(wasm: &[u8], backend: &str, fits: impl Fn(&str) -> bool) -> Self {
         let bench = Self::of(wasm);
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixtures);
         std::fs::create_dir(bench.folder.path().join("cases")).unwrap();
-        for folder in recordings(&fixtures) {
-            let case = folder.strip_prefix(&fixtures).unwrap().to_string_lossy().replace('/', "-");
-            if fits(&case) {
-                write(&folder, &bench.folder.path().join("cases").join(format!("{case}.jsonl")));
+        for case in cases(backend) {
+            let name = name(backend, &case);
+            if fits(&name) {
+                copy(&case, &bench.case(&name));
             }
         }
         bench

@@ -4,7 +4,7 @@
 
 mod scripted;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::agent::{
@@ -13,11 +13,12 @@ use aetheel::agent::{
 };
 use aetheel::backend::{Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
+use aetheel::kit::Case;
 use aetheel::turn::{Backend, Backends as _};
 
 use crate::kit::Bench;
 use crate::support::built;
-use crate::support::recordings::{inputs, recordings};
+use crate::support::recordings::{cases, inputs, name};
 
 const FRESH: &str = "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11";
 
@@ -75,19 +76,16 @@ fn same(is: &[Action], expected: &[Action], what: &str) {
 }
 
 /// The recordings of one-shot runs.
-fn runs() -> Vec<PathBuf> {
-    let live = |folder: &PathBuf| {
-        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("live-"))
-    };
-    let mut folders = recordings(&root().join("tests/fixtures/gemini"));
-    folders.retain(|folder| !live(folder));
-    assert!(folders.len() >= 40, "only {} recordings", folders.len());
-    folders
+fn runs() -> Vec<Case> {
+    let mut cases = cases("gemini");
+    cases.retain(|case| !name("gemini", case).starts_with("live-"));
+    assert!(cases.len() >= 40, "only {} recordings", cases.len());
+    cases
 }
 
 fn passes_the_kit(lang: &str) {
     let Some(wasm) = component(lang) else { return };
-    // An interpreter takes its time over thousands of bad days.
+    // An interpreter takes its time over thousands of trials.
     Bench::with_cases(&wasm, "gemini", |case| !case.starts_with("live-")).passes(40, 8);
 }
 
@@ -426,9 +424,9 @@ fn garbled() -> Vec<(String, Vec<TimedInput>)> {
         usize::try_from(seed >> 33).unwrap() % sides
     };
     let mut cases = Vec::new();
-    for folder in runs() {
+    for case in runs() {
         let mut told = Vec::new();
-        for timed in inputs(&folder) {
+        for timed in inputs(&case) {
             let Input::Line(line) = timed.input else {
                 told.push(timed);
                 continue;
@@ -457,7 +455,7 @@ fn garbled() -> Vec<(String, Vec<TimedInput>)> {
             };
             told.extend(texts.into_iter().map(line));
         }
-        cases.push((format!("{}, garbled", folder.display()), told));
+        cases.push((format!("{}, garbled", case.path.display()), told));
     }
     cases
 }

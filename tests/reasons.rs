@@ -2,12 +2,11 @@
 //! else that stands on stderr.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use aetheel::agent::{Action, Input, Outcome};
 use aetheel::turn::Ending;
 
-use crate::support::recordings::{inputs, recordings};
+use crate::support::recordings::{actions, cases, inputs};
 
 /// What agents and what runs them say in any case.
 const NOISE: [&str; 12] = [
@@ -76,35 +75,28 @@ fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stde
     let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut ends = 0;
     for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
-        for folder in
-            recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend))
-        {
-            let tail = inputs(&folder).into_iter().rev().find_map(|told| match told.input {
+        for case in cases(backend) {
+            let path = case.path.display();
+            let tail = inputs(&case).into_iter().rev().find_map(|told| match told.input {
                 Input::Exited(exited) => Some(exited.stderr_tail),
                 _ => None,
             });
             let tail = tail.unwrap_or_default();
-            let actions = std::fs::read_to_string(folder.join("actions.jsonl")).unwrap();
-            for line in actions.lines() {
-                let Action::TurnDone(done) = serde_json::from_str(line).unwrap() else { continue };
+            for action in actions(&case) {
+                let Action::TurnDone(done) = action else { continue };
                 let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &done.outcome else {
                     continue;
                 };
                 kinds.entry(backend).or_default().insert(format!("{:?}", failure.kind));
                 let plain = words(&done.outcome, &tail).unwrap();
                 for mark in MARKS {
-                    assert!(!plain.contains(mark), "{}: {plain}", folder.display());
+                    assert!(!plain.contains(mark), "{path}: {plain}");
                 }
                 // Where the end of stderr is told, more noise changes nothing, wherever it stands.
                 let ended = tail.is_empty() && failure.message.contains(" ended")
                     || !tail.is_empty() && failure.message.contains(&told(&tail));
                 if !ended {
-                    assert_eq!(
-                        plain,
-                        failure.message.trim(),
-                        "{}: it is the agent's own",
-                        folder.display()
-                    );
+                    assert_eq!(plain, failure.message.trim(), "{path}: it is the agent's own");
                     continue;
                 }
                 ends += 1;
@@ -114,8 +106,8 @@ fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stde
                         format!("{tail}{}", format!("\n{noise}").repeat(7)),
                     ] {
                         let outcome = with_more(&done.outcome, &tail, &more);
-                        let (is, why) = (words(&outcome, &more).unwrap(), folder.display());
-                        assert_eq!(is, plain, "{why}: with {noise:?} {outcome:?}");
+                        let is = words(&outcome, &more).unwrap();
+                        assert_eq!(is, plain, "{path}: with {noise:?} {outcome:?}");
                     }
                 }
             }

@@ -1,12 +1,12 @@
 //! The backends that are measured, and what was recorded with their agents.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::backend::{ComponentBackend, Engine, Registry, RegistryOptions};
 use aetheel::config::Limits;
 
-use crate::{component, repository};
+use crate::component;
 
 /// A backend with recordings in `tests/fixtures/NAME` and a native form in
 /// `guest-backends/NAME/examples/native-NAME.rs`.
@@ -27,13 +27,6 @@ pub const BACKENDS: &[Measured] = &[
     Measured { name: "gemini", conversation: "live-init-prompt-streaming" },
     Measured { name: "opencode", conversation: "hello" },
 ];
-
-impl Measured {
-    /// Where its recordings are.
-    pub fn fixtures(&self) -> PathBuf {
-        repository("tests/fixtures").join(self.name)
-    }
-}
 
 /// Finds one.
 pub fn named(name: &str) -> &'static Measured {

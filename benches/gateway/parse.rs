@@ -10,7 +10,7 @@ use aetheel::backend::ComponentBackend;
 use aetheel::turn::Guest as _;
 
 use crate::backends::{BACKENDS, Measured, load};
-use crate::recordings::{inputs, recordings};
+use crate::recordings::{cases, inputs};
 use crate::{report, repository, times};
 
 /// Passes over all recordings, native and component in turn.
@@ -22,8 +22,7 @@ const BATCHES: [(usize, &str); 2] = [(1024, "all there is"), (1, "one input")];
 pub async fn measure(named: &[&str]) {
     let some = BACKENDS.iter().any(|measured| named.contains(&measured.name));
     for measured in BACKENDS.iter().filter(|measured| !some || named.contains(&measured.name)) {
-        let recorded: Vec<Vec<TimedInput>> =
-            recordings(&measured.fixtures()).iter().map(|folder| inputs(folder)).collect();
+        let recorded: Vec<Vec<TimedInput>> = cases(measured.name).iter().map(inputs).collect();
         let size: usize = recorded.iter().flatten().map(said).sum();
         let backend = load(measured.name).await;
         let folder = tempfile::tempdir().unwrap();

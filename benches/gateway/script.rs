@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::backends::Measured;
-use crate::recordings::inputs;
+use crate::recordings::{case, inputs};
 
 /// What an agent was told, and what it said until it was told more.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Script {
         let mut script = Self { steps: vec![Step::default()], native: String::new(), opener: None };
         let (mut begun, mut requests) = (None, HashMap::new());
         let mut awaiting_text = true;
-        for input in inputs(&measured.fixtures().join(measured.conversation)) {
+        for input in inputs(&case(measured.name, measured.conversation)) {
             let newest = script.steps.len() - 1;
             let mut says = |step: usize, way, text: &str| {
                 script.steps[step].says.push(Said {

@@ -17,13 +17,13 @@
 
 use aetheel_backend_sdk::Backend;
 use aetheel_backend_sdk::fixture::start;
-use aetheel_backend_sdk::storm::survive;
+use aetheel_backend_sdk::disturb::survive;
 use aetheel_backend_sdk::wit::{
     Answer, Command, Decision, Delivery, Exit, Exited, HttpResponse, Input, Line, Part, Pipe,
     Query, QueryKind, SpawnFailed, Spawned, Steer, StreamEvent, StreamOpened, TurnRef,
 };
 
-/// What `storm::survive` says must hold, holds.
+/// What `disturb::survive` says must hold, holds.
 pub fn guest<B: Backend>(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.lines();

@@ -1,4 +1,4 @@
-//! Finding the piece of input that a value came from: the line and the field. A guess by equality,
+//! Finds the piece of input that a value came from: the line and the field. A guess by equality,
 //! good enough to point. Pure.
 
 use std::ops::RangeInclusive;
@@ -9,8 +9,8 @@ use super::damage::{field, nodes};
 use crate::agent::{Action, Input};
 use crate::turn::recording::{Entry, What};
 
-/// Shorter texts stand everywhere.
-const TELLING: usize = 3;
+/// Shorter texts are found everywhere.
+const MIN_LENGTH: usize = 3;
 
 /// The texts of an action that are worth looking for, the longest first.
 pub(super) fn texts(action: &Action) -> Vec<String> {
@@ -20,7 +20,7 @@ pub(super) fn texts(action: &Action) -> Vec<String> {
     let mut texts: Vec<String> = places
         .iter()
         .filter_map(|place| value.pointer(place)?.as_str())
-        .filter(|text| text.len() >= TELLING)
+        .filter(|text| text.len() >= MIN_LENGTH)
         .map(str::to_owned)
         .collect();
     texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
@@ -71,8 +71,8 @@ fn inside(said: &Value, value: &str) -> Option<String> {
     let equal = places.iter().find(|place| text(place).is_some_and(|text| text == value));
     let similar = || {
         let near = |text: &str| {
-            text.len() >= TELLING
-                && value.len() >= TELLING
+            text.len() >= MIN_LENGTH
+                && value.len() >= MIN_LENGTH
                 && (text.contains(value) || value.contains(text))
         };
         places.iter().find(|place| text(place).is_some_and(|text| near(&text)))
@@ -83,11 +83,11 @@ fn inside(said: &Value, value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::script::said;
+    use crate::kit::trial::stdout_line;
 
     #[test]
     fn a_value_is_found_in_the_field_of_the_line_that_holds_it() {
-        let entry = |text: &str| Entry { t: 0.0, what: What::In(said(1, text)) };
+        let entry = |text: &str| Entry { t: 0.0, what: What::In(stdout_line(1, text)) };
         let entries = [
             entry(r#"{"type":"init"}"#),
             entry(r#"{"message":{"content":[{"text":"Hello there"}],"n":42}}"#),

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::case::Case;
-use super::dice::Dice;
 use super::finding::{self, Finding, Rule};
 use super::golden::actions_differ;
-use super::script::{self, Script};
-use super::stage::{self, Remark};
+use super::seeded_rng::SeededRng;
+use super::simulator::{self, Violation};
+use super::trial::{self, Trial};
 use super::{brief, hostile};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{Command, Descriptor, Input};
@@ -16,15 +16,15 @@ use crate::turn::replay::{Batches, Keys, Replayed, Tape, replay, replay_moving};
 use crate::turn::{Backend, GuestFailure};
 
 /// Findings after which no more is tried: they will have one cause.
-const ENOUGH: usize = 20;
-/// Inputs a trial hands over in a call, until something is found; then it is told again one by one.
-const BATCH: usize = 64;
+const MAX_FINDINGS: usize = 20;
+/// Inputs a trial hands over in a call, until something is found; then it is run again one by one.
+const TRIAL_BATCH: usize = 64;
 /// Inputs all trials together are about; many long recordings get fewer trials each.
-const INPUTS: usize = 150_000;
+const INPUT_BUDGET: usize = 150_000;
 /// Trials of a recording.
-const TRIALS: usize = 100;
-/// Places in a recording at which a guest is moved.
-const MOVES: usize = 4;
+const MAX_TRIALS: usize = 100;
+/// Places in a recording at which a guest hands its state over.
+const MAX_HANDOVERS: usize = 4;
 
 /// One area and what was found in it.
 #[derive(Clone, Debug, Serialize)]
@@ -51,14 +51,14 @@ impl Area {
     /// A guest that is cut off takes its second every time.
     fn is_done(&self) -> bool {
         let cost =
-            |finding: &Finding| finding.times * if is_cut_off(&finding.came) { 20 } else { 1 };
-        self.findings.len() >= ENOUGH || self.findings.iter().map(cost).sum::<usize>() >= 100
+            |finding: &Finding| finding.times * if is_cut_off(&finding.got) { 20 } else { 1 };
+        self.findings.len() >= MAX_FINDINGS || self.findings.iter().map(cost).sum::<usize>() >= 100
     }
 }
 
-/// Whether what came is a guest that was stopped at a limit.
-fn is_cut_off(came: &str) -> bool {
-    came.contains("cut off")
+/// Whether the guest was stopped at a limit.
+fn is_cut_off(got: &str) -> bool {
+    got.contains("cut off")
 }
 
 /// Tries everything: hostile input, determinism, batching, and taking over state where the backend
@@ -74,14 +74,14 @@ pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, G
         hostile(backend, cases).await?,
         determinism(backend, &all).await?,
         batching(backend, &all).await?,
-        moving(backend, cases).await?,
+        handover(backend, cases).await?,
     ])
 }
 
-/// A recording of every kind of garbage, told to a first prompt.
+/// A recording of every kind of garbage in answer to a first prompt.
 fn made(descriptor: &Descriptor) -> Case {
-    let tells = hostile::of_nothing(descriptor);
-    let lines = (1..=tells.len()).collect();
+    let steps = hostile::of_nothing(descriptor);
+    let lines = (1..=steps.len()).collect();
     let header = Header {
         aetheel_recording: FORMAT,
         link: String::new(),
@@ -92,38 +92,38 @@ fn made(descriptor: &Descriptor) -> Case {
         agent_version: None,
         started: String::new(),
     };
-    let tape = Tape { header, entries: script::entries(&tells), lines };
+    let tape = Tape { header, entries: trial::entries(&steps), lines };
     Case { path: "made of the descriptor".into(), tape, actions: None }
 }
 
 async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("hostile input", "bad days");
-    let mut dice = Dice::new(5);
-    for script in hostile::of_descriptor(backend.descriptor()) {
-        attempt(backend, &Keys::of(&script::entries(&script.tells)), &script, None, &mut area)
+    let mut area = Area::new("hostile input", "trials");
+    let mut rng = SeededRng::new(5);
+    for trial in hostile::of_descriptor(backend.descriptor()) {
+        run_trial(backend, &Keys::of(&trial::entries(&trial.steps)), &trial, None, &mut area)
             .await?;
     }
-    let told: Vec<_> = cases.iter().map(|case| (case, script::tells(&case.tape))).collect();
-    let inputs: usize = told.iter().map(|(_, tells)| tells.len()).sum();
-    let most = (INPUTS / inputs.max(1)).clamp(12, TRIALS);
-    for (number, (case, tells)) in told.iter().enumerate() {
+    let recorded: Vec<_> = cases.iter().map(|case| (case, trial::steps(&case.tape))).collect();
+    let inputs: usize = recorded.iter().map(|(_, steps)| steps.len()).sum();
+    let most = (INPUT_BUDGET / inputs.max(1)).clamp(12, MAX_TRIALS);
+    for (number, (case, steps)) in recorded.iter().enumerate() {
         let keys = Keys::of(&case.tape.entries);
-        let mut scripts = hostile::of_recording(tells, &mut dice, most);
+        let mut trials = hostile::of_recording(steps, &mut rng, most);
         if number == 0 {
-            scripts.extend(hostile::swollen(tells, backend.descriptor()));
+            trials.extend(hostile::oversized(steps, backend.descriptor()));
         }
-        for script in scripts {
-            attempt(backend, &keys, &script, Some(case), &mut area).await?;
+        for trial in trials {
+            run_trial(backend, &keys, &trial, Some(case), &mut area).await?;
         }
     }
     Ok(area)
 }
 
-/// Plays a script, and once more input by input when something is wrong with it, to tell at which.
-async fn attempt(
+/// Runs a trial, and once more input by input when something is wrong, to find out at which.
+async fn run_trial(
     backend: &dyn Backend,
     keys: &Keys,
-    script: &Script,
+    trial: &Trial,
     case: Option<&Case>,
     area: &mut Area,
 ) -> Result<(), GuestFailure> {
@@ -131,35 +131,30 @@ async fn attempt(
         return Ok(());
     }
     area.trials += 1;
-    let (mut remarks, _) = stage::play(backend, keys.clone(), script, BATCH).await?;
-    if remarks.iter().any(|remark| is_cut_off(&remark.came)) {
+    let mut violations = simulator::run(backend, keys.clone(), trial, TRIAL_BATCH).await?;
+    if violations.iter().any(|violation| is_cut_off(&violation.got)) {
         // The limit is of real time, and the machine may have been busy.
-        remarks = stage::play(backend, keys.clone(), script, BATCH).await?.0;
+        violations = simulator::run(backend, keys.clone(), trial, TRIAL_BATCH).await?;
     }
-    if !remarks.is_empty() {
-        let (exact, _) = stage::play(backend, keys.clone(), script, 1).await?;
+    if !violations.is_empty() {
+        let exact = simulator::run(backend, keys.clone(), trial, 1).await?;
         if !exact.is_empty() {
-            remarks = exact;
+            violations = exact;
         }
     }
-    for remark in remarks {
-        let Remark { rule, line, told, came, expected } = remark;
-        let recording = case.map(|case| case.path.display().to_string());
-        let trial = script.name.clone();
-        finding::add(
-            &mut area.findings,
-            Finding {
-                rule,
-                trial,
-                recording,
-                line,
-                told,
-                came,
-                expected,
-                advice: rule.advice(),
-                times: 1,
-            },
-        );
+    for Violation { rule, line, input, got, expected } in violations {
+        let finding = Finding {
+            rule,
+            trial: trial.name.clone(),
+            recording: case.map(|case| case.path.display().to_string()),
+            line,
+            input,
+            got,
+            expected,
+            advice: rule.advice(),
+            times: 1,
+        };
+        finding::add(&mut area.findings, finding);
     }
     Ok(())
 }
@@ -187,7 +182,7 @@ async fn determinism(backend: &dyn Backend, cases: &[Case]) -> Result<Area, Gues
 }
 
 async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("batching", "recordings cut in other pieces");
+    let mut area = Area::new("batching", "recordings batched otherwise");
     for (number, case) in cases.iter().enumerate() {
         let single = replay(backend, &case.tape.entries, Batches::Single).await?;
         let seed = number as u64;
@@ -206,8 +201,8 @@ async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
     Ok(area)
 }
 
-async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("moving", "times a guest handed its state to another");
+async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("handover", "times a guest handed its state to another");
     if backend.descriptor().sharing == Sharing::Turn {
         area.why =
             Some("its agent runs once a turn, so there is never anything to hand over".to_owned());
@@ -218,17 +213,17 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
     if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) =
         guest.load("{\"kit\":[", "0.0.0-kit").await
     {
-        let rule = Rule::Moving;
-        let (trial, told) = ("a state that cannot be read".to_owned(), "load".to_owned());
+        let rule = Rule::Handover;
+        let (trial, input) = ("a state that cannot be read".to_owned(), "load".to_owned());
         let expected = "the state refused with an error".to_owned();
-        let came = failure.to_string();
+        let got = failure.to_string();
         area.findings.push(Finding {
             rule,
             trial,
             recording: None,
             line: None,
-            told,
-            came,
+            input,
+            got,
             expected,
             advice: rule.advice(),
             times: 1,
@@ -250,8 +245,8 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
                     }
                     compare(
                         &mut area,
-                        Rule::Moving,
-                        "moved to a fresh guest",
+                        Rule::Handover,
+                        "handed over to a fresh guest",
                         case,
                         &still,
                         &moved,
@@ -263,8 +258,8 @@ async fn moving(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFail
                     let expected = "its own state taken over".to_owned();
                     add(
                         &mut area,
-                        Rule::Moving,
-                        "moved to a fresh guest",
+                        Rule::Handover,
+                        "handed over to a fresh guest",
                         case,
                         Some(before),
                         failure.to_string(),
@@ -324,11 +319,11 @@ fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
     };
     // What comes before the next turn tells most: the agent goes on.
     found.sort_by_key(|at| !starts(at));
-    found.truncate(MOVES);
+    found.truncate(MAX_HANDOVERS);
     found
 }
 
-/// Compares what two readings of a recording gave; `first` was told one input a call.
+/// Compares what two readings of a recording gave; `first` got one input a call.
 fn compare(
     area: &mut Area,
     rule: Rule,
@@ -341,12 +336,12 @@ fn compare(
     let others: Vec<_> = second.actions().cloned().collect();
     if let Some(differ) = actions_differ(&actions, &others) {
         let expected = differ.expected.unwrap_or_else(|| "no further action".to_owned());
-        let came = differ.came.unwrap_or_else(|| "no further action".to_owned());
-        let came = match differ.path {
-            Some(path) => format!("action {}, `{path}`: {came}", differ.number),
-            None => format!("action {}: {came}", differ.number),
+        let got = differ.got.unwrap_or_else(|| "no further action".to_owned());
+        let got = match differ.path {
+            Some(path) => format!("action {}, `{path}`: {got}", differ.number),
+            None => format!("action {}: {got}", differ.number),
         };
-        add(area, rule, trial, case, entry_of(first, differ.number), came, expected);
+        add(area, rule, trial, case, entry_of(first, differ.number), got, expected);
     } else if first.failure.is_none()
         && let Some((at, failure)) = &second.failure
     {
@@ -357,7 +352,7 @@ fn compare(
             case,
             Some(*at),
             failure.to_string(),
-            "no failure, as when it is told one by one".into(),
+            "no failure, as with one input a call".into(),
         );
     }
 }
@@ -380,10 +375,10 @@ fn add(
     trial: &str,
     case: &Case,
     entry: Option<usize>,
-    came: String,
+    got: String,
     expected: String,
 ) {
-    let told = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
+    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
         What::In(input) => brief(input),
         other => super::shortened(&serde_json::to_string(other).unwrap_or_default(), 200),
     });
@@ -392,8 +387,8 @@ fn add(
         trial: trial.to_owned(),
         recording: Some(case.path.display().to_string()),
         line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
-        told: told.unwrap_or_default(),
-        came,
+        input: input.unwrap_or_default(),
+        got,
         expected,
         advice: rule.advice(),
         times: 1,

@@ -1,11 +1,10 @@
-//! Breaking lines of output: what agents print when they are updated, killed, or not themselves.
-//! Pure.
+//! Broken lines of output, as agents print them when they are updated or killed. Pure.
 
 use serde_json::Value;
 
-use super::dice::Dice;
+use super::seeded_rng::SeededRng;
 
-/// Lines no agent should print; every parser meets them one day.
+/// Lines that no agent should print, and that every parser has to survive.
 pub(super) const GARBAGE: &[(&str, &str)] = &[
     ("an empty line", ""),
     ("half an object", "{"),
@@ -48,17 +47,17 @@ pub(super) fn deep() -> String {
 }
 
 /// At most `most` ways to break a line of JSON; none, when it is not JSON.
-pub(super) fn broken(text: &str, most: usize, dice: &mut Dice) -> Vec<(String, String)> {
+pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(String, String)> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     let mut places = Vec::new();
     nodes(&value, &mut String::new(), &mut places);
-    let picked = dice.pick(places.len(), most);
+    let picked = rng.pick(places.len(), most);
     picked
         .into_iter()
         .filter_map(|at| {
             let pointer = &places[at];
             let mut broken = value.clone();
-            let what = breaking(&mut broken, pointer, dice)?;
+            let what = breaking(&mut broken, pointer, rng)?;
             Some((format!("{what} `{}`", field(pointer)), broken.to_string()))
         })
         .collect()
@@ -117,17 +116,17 @@ pub(super) fn words(json: &str) -> Vec<String> {
         .collect()
 }
 
-fn breaking(value: &mut Value, pointer: &str, dice: &mut Dice) -> Option<&'static str> {
+fn breaking(value: &mut Value, pointer: &str, rng: &mut SeededRng) -> Option<&'static str> {
     let (above, name) = pointer.rsplit_once('/')?;
     let name = name.replace("~1", "/").replace("~0", "~");
-    if dice.roll(4) == 0
+    if rng.below(4) == 0
         && let Some(Value::Object(map)) = value.pointer_mut(above)
     {
         map.remove(&name);
         return Some("without");
     }
     let there = value.pointer_mut(pointer)?;
-    let (what, other) = match (&*there, dice.roll(4)) {
+    let (what, other) = match (&*there, rng.below(4)) {
         (_, 0) => ("null in place of", Value::Null),
         (Value::String(_), 1) => ("an unknown word in", Value::from("kit-unknown")),
         (Value::String(_), 2) => ("nothing in", Value::from("")),
@@ -153,7 +152,7 @@ mod tests {
     #[test]
     fn every_break_is_valid_json_that_differs_and_names_its_field() {
         let line = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Hi"}],"usage":{"n":3}},"a/b":true}"#;
-        let broken = broken(line, 100, &mut Dice::new(1));
+        let broken = broken(line, 100, &mut SeededRng::new(1));
         assert_eq!(broken.len(), 9, "{broken:?}");
         for (what, text) in &broken {
             let value: Value = serde_json::from_str(text).unwrap();
@@ -164,6 +163,6 @@ mod tests {
             "{broken:?}"
         );
         assert!(broken.iter().any(|(what, _)| what.ends_with("`a/b`")), "{broken:?}");
-        assert!(super::broken("plain words", 3, &mut Dice::new(1)).is_empty());
+        assert!(super::broken("plain words", 3, &mut SeededRng::new(1)).is_empty());
     }
 }

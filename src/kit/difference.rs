@@ -1,4 +1,4 @@
-//! What two components make of the same bytes, line by line.
+//! The differences between two components that read the same recording, line by line.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::turn::replay::{Replayed, Tape};
 /// A line of a recording that two components understand differently.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Apart {
+pub struct LineDifference {
     /// The line of the recording.
     pub line: usize,
     /// Milliseconds since the link was opened.
     pub t: f64,
-    /// What it tells.
-    pub told: String,
+    /// The input on it.
+    pub input: String,
     /// What the first made of it.
     pub first: Vec<Action>,
     /// What the second made of it.
@@ -29,7 +29,7 @@ pub struct Apart {
 
 /// Compares two readings, each made one input a call.
 #[must_use]
-pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<Apart> {
+pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<LineDifference> {
     let actions = |replayed: &Replayed| -> BTreeMap<usize, Vec<Action>> {
         replayed.steps.iter().map(|step| (step.entry, step.actions.clone())).collect()
     };
@@ -41,25 +41,25 @@ pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<Apart> {
             .map(|(_, failure)| failure.to_string())
     };
     let (mut ones, mut others) = (actions(first), actions(second));
-    let mut apart = Vec::new();
+    let mut differences = Vec::new();
     for (at, entry) in tape.entries.iter().enumerate() {
         let (one, other) =
             (ones.remove(&at).unwrap_or_default(), others.remove(&at).unwrap_or_default());
         let failures = [failure(first, at), failure(second, at)];
         if one != other || failures[0] != failures[1] {
-            let told = match &entry.what {
+            let text = match &entry.what {
                 What::In(input) => brief(input),
                 _ => String::new(),
             };
-            apart.push(Apart {
+            differences.push(LineDifference {
                 line: tape.lines[at],
                 t: entry.t,
-                told,
+                input: text,
                 first: one,
                 second: other,
                 failures,
             });
         }
     }
-    apart
+    differences
 }

@@ -21,7 +21,7 @@ pub enum Rule {
     /// However inputs are batched, the actions are the same.
     Batching,
     /// A guest that took over another's state goes on as that one would have.
-    Moving,
+    Handover,
 }
 
 impl Rule {
@@ -48,7 +48,7 @@ impl Rule {
             Self::Batching => {
                 "decide by the inputs alone, one after the other; the end of a call means nothing"
             }
-            Self::Moving => {
+            Self::Handover => {
                 "save everything that decides what comes next, or return none from `save`"
             }
         }
@@ -65,13 +65,13 @@ pub struct Finding {
     pub trial: String,
     /// The recording it was made of; none: made of the descriptor.
     pub recording: Option<String>,
-    /// The line of the recording that was told last.
+    /// The line of the recording that the last input is from.
     pub line: Option<usize>,
-    /// What was told last.
-    pub told: String,
-    /// What came of it.
-    pub came: String,
-    /// What should have come.
+    /// The last input the guest got.
+    pub input: String,
+    /// What the guest did.
+    pub got: String,
+    /// What it should have done.
     pub expected: String,
     /// What to do.
     pub advice: &'static str,
@@ -82,9 +82,7 @@ pub struct Finding {
 /// Adds a finding, or counts it when the same was found before.
 pub(super) fn add(findings: &mut Vec<Finding>, finding: Finding) {
     match findings.iter_mut().find(|known| {
-        known.rule == finding.rule
-            && known.came == finding.came
-            && known.expected == finding.expected
+        known.rule == finding.rule && known.got == finding.got && known.expected == finding.expected
     }) {
         Some(known) => known.times += 1,
         None => findings.push(finding),

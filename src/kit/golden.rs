@@ -1,5 +1,5 @@
-//! Comparing what comes of a recording with what was agreed on: the first action that differs, the
-//! line and the field of the input that made it, and both lists side by side.
+//! Compares the actions that a recording gives with those agreed on: the first that differs, the line
+//! and the field of the input it came of, and both lists side by side.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,17 +15,17 @@ use crate::turn::replay::{Batches, Replayed, replay};
 use crate::turn::{Backend, GuestFailure};
 
 /// Letters of a value that are shown.
-const SHOWN: usize = 300;
+const MAX_SHOWN: usize = 300;
 
 /// Where two lists of actions first differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Differ {
+pub(super) struct FirstDifference {
     /// Of the action, from 1.
     pub(super) number: usize,
     /// The field of the action; none: one of them is not there at all, or is another one.
     pub(super) path: Option<String>,
     pub(super) expected: Option<String>,
-    pub(super) came: Option<String>,
+    pub(super) got: Option<String>,
 }
 
 /// How a recording did not give what it must.
@@ -36,16 +36,16 @@ pub struct Difference {
     pub action: usize,
     /// The line of the recording that made it, or should have.
     pub line: Option<usize>,
-    /// What that line told.
-    pub told: String,
-    /// The field of what was told that holds the value, where it can be found.
+    /// The input on that line.
+    pub input: String,
+    /// The field of the input that holds the value, where it can be found.
     pub field: Option<String>,
     /// The field of the action that differs.
     pub path: Option<String>,
-    /// What should have come.
+    /// What it should have done.
     pub expected: Option<String>,
-    /// What came.
-    pub came: Option<String>,
+    /// What the component did.
+    pub got: Option<String>,
     /// Both lists, as a unified difference.
     pub diff: String,
 }
@@ -94,20 +94,20 @@ pub async fn judge(
     Ok((verdict, actions))
 }
 
-/// Compares what came (one input a call) with what must come.
+/// Compares the actions a guest gave (one input a call) with those it must give.
 pub(super) fn difference(
     case: &Case,
     replayed: &Replayed,
     expected: &[Action],
 ) -> Option<Difference> {
-    let came: Vec<Action> = replayed.actions().cloned().collect();
-    let differ = actions_differ(expected, &came)?;
-    let wanted: Vec<String> = [expected.get(differ.number - 1), came.get(differ.number - 1)]
+    let got: Vec<Action> = replayed.actions().cloned().collect();
+    let differ = actions_differ(expected, &got)?;
+    let wanted: Vec<String> = [expected.get(differ.number - 1), got.get(differ.number - 1)]
         .into_iter()
         .flatten()
         .flat_map(cause::texts)
         .collect();
-    let (entry, field) = match (came.get(differ.number - 1), expected.get(differ.number - 1)) {
+    let (entry, field) = match (got.get(differ.number - 1), expected.get(differ.number - 1)) {
         // An action too few: it should have come of a line between those of its neighbours.
         (_, Some(_)) if differ.path.is_none() => {
             let after = if differ.number == 1 {
@@ -115,7 +115,7 @@ pub(super) fn difference(
             } else {
                 entry_of(replayed, differ.number - 1).unwrap_or(0)
             };
-            let until = came
+            let until = got
                 .get(differ.number - 1)
                 .and_then(|_| entry_of(replayed, differ.number))
                 .unwrap_or(case.tape.entries.len() - 1);
@@ -125,26 +125,26 @@ pub(super) fn difference(
         _ => {
             let at = entry_of(replayed, differ.number);
             let values: Vec<String> =
-                [&differ.expected, &differ.came].into_iter().flatten().cloned().collect();
+                [&differ.expected, &differ.got].into_iter().flatten().cloned().collect();
             let field = at
                 .and_then(|at| cause::among(&case.tape.entries, at..=at, &values))
                 .map(|(_, field)| field);
             (at, field)
         }
     };
-    let told = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
+    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
         What::In(input) => brief(input),
         _ => String::new(),
     });
     Some(Difference {
         action: differ.number,
         line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
-        told: told.unwrap_or_default(),
+        input: input.unwrap_or_default(),
         field,
         path: differ.path,
-        expected: differ.expected.map(|text| shortened(&text, SHOWN)),
-        came: differ.came.map(|text| shortened(&text, SHOWN)),
-        diff: unified(&written(expected), &written(&came)),
+        expected: differ.expected.map(|text| shortened(&text, MAX_SHOWN)),
+        got: differ.got.map(|text| shortened(&text, MAX_SHOWN)),
+        diff: unified(&written(expected), &written(&got)),
     })
 }
 
@@ -158,32 +158,32 @@ pub fn written(actions: &[Action]) -> String {
         .collect()
 }
 
-fn unified(expected: &str, came: &str) -> String {
-    let diff = TextDiff::from_lines(expected, came);
-    diff.unified_diff().context_radius(2).header("expected", "came").to_string()
+fn unified(expected: &str, got: &str) -> String {
+    let diff = TextDiff::from_lines(expected, got);
+    diff.unified_diff().context_radius(2).header("expected", "got").to_string()
 }
 
 /// Where two lists first differ.
-pub(super) fn actions_differ(expected: &[Action], came: &[Action]) -> Option<Differ> {
-    let at = (0..expected.len().max(came.len())).find(|at| expected.get(*at) != came.get(*at))?;
+pub(super) fn actions_differ(expected: &[Action], got: &[Action]) -> Option<FirstDifference> {
+    let at = (0..expected.len().max(got.len())).find(|at| expected.get(*at) != got.get(*at))?;
     let value =
         |action: Option<&Action>| action.and_then(|action| serde_json::to_value(action).ok());
-    let (wanted, is) = (value(expected.get(at)), value(came.get(at)));
+    let (wanted, is) = (value(expected.get(at)), value(got.get(at)));
     let number = at + 1;
     if let (Some(wanted), Some(is)) = (&wanted, &is)
         && let Some((path, wanted, is)) = first_difference(wanted, is, String::new())
         // Of two different kinds of action no field is the same.
         && path.contains('.')
     {
-        return Some(Differ {
+        return Some(FirstDifference {
             number,
             path: Some(path),
             expected: Some(shown(wanted)),
-            came: Some(shown(is)),
+            got: Some(shown(is)),
         });
     }
     let whole = |value: Option<Value>| value.map(|value| value.to_string());
-    Some(Differ { number, path: None, expected: whole(wanted), came: whole(is) })
+    Some(FirstDifference { number, path: None, expected: whole(wanted), got: whole(is) })
 }
 
 fn first_difference<'a>(
@@ -236,9 +236,9 @@ mod tests {
     fn the_first_difference_names_action_and_field() {
         let differ = actions_differ(&[text("a"), text("b")], &[text("a"), text("c")]).unwrap();
         assert_eq!((differ.number, differ.path.as_deref()), (2, Some("event.kind.text.text")));
-        assert_eq!((differ.expected.as_deref(), differ.came.as_deref()), (Some("b"), Some("c")));
+        assert_eq!((differ.expected.as_deref(), differ.got.as_deref()), (Some("b"), Some("c")));
         let fewer = actions_differ(&[text("a"), text("b")], &[text("a")]).unwrap();
-        assert!(fewer.number == 2 && fewer.path.is_none() && fewer.came.is_none());
+        assert!(fewer.number == 2 && fewer.path.is_none() && fewer.got.is_none());
         let other = actions_differ(&[Action::CloseStdin(1)], &[text("a")]).unwrap();
         assert_eq!((other.path, other.expected.as_deref()), (None, Some("{\"close-stdin\":1}")));
         assert_eq!(actions_differ(&[text("a")], &[text("a")]), None);

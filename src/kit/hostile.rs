@@ -1,10 +1,10 @@
-//! What a bad day tells a guest: recordings with everything wrong with them, and prompts with every
-//! setting there is.
+//! Hostile input: recordings disturbed in every way that happens, and prompts with every setting
+//! there is.
 
 use super::damage::{self, GARBAGE};
-use super::dice::Dice;
-use super::script::{Manner, Script, Tell, said, turn_at};
-use super::stage::PROMPT;
+use super::seeded_rng::SeededRng;
+use super::simulator::PROMPT;
+use super::trial::{Endings, Step, Trial, stdout_line, turn_at};
 use crate::agent::descriptor::{Feature, OneShot, Sharing};
 use crate::agent::{
     Answer, Attachment, Command, Decision, DeliveryWish, Descriptor, Exit, Exited, HttpFailed,
@@ -12,129 +12,129 @@ use crate::agent::{
     Spawned, StartTurn, Steer, StreamClosed, StreamEvent, StreamOpened, TurnRef,
 };
 
-/// A key nobody uses.
-const NOBODYS: u32 = 987_654;
+/// A key that no guest uses.
+const UNKNOWN_KEY: u32 = 987_654;
 /// The host's longest line, unless the descriptor has a shorter one.
-const LINE: usize = 8 << 20;
+const MAX_LINE: usize = 8 << 20;
 
 /// How processes may end.
 const EXITS: [Exit; 5] =
     [Exit::Code(0), Exit::Code(1), Exit::Code(127), Exit::Signal(9), Exit::Unknown];
 
-/// What a recording becomes when things go wrong; the first is the recording as it is.
-pub(super) fn of_recording(base: &[Tell], dice: &mut Dice, most: usize) -> Vec<Script> {
-    let mut scripts = vec![plain("as recorded", base.to_vec())];
-    let lines: Vec<usize> =
-        (0..base.len()).filter(|at| base[*at].line_of_output().is_some()).collect();
+/// The trials made of a recording, at most `most`; the first is the recording as it is.
+pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> Vec<Trial> {
+    let mut trials = vec![Trial::new("as recorded", base.to_vec())];
+    let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].output().is_some()).collect();
     for exit in EXITS {
         if let Some(first) = lines.first() {
-            let manner = Manner { exit, ..Manner::default() };
-            scripts.push(Script {
-                name: format!("the agent exits before its first line ({exit:?})"),
-                tells: base[..*first].to_vec(),
-                manner,
-            });
+            trials.push(Trial::exiting(
+                format!("the agent exits before its first line ({exit:?})"),
+                base[..*first].to_vec(),
+                exit,
+            ));
         }
     }
     // Only the first turn surely starts one.
-    if let Some(at) = base.iter().position(|tell| tell.start().is_some()) {
+    if let Some(at) = base.iter().position(|step| step.start().is_some()) {
         let failed =
             SpawnFailed { proc: 1, message: "program not found: kit".into(), not_found: true };
-        scripts.push(plain(
+        trials.push(Trial::new(
             "the agent cannot be started",
-            with(&base[..=at], at + 1, [Tell::own(Input::SpawnFailed(failed))]),
+            with_more(&base[..=at], at + 1, [Step::own(Input::SpawnFailed(failed))]),
         ));
     }
-    cuts(base, &lines, dice, &mut scripts);
-    garbage(base, &lines, dice, &mut scripts);
-    for at in dice.pick(lines.len(), 24).into_iter().map(|at| lines[at]) {
-        let text = &base[at].line_of_output().map_or("", |line| &line.text);
-        for (what, text) in damage::broken(text, 2, dice) {
-            scripts.push(forged(
-                &format!("line {} with {what}", number(base, at)),
-                retold(base, at, &text, false),
+    cuts(base, &lines, rng, &mut trials);
+    garbage(base, &lines, rng, &mut trials);
+    for at in rng.pick(lines.len(), 24).into_iter().map(|at| lines[at]) {
+        let text = &base[at].output().map_or("", |line| &line.text);
+        for (what, text) in damage::broken(text, 2, rng) {
+            trials.push(Trial::forged(
+                format!("line {} with {what}", number(base, at)),
+                with_text(base, at, &text, false),
             ));
         }
     }
     // A turn begins once, and before everything that is about it: of that a host takes care.
     let others: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_none()).collect();
-    for at in dice.pick(others.len(), 5).into_iter().map(|at| others[at]) {
+    for at in rng.pick(others.len(), 5).into_iter().map(|at| others[at]) {
         let name = format!("line {} ", number(base, at));
-        scripts.push(plain(&(name.clone() + "told twice"), with(base, at, [base[at].clone()])));
+        trials.push(Trial::new(
+            &(name.clone() + "repeated"),
+            with_more(base, at, [base[at].clone()]),
+        ));
         if base.get(at + 1).is_some_and(|next| next.start().is_none()) {
             let mut swapped = base.to_vec();
             swapped.swap(at, at + 1);
-            scripts.push(plain(&(name.clone() + "and the next one swapped"), swapped));
+            trials.push(Trial::new(&(name.clone() + "and the next one swapped"), swapped));
         }
         let mut missing = base.to_vec();
         missing.remove(at);
-        scripts.push(plain(&(name + "missing"), missing));
+        trials.push(Trial::new(&(name + "missing"), missing));
     }
-    commands(base, dice, &mut scripts);
+    commands(base, rng, &mut trials);
     for (at, exited) in
-        base.iter().enumerate().filter(|(_, tell)| matches!(tell.input, Input::Exited(_)))
+        base.iter().enumerate().filter(|(_, step)| matches!(step.input, Input::Exited(_)))
     {
-        scripts.push(plain("the agent exits twice", with(base, at, [exited.clone()])));
+        trials.push(Trial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
     }
     // Always the first, and of the others as many as there is time for, from everywhere.
-    let kept = dice.pick(scripts.len() - 1, most.saturating_sub(1));
-    let mut all: Vec<Option<Script>> = scripts.into_iter().map(Some).collect();
+    let kept = rng.pick(trials.len() - 1, most.saturating_sub(1));
+    let mut all: Vec<Option<Trial>> = trials.into_iter().map(Some).collect();
     std::iter::once(0)
         .chain(kept.into_iter().map(|at| at + 1))
         .filter_map(|at| all[at].take())
         .collect()
 }
 
-fn cuts(base: &[Tell], lines: &[usize], dice: &mut Dice, scripts: &mut Vec<Script>) {
-    for at in dice.pick(base.len(), 10) {
-        let manner = Manner { exit: EXITS[dice.roll(EXITS.len())], ..Manner::default() };
-        scripts.push(Script {
-            name: format!("everything ends after line {}", number(base, at)),
-            tells: base[..=at].to_vec(),
-            manner,
-        });
+fn cuts(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+    for at in rng.pick(base.len(), 10) {
+        trials.push(Trial::exiting(
+            format!("everything ends after line {}", number(base, at)),
+            base[..=at].to_vec(),
+            EXITS[rng.below(EXITS.len())],
+        ));
     }
-    for at in dice.pick(lines.len(), 4).into_iter().map(|at| lines[at]) {
-        let Some(line) = base[at].line_of_output() else { continue };
-        let end = line.text.floor_char_boundary(dice.roll(line.text.len().max(1)));
+    for at in rng.pick(lines.len(), 4).into_iter().map(|at| lines[at]) {
+        let Some(line) = base[at].output() else { continue };
+        let end = line.text.floor_char_boundary(rng.below(line.text.len().max(1)));
         let name = format!("line {} cut after {end} bytes", number(base, at));
-        scripts.push(plain(&name, retold(base, at, &line.text[..end], true)));
-        scripts.push(plain(
+        trials.push(Trial::new(&name, with_text(base, at, &line.text[..end], true)));
+        trials.push(Trial::new(
             &(name + " and the last one"),
-            retold(&base[..=at], at, &line.text[..end], false),
+            with_text(&base[..=at], at, &line.text[..end], false),
         ));
     }
 }
 
-fn garbage(base: &[Tell], lines: &[usize], dice: &mut Dice, scripts: &mut Vec<Script>) {
+fn garbage(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
     if lines.is_empty() {
         return;
     }
     for (what, text) in GARBAGE {
-        let at = lines[dice.roll(lines.len())];
-        scripts.push(plain(
-            &format!("{what} in place of line {}", number(base, at)),
-            retold(base, at, text, false),
+        let at = lines[rng.below(lines.len())];
+        trials.push(Trial::new(
+            format!("{what} in place of line {}", number(base, at)),
+            with_text(base, at, text, false),
         ));
-        let proc = base[at].line_of_output().map_or(1, |line| line.proc);
-        let more = Tell { line: base[at].line, ..Tell::own(said(proc, text)) };
-        scripts.push(plain(
-            &format!("{what} before line {}", number(base, at)),
-            with(base, at, [more]),
+        let proc = base[at].output().map_or(1, |line| line.proc);
+        let more = Step { line: base[at].line, ..Step::own(stdout_line(proc, text)) };
+        trials.push(Trial::new(
+            format!("{what} before line {}", number(base, at)),
+            with_more(base, at, [more]),
         ));
     }
 }
 
-fn commands(base: &[Tell], dice: &mut Dice, scripts: &mut Vec<Script>) {
-    let first = base.iter().position(|tell| tell.start().is_some()).map_or(0, |at| at + 1);
+fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+    let first = base.iter().position(|step| step.start().is_some()).map_or(0, |at| at + 1);
     let places: Vec<usize> =
-        dice.pick(base.len().saturating_sub(first), 4).into_iter().map(|at| at + first).collect();
+        rng.pick(base.len().saturating_sub(first), 4).into_iter().map(|at| at + first).collect();
     for at in places {
         let Some(turn) = turn_at(base, at) else { continue };
         let before = format!("before line {}", number(base, at));
-        let interrupt = || Tell::foreign(Input::Command(Command::Interrupt(turn)));
-        let mut add = |what: &str, tells: Vec<Tell>| {
-            scripts.push(plain(&format!("{what} {before}"), with(base, at, tells)))
+        let interrupt = || Step::foreign(Input::Command(Command::Interrupt(turn)));
+        let mut add = |what: &str, steps: Vec<Step>| {
+            trials.push(Trial::new(format!("{what} {before}"), with_more(base, at, steps)))
         };
         add("interrupted", vec![interrupt()]);
         add("interrupted twice", vec![interrupt(), interrupt()]);
@@ -145,63 +145,62 @@ fn commands(base: &[Tell], dice: &mut Dice, scripts: &mut Vec<Script>) {
                 .map(|wish| steer(turn, wish))
                 .to_vec(),
         );
-        add("asked about everything", queries(turn.session));
-        add("told about what was never asked for", strangers());
-        let mut cut = with(&base[..at], at, [interrupt()]);
-        scripts.push(plain(
-            &format!("interrupted {before}, and everything ends"),
+        add("sent every query", queries(turn.session));
+        add("sent inputs with unknown keys", about_unknown_keys());
+        let mut cut = with_more(&base[..at], at, [interrupt()]);
+        trials.push(Trial::new(
+            format!("interrupted {before}, and everything ends"),
             std::mem::take(&mut cut),
         ));
-        let close = Tell::foreign(Input::Command(Command::CloseSession(turn.session)));
-        let shutdown = Tell::foreign(Input::Command(Command::Shutdown));
-        scripts.push(plain(&format!("shut down {before}"), with(base, at, [close, shutdown])));
+        let close = Step::foreign(Input::Command(Command::CloseSession(turn.session)));
+        let shutdown = Step::foreign(Input::Command(Command::Shutdown));
+        trials.push(Trial::new(
+            format!("shut down {before}"),
+            with_more(base, at, [close, shutdown]),
+        ));
     }
 }
 
 /// What can be tried without any recording: the descriptor says what may come.
-pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Script> {
-    let mut scripts = Vec::new();
+pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
+    let mut trials = Vec::new();
     for start in starts(descriptor) {
         let what =
             format!("a first prompt ({:?}, {:?})", start.settings.safety, start.settings.mode)
                 .to_lowercase();
-        let begun = || Tell::own(Input::Command(Command::StartTurn(start.clone())));
+        let begun = || Step::own(Input::Command(Command::StartTurn(start.clone())));
         let spawned =
-            || Tell::own(Input::Spawned(Spawned { proc: 1, agent_version: Some("1.2.3".into()) }));
+            || Step::own(Input::Spawned(Spawned { proc: 1, agent_version: Some("1.2.3".into()) }));
         for exit in EXITS {
-            let manner = Manner { exit, ..Manner::default() };
-            scripts.push(Script {
-                name: format!("{what}, then the agent exits ({exit:?})"),
-                tells: vec![begun(), spawned()],
-                manner,
-            });
+            trials.push(Trial::exiting(
+                format!("{what}, then the agent exits ({exit:?})"),
+                vec![begun(), spawned()],
+                exit,
+            ));
         }
-        let all = GARBAGE.iter().map(|(_, text)| Tell::own(said(1, text)));
-        let tells = [begun(), spawned()].into_iter().chain(all).collect();
-        scripts.push(plain(&format!("{what}, then every kind of garbage"), tells));
+        let all = GARBAGE.iter().map(|(_, text)| Step::own(stdout_line(1, text)));
+        let steps = [begun(), spawned()].into_iter().chain(all).collect();
+        trials.push(Trial::new(format!("{what}, then every kind of garbage"), steps));
         for (body, decision) in [
             ("{", Decision::AllowAlways),
             ("null", Decision::DenyAndStop),
             ("{\"type\":\"kit\"}", Decision::Deny(None)),
         ] {
-            let manner = Manner { body: Some(body), decision, ..Manner::default() };
-            scripts.push(Script {
-                name: format!("{what}, every request answered with `{body}`"),
-                tells: vec![begun(), spawned()],
-                manner,
-            });
+            let endings = Endings { body: Some(body), decision, ..Endings::default() };
+            let name = format!("{what}, every request answered with `{body}`");
+            trials.push(Trial { endings, ..Trial::new(name, vec![begun(), spawned()]) });
         }
     }
     let begun = || {
-        vec![Tell::own(Input::Command(Command::StartTurn(StartTurn {
+        vec![Step::own(Input::Command(Command::StartTurn(StartTurn {
             one_shot: one_shot(descriptor),
             ..StartTurn::plain(PROMPT, Safety::Default)
         })))]
     };
-    let spawned = || Tell::own(Input::Spawned(Spawned { proc: 1, agent_version: None }));
-    let longest = descriptor.line_limit.map_or(LINE, |limit| LINE.min(limit as usize));
+    let spawned = || Step::own(Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
     let huge = |text: String| {
-        Tell::own(Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: true }))
+        Step::own(Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: true }))
     };
     for (what, text) in [
         ("a line as long as lines get", "x".repeat(longest)),
@@ -214,29 +213,29 @@ pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Script> {
         ),
         ("lists in lists", damage::deep()),
     ] {
-        scripts.push(plain(what, begun().into_iter().chain([spawned(), huge(text)]).collect()));
+        trials.push(Trial::new(what, begun().into_iter().chain([spawned(), huge(text)]).collect()));
     }
-    scripts.push(plain(
+    trials.push(Trial::new(
         "questions and commands before any turn",
-        queries(1).into_iter().chain([foreign_turn()]).chain(strangers()).collect(),
+        queries(1).into_iter().chain([foreign_turn()]).chain(about_unknown_keys()).collect(),
     ));
     let many = (0..2_000).map(|number| {
-        Tell::own(Input::Line(Line {
+        Step::own(Input::Line(Line {
             proc: 1,
             pipe: Pipe::Stderr,
             text: format!("warning {number}"),
             truncated: false,
         }))
     });
-    scripts.push(plain(
+    trials.push(Trial::new(
         "two thousand lines on stderr",
         begun().into_iter().chain([spawned()]).chain(many).collect(),
     ));
-    scripts
+    trials
 }
 
 /// A first prompt, and everything there is of garbage for an answer.
-pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Tell> {
+pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Step> {
     let start =
         StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
     let exited = Exited { proc: 1, how: Exit::Code(1), stderr_tail: "no".into() };
@@ -244,17 +243,17 @@ pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Tell> {
         Input::Command(Command::StartTurn(start)),
         Input::Spawned(Spawned { proc: 1, agent_version: None }),
     ];
-    let garbage = GARBAGE.iter().map(|(_, text)| said(1, text));
-    begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(Tell::own).collect()
+    let garbage = GARBAGE.iter().map(|(_, text)| stdout_line(1, text));
+    begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(Step::own).collect()
 }
 
 /// The longest text of a recording's line, made as long as lines get.
-pub(super) fn swollen(base: &[Tell], descriptor: &Descriptor) -> Option<Script> {
-    let longest = descriptor.line_limit.map_or(LINE, |limit| LINE.min(limit as usize));
+pub(super) fn oversized(base: &[Step], descriptor: &Descriptor) -> Option<Trial> {
+    let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
     let (at, line) = base
         .iter()
         .enumerate()
-        .filter_map(|(at, tell)| tell.line_of_output().map(|line| (at, line)))
+        .filter_map(|(at, step)| step.output().map(|line| (at, line)))
         .max_by_key(|(_, line)| line.text.len())?;
     let mut value: serde_json::Value = serde_json::from_str(&line.text).ok()?;
     let mut places = Vec::new();
@@ -264,9 +263,9 @@ pub(super) fn swollen(base: &[Tell], descriptor: &Descriptor) -> Option<Script> 
     })?;
     let text = value.pointer_mut(&widest).filter(|there| there.is_string())?;
     *text = "z".repeat(longest.saturating_sub(line.text.len() + 16)).into();
-    Some(forged(
-        &format!("line {} with 8 MiB in `{}`", number(base, at), damage::field(&widest)),
-        retold(base, at, &value.to_string(), false),
+    Some(Trial::forged(
+        format!("line {} with 8 MiB in `{}`", number(base, at), damage::field(&widest)),
+        with_text(base, at, &value.to_string(), false),
     ))
 }
 
@@ -339,45 +338,39 @@ fn one_shot(descriptor: &Descriptor) -> bool {
     descriptor.sharing == Sharing::Turn
 }
 
-/// A trial in which the agent says something else than it did.
-fn forged(name: &str, tells: Vec<Tell>) -> Script {
-    Script { name: name.to_owned(), tells, manner: Manner { forged: true, ..Manner::default() } }
-}
-
-fn plain(name: &str, tells: Vec<Tell>) -> Script {
-    Script { name: name.to_owned(), tells, manner: Manner::default() }
-}
-
 /// The line of the recording, or the place in the trial.
-fn number(base: &[Tell], at: usize) -> usize {
-    base.get(at).and_then(|tell| tell.line).unwrap_or(at + 1)
+fn number(base: &[Step], at: usize) -> usize {
+    base.get(at).and_then(|step| step.line).unwrap_or(at + 1)
 }
 
-fn with(base: &[Tell], at: usize, more: impl IntoIterator<Item = Tell>) -> Vec<Tell> {
-    let line = base.get(at).or(base.last()).and_then(|tell| tell.line);
-    let more = more.into_iter().map(|tell| Tell { line: tell.line.or(line), ..tell });
+fn with_more(base: &[Step], at: usize, more: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let line = base.get(at).or(base.last()).and_then(|step| step.line);
+    let more = more.into_iter().map(|step| Step { line: step.line.or(line), ..step });
     let end = at.min(base.len());
     base[..end].iter().cloned().chain(more).chain(base[end..].iter().cloned()).collect()
 }
 
-fn retold(base: &[Tell], at: usize, text: &str, truncated: bool) -> Vec<Tell> {
-    let mut tells = base.to_vec();
-    if let Input::Line(line) = &mut tells[at].input {
+fn with_text(base: &[Step], at: usize, text: &str, truncated: bool) -> Vec<Step> {
+    let mut steps = base.to_vec();
+    if let Input::Line(line) = &mut steps[at].input {
         line.text = text.to_owned();
         line.truncated = truncated;
     }
-    tells
+    steps
 }
 
-fn foreign_turn() -> Tell {
-    Tell::foreign(Input::Command(Command::Interrupt(TurnRef { session: NOBODYS, turn: NOBODYS })))
+fn foreign_turn() -> Step {
+    Step::foreign(Input::Command(Command::Interrupt(TurnRef {
+        session: UNKNOWN_KEY,
+        turn: UNKNOWN_KEY,
+    })))
 }
 
-fn steer(turn: TurnRef, delivery: DeliveryWish) -> Tell {
+fn steer(turn: TurnRef, delivery: DeliveryWish) -> Step {
     let (session, turn) = (turn.session, turn.turn);
     let parts = vec![Part::Text(format!("--stop {PROMPT}"))];
     let fresh_id = "00000000-0000-4000-8000-000000000001".to_owned();
-    Tell::foreign(Input::Command(Command::Steer(Steer {
+    Step::foreign(Input::Command(Command::Steer(Steer {
         session,
         turn,
         message: 900,
@@ -387,7 +380,7 @@ fn steer(turn: TurnRef, delivery: DeliveryWish) -> Tell {
     })))
 }
 
-fn queries(session: u32) -> Vec<Tell> {
+fn queries(session: u32) -> Vec<Step> {
     let kinds = [
         QueryKind::Health,
         QueryKind::Models,
@@ -399,7 +392,7 @@ fn queries(session: u32) -> Vec<Tell> {
     ];
     let ask = |(number, kind): (usize, QueryKind)| {
         let session = (number % 2 == 0).then_some(session);
-        Tell::foreign(Input::Command(Command::Query(Query {
+        Step::foreign(Input::Command(Command::Query(Query {
             query: 900 + u32::try_from(number).unwrap_or_default(),
             session,
             kind,
@@ -408,11 +401,11 @@ fn queries(session: u32) -> Vec<Tell> {
     kinds.into_iter().enumerate().map(ask).collect()
 }
 
-/// Inputs about things that do not exist.
-fn strangers() -> Vec<Tell> {
-    let key = NOBODYS;
+/// Inputs that refer to keys no guest has.
+fn about_unknown_keys() -> Vec<Step> {
+    let key = UNKNOWN_KEY;
     let inputs = [
-        said(key, "{\"type\":\"result\"}"),
+        stdout_line(key, "{\"type\":\"result\"}"),
         Input::Spawned(Spawned { proc: key, agent_version: None }),
         Input::SpawnFailed(SpawnFailed { proc: key, message: String::new(), not_found: false }),
         Input::Exited(Exited { proc: key, how: Exit::Code(0), stderr_tail: String::new() }),
@@ -434,5 +427,5 @@ fn strangers() -> Vec<Tell> {
         })),
         Input::Command(Command::CloseSession(key)),
     ];
-    inputs.map(Tell::foreign).into()
+    inputs.map(Step::foreign).into()
 }

@@ -1,24 +1,25 @@
 //! Trying a backend: everything the kit finds out about a component, without a terminal.
 //!
 //! Stands on the ports of the turn driver and on recordings; knows neither wasmtime nor how results
-//! are shown. [`check`] plays a host that does everything a bad day could bring, [`golden`]
-//! compares with what was agreed on, [`selftest`] is what a component brings along to be admitted
-//! with, [`telling`] and [`difference`] are for people who read. Pinned by the tests below and by
-//! `tests/kit` (real components, and guests that misbehave on purpose).
+//! are shown. [`check`] runs trials (`trial`) made by `hostile` and `damage` against a simulated
+//! host (`simulator`), [`golden`] compares with what was agreed on and `cause` finds the input
+//! behind a difference, [`selftest`] reads the recordings a component brings along, [`summary`] and
+//! [`difference`] are for people who read. Pinned by the tests below and by `tests/kit` (real
+//! components, and guests that misbehave on purpose).
 
 mod case;
 mod cause;
 pub mod check;
 mod damage;
-mod dice;
 pub mod difference;
 mod finding;
 pub mod golden;
 mod hostile;
-mod script;
+mod seeded_rng;
 pub mod selftest;
-mod stage;
-pub mod telling;
+mod simulator;
+pub mod summary;
+mod trial;
 
 pub use case::{Case, actions_beside, find};
 pub use finding::{Finding, Rule};

@@ -14,10 +14,10 @@ use crate::turn::recording::What;
 use crate::turn::replay::{Batches, Replayed, replay};
 
 /// Recordings, and bytes of all of them.
-const RECORDINGS: usize = 64;
-const BYTES: u64 = 8 << 20;
+const MAX_RECORDINGS: usize = 64;
+const MAX_BYTES: u64 = 8 << 20;
 /// How long all of them together may take.
-const TIME: Duration = Duration::from_secs(10);
+const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The folder of a component's own recordings.
 #[must_use]
@@ -36,10 +36,10 @@ pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
     let paths = find(&[folder.to_owned()])?;
     let bytes: u64 =
         paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
-    if paths.len() > RECORDINGS || bytes > BYTES {
-        let (many, most) = (paths.len(), BYTES >> 20);
+    if paths.len() > MAX_RECORDINGS || bytes > MAX_BYTES {
+        let (many, most) = (paths.len(), MAX_BYTES >> 20);
         return Err(format!(
-            "{}: {many} recordings of {bytes} bytes, at most {RECORDINGS} of {most} MiB together are read",
+            "{}: {many} recordings of {bytes} bytes, at most {MAX_RECORDINGS} of {most} MiB together are read",
             folder.display()
         ));
     }
@@ -57,8 +57,8 @@ pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), String> {
         }
         Ok(())
     };
-    let late = || Err(format!("they were not read within {} s", TIME.as_secs()));
-    tokio::time::timeout(TIME, all).await.unwrap_or_else(|_| late())
+    let late = || Err(format!("they were not read within {} s", SELFTEST_TIMEOUT.as_secs()));
+    tokio::time::timeout(SELFTEST_TIMEOUT, all).await.unwrap_or_else(|_| late())
 }
 
 async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
@@ -79,10 +79,10 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
         let what = found.path.map(|path| format!(" in `{path}`")).unwrap_or_default();
         let nothing = || "nothing".to_owned();
         return Err(format!(
-            "{place}{field}: action {}{what}: expected {}, came {}",
+            "{place}{field}: action {}{what}: expected {}, got {}",
             found.action,
             found.expected.unwrap_or_else(nothing),
-            found.came.unwrap_or_else(nothing),
+            found.got.unwrap_or_else(nothing),
         ));
     }
     match unended(case, &replayed) {
@@ -111,5 +111,5 @@ fn unended(case: &Case, replayed: &Replayed) -> Option<u32> {
     });
     let mut due =
         starts.filter(|(at, turn)| ended(*turn) || exited_after(*at)).map(|(_, turn)| turn);
-    due.find(|turn| replayed.turns.get(turn).is_none_or(|told| told.done.is_none()))
+    due.find(|turn| replayed.turns.get(turn).is_none_or(|turn| turn.done.is_none()))
 }

@@ -11,7 +11,7 @@ use aetheel::turn::{Backends as _, Guest};
 
 use super::{prompt, timed, version_told};
 use crate::support::guests::{Wat, answering};
-use crate::support::recordings::{inputs, recordings};
+use crate::support::recordings::{actions, cases, inputs};
 
 /// What was shipped while 0.1 was the contract.
 const SHIPPED: [&str; 7] = ["acp", "claude", "codex", "demo", "droid", "gemini", "opencode"];
@@ -52,18 +52,14 @@ async fn every_backend_that_was_shipped_for_the_contract_before_does_what_it_did
     assert_eq!(version_told(&today.handle(prompt(1, 1)).await.unwrap()), "1");
     for name in SHIPPED.into_iter().filter(|name| *name != "demo") {
         let backend = registry.get(name).unwrap();
-        let cases = recordings(&kept().join(name));
-        assert!(!cases.is_empty(), "{name}");
-        for case in cases {
-            let golden = std::fs::read_to_string(case.join("actions.jsonl")).unwrap();
-            let expected: Vec<Action> =
-                golden.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for case in cases(&format!("contract-0.1/{name}")) {
+            let (expected, path) = (actions(&case), case.path.display());
             let mut guest = backend.open().await.unwrap();
             let actions = guest.handle(inputs(&case)).await.unwrap();
-            for (number, (is, was)) in actions.iter().zip(&expected).enumerate() {
-                assert_eq!(is, was, "{}, action {}", case.display(), number + 1);
+            for (number, (is, was)) in actions.iter().zip(expected).enumerate() {
+                assert_eq!(is, was, "{path}, action {}", number + 1);
             }
-            assert_eq!(actions.len(), expected.len(), "{}", case.display());
+            assert_eq!(actions.len(), expected.len(), "{path}");
         }
     }
 }

@@ -2,7 +2,6 @@
 //! every backend, whoever would allow it, until a person agrees to the plan.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::agent::{
@@ -12,7 +11,7 @@ use aetheel::dispatch::{Person, Settlement};
 use aetheel::event::NewEvent;
 use aetheel::turn::ProcessCommand;
 
-use crate::support::recordings::recordings;
+use crate::support::recordings::{actions, cases};
 use crate::support::scripted::{
     Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
 };
@@ -151,22 +150,18 @@ async fn who_does_not_only_plan_is_asked() {
 fn of_every_backend_what_was_recorded_asking_leave_is_held_back() {
     let mut held: BTreeMap<&str, usize> = BTreeMap::new();
     for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
-        for folder in
-            recordings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend))
-        {
-            for line in std::fs::read_to_string(folder.join("actions.jsonl")).unwrap().lines() {
-                if let Action::Ask(Ask { kind: AskKind::Permission(tool), .. }) =
-                    serde_json::from_str(line).unwrap()
-                {
+        for case in cases(backend) {
+            for action in actions(&case) {
+                if let Action::Ask(Ask { kind: AskKind::Permission(tool), .. }) = action {
                     let looks = ["read", "view", "search", "glob", "grep", "list", "fetch"];
                     let name = tool.native_name.to_lowercase();
                     assert_eq!(
-                        only_looks(&tool),
+                        only_looks(tool),
                         looks.iter().any(|word| name.contains(word)),
                         "{}: {tool:?}",
-                        folder.display()
+                        case.path.display()
                     );
-                    *held.entry(backend).or_default() += usize::from(!only_looks(&tool));
+                    *held.entry(backend).or_default() += usize::from(!only_looks(tool));
                 }
             }
         }

@@ -153,7 +153,7 @@ fn test_names_the_line_and_the_field_of_what_differs() {
         .says(&format!("plain.jsonl:{}  field content", said + 1))
         .says("event.kind.text.text")
         .says("Changed! ");
-    failed.says("--- expected").says("+++ came").says("1 of 2 passed");
+    failed.says("--- expected").says("+++ got").says("1 of 2 passed");
     let json = bench.run(&["test", component, "cases", "--json"]).json();
     let case = json["cases"]
         .as_array()
@@ -182,7 +182,7 @@ fn test_wants_to_know_what_must_come() {
     assert_eq!(done.code, Some(1));
     done.says("plain.actions.jsonl is missing").says("--update");
     bench.run(&["test", bench.component(), "cases/plain.jsonl", "--update"]);
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemini/plain/actions.jsonl");
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemini/plain.actions.jsonl");
     let parsed = |text: String| {
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -329,6 +329,6 @@ fn replay_says_when_to_try_again() {
     };
     let mut replayed = aetheel::turn::replay::Replayed::default();
     replayed.steps.push(step);
-    let told = aetheel::kit::telling::tell(&tape, &replayed);
+    let told = aetheel::kit::summary::summarize(&tape, &replayed);
     assert_eq!(told[0].text, "failed: rate-limited: slow down (again after 1.5 s)");
 }

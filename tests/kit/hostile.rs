@@ -61,7 +61,7 @@ fn found(wat: &Wat, rule: &str) -> Vec<serde_json::Value> {
     let found: Vec<_> = all.iter().filter(|finding| finding["rule"] == rule).cloned().collect();
     assert!(!found.is_empty(), "{rule}: {all:#?}");
     for finding in &found {
-        for part in ["trial", "came", "expected", "advice"] {
+        for part in ["trial", "got", "expected", "advice"] {
             assert!(finding[part].as_str().is_some_and(|text| !text.is_empty()), "{finding}");
         }
     }
@@ -80,8 +80,8 @@ fn a_trap_on_garbage_is_found() {
     let wat =
         Wat { on_timer: "unreachable".to_owned(), later: Some((LINE, vec![])), ..forgetful() };
     let found = found(&wat, "never-fails");
-    mentions(&found, "came", "crashed");
-    mentions(&found, "told", "\"line\"");
+    mentions(&found, "got", "crashed");
+    mentions(&found, "input", "\"line\"");
 }
 
 #[test]
@@ -91,28 +91,28 @@ fn a_loop_on_garbage_is_cut_off_and_found() {
         later: Some((LINE, vec![])),
         ..forgetful()
     };
-    mentions(&found(&wat, "never-fails"), "came", "cut off");
+    mentions(&found(&wat, "never-fails"), "got", "cut off");
 }
 
 #[test]
 fn a_turn_that_ends_twice_is_found() {
-    mentions(&found(&forgetful(), "ends-once"), "came", "second turn-done");
+    mentions(&found(&forgetful(), "ends-once"), "got", "second turn-done");
 }
 
 #[test]
 fn a_turn_that_never_ends_is_found() {
     let wat = Wat { later: Some((u8::MAX, vec![])), ..forgetful() };
-    mentions(&found(&wat, "ends-once"), "came", "no turn-done after all its processes had exited");
+    mentions(&found(&wat, "ends-once"), "got", "no turn-done after all its processes had exited");
     let idle = Wat { on_start: Some(vec![]), ..wat };
-    mentions(&found(&idle, "ends-once"), "came", "no process and no turn-done");
+    mentions(&found(&idle, "ends-once"), "got", "no process and no turn-done");
 }
 
 #[test]
 fn undeclared_programs_and_flags_are_found() {
     let wat = Wat { on_start: Some(vec![spawn("sh", &["-c", "id"])]), ..forgetful() };
-    mentions(&found(&wat, "plan"), "came", "program \"sh\" is not declared");
+    mentions(&found(&wat, "plan"), "got", "program \"sh\" is not declared");
     let wat = Wat { on_start: Some(vec![spawn("evil", &["--yolo"])]), ..forgetful() };
-    mentions(&found(&wat, "plan"), "came", "flag \"--yolo\" is not declared");
+    mentions(&found(&wat, "plan"), "got", "flag \"--yolo\" is not declared");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn an_id_that_could_be_a_flag_is_found() {
     });
     mentions(
         &found(&Wat { on_start: Some(vec![ready, done()]), ..Wat::new("evil", "1") }, "limits"),
-        "came",
+        "got",
         "--x",
     );
 }
@@ -143,7 +143,7 @@ fn a_state_that_crashes_the_next_guest_is_found() {
         load: "unreachable".to_owned(),
         ..forgetful()
     };
-    mentions(&found(&live, "moving"), "trial", "a state that cannot be read");
+    mentions(&found(&live, "handover"), "trial", "a state that cannot be read");
 }
 
 #[test]

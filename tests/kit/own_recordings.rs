@@ -10,7 +10,7 @@ use aetheel::turn::Backends as _;
 use serde_json::Value;
 
 use crate::support::built;
-use crate::support::recordings::write;
+use crate::support::recordings::{case, copy};
 
 /// A backends folder with Gemini's component and a recording of its own.
 fn folder() -> tempfile::TempDir {
@@ -18,8 +18,7 @@ fn folder() -> tempfile::TempDir {
     let cases = folder.path().join("gemini.cases");
     fs::create_dir(&cases).unwrap();
     fs::write(folder.path().join("gemini.wasm"), built("gemini.wasm")).unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gemini/plain");
-    write(&fixture, &cases.join("plain.jsonl"));
+    copy(&case("gemini", "plain"), &cases.join("plain.jsonl"));
     folder
 }
 

@@ -32,10 +32,10 @@ fn idle_agents_of_claude_and_droid_are_handed_over_to_a_new_component() {
         let bench = Bench::shipped(name, |case| case == recording);
         let checked = bench.run(&["check", bench.component(), "--json"]);
         assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
-        let moving = checked.json()["areas"][3].clone();
+        let handover = checked.json()["areas"][3].clone();
         assert!(
-            moving["name"] == "moving" && moving["trials"].as_u64() > Some(0),
-            "{name}: {moving}"
+            handover["name"] == "handover" && handover["trials"].as_u64() > Some(0),
+            "{name}: {handover}"
         );
     }
 }

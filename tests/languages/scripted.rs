@@ -6,10 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aetheel::agent::{Input, Pipe, TimedInput};
+use aetheel::kit::Case;
+
 use super::{component, root};
 use crate::gateway::{id_of, installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::Installation;
+use crate::support::recordings::{case, inputs};
 
 /// Compiles it into the cache all tests share: an interpreter takes longer than a test waits for
 /// the program to be ready.
@@ -26,7 +30,8 @@ async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation 
     compiled(&installation.backend("gemini")).await;
     let bin = installation.path("bin");
     fs::create_dir(&bin).unwrap();
-    let stdout = root().join("tests/fixtures/gemini").join(run).join("stdout");
+    let stdout = installation.path("stdout");
+    fs::write(&stdout, printed(&case("gemini", run))).unwrap();
     let script = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 0.61.0\ncat >/dev/null\ncat '{}'\n",
         stdout.display()
@@ -40,6 +45,15 @@ async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation 
     let approved = installation.run(&["backend", "approve", "gemini", "--yes"], "").await;
     assert_eq!(approved.code, 0, "{}", approved.stderr);
     installation
+}
+
+/// What the agent printed.
+fn printed(case: &Case) -> String {
+    let text = |timed: TimedInput| match timed.input {
+        Input::Line(line) if line.pipe == Pipe::Stdout => Some(line.text + "\n"),
+        _ => None,
+    };
+    inputs(case).into_iter().filter_map(text).collect()
 }
 
 /// The backend with a mistake in it, built again where its sources changed.

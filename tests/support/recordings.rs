@@ -1,109 +1,51 @@
-//! What agents said when they were recorded (`tests/fixtures`), as the host would tell it to a
-//! guest.
+//! What agents said when they were recorded (`tests/fixtures`): cases in the format of the kit, a
+//! recording `NAME.jsonl` and the actions `NAME.actions.jsonl` that must come of it.
 #![allow(dead_code, reason = "the benches use less of it")]
 
 use std::path::{Path, PathBuf};
 
-use aetheel::agent::{
-    Command, Exit, Exited, Input, Line, Pipe, Safety, Spawned, StartTurn, TimedInput,
-};
+use aetheel::agent::{Action, TimedInput};
+use aetheel::kit::{Case, actions_beside, find};
+use aetheel::turn::recording::What;
 
-/// What the host would tell about a recording: as it is written there, or as the files of a
-/// one-shot run say.
-pub fn inputs(folder: &Path) -> Vec<TimedInput> {
-    let read = |name: &str| {
-        String::from_utf8_lossy(&std::fs::read(folder.join(name)).unwrap()).into_owned()
-    };
-    if folder.join("inputs.jsonl").exists() {
-        let told = read("inputs.jsonl");
-        let entries = told.lines().map(|line| {
-            serde_json::from_str::<Entry>(line)
-                .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        });
-        return entries.map(|Entry { t, input }| TimedInput { at_ms: t, input }).collect();
-    }
-    let argv: Vec<String> = serde_json::from_str(&read("argv.json")).unwrap();
-    let value = |flag: &str| {
-        argv.iter().position(|argument| argument == flag).map(|at| argv[at + 1].clone())
-    };
-    let fork = value("--fork");
-    let start = StartTurn {
-        cwd: "/srv/proj".into(),
-        fork: fork.is_some(),
-        native_id: value("--resume")
-            .or_else(|| value("-s"))
-            .or_else(|| value("--session"))
-            .or(fork),
-        fresh_id: "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11".into(),
-        ..StartTurn::plain("recorded", Safety::Danger)
-    };
-    let line = |pipe, text: &str| {
-        Input::Line(Line { proc: 1, pipe, text: text.to_owned(), truncated: false })
-    };
-    let how = match read("exit").split_whitespace().collect::<Vec<_>>()[..] {
-        ["signal", number, ..] => Exit::Signal(number.parse().unwrap()),
-        [code] if code.parse::<u32>().is_ok() => Exit::Code(code.parse().unwrap()),
-        _ => Exit::Unknown,
-    };
-    let stderr = read("stderr").lines().collect::<Vec<_>>().join("\n");
-    let mut inputs = vec![
-        Input::Command(Command::StartTurn(start)),
-        Input::Spawned(Spawned { proc: 1, agent_version: None }),
-    ];
-    inputs.extend(read("stdout").lines().map(|text| line(Pipe::Stdout, text)));
-    inputs.extend(stderr.lines().map(|text| line(Pipe::Stderr, text)));
-    inputs.push(Input::Exited(Exited { proc: 1, how, stderr_tail: stderr }));
-    inputs
-        .into_iter()
-        .enumerate()
-        .map(|(at, input)| TimedInput { at_ms: at as f64, input })
-        .collect()
+/// Where the cases of a backend are.
+pub fn fixtures(backend: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(backend)
 }
 
-/// A line of `inputs.jsonl`.
-#[derive(serde::Deserialize)]
-struct Entry {
-    t: f64,
-    #[serde(rename = "in")]
-    input: Input,
+/// All cases of a backend.
+pub fn cases(backend: &str) -> Vec<Case> {
+    let found = find(&[fixtures(backend)]).unwrap();
+    found.iter().map(|path| Case::read(path).unwrap()).collect()
 }
 
-/// All folders below one that hold actions to compare with.
-pub fn recordings(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for inner in std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-    {
-        if inner.join("actions.jsonl").exists() {
-            found.push(inner);
-        } else {
-            found.extend(recordings(&inner));
-        }
-    }
-    found.sort();
-    found
+/// One case of a backend; `name` is the path of its recording without `.jsonl`.
+pub fn case(backend: &str, name: &str) -> Case {
+    Case::read(&fixtures(backend).join(format!("{name}.jsonl"))).unwrap()
 }
 
-/// Writes such a folder as a recording in the format of the gateway, with the actions it must give
-/// beside it.
-pub fn write(folder: &Path, to: &Path) {
-    std::fs::write(to, recording(&inputs(folder))).unwrap();
-    let beside = to.with_file_name(
-        to.file_name().unwrap().to_str().unwrap().replace(".jsonl", ".actions.jsonl"),
-    );
-    std::fs::copy(folder.join("actions.jsonl"), beside).unwrap();
+/// The name of a case, with `-` for every folder below its backend's.
+pub fn name(backend: &str, case: &Case) -> String {
+    let path = case.path.strip_prefix(fixtures(backend)).unwrap().with_extension("");
+    path.to_string_lossy().replace('/', "-")
 }
 
-/// Inputs as a recording in the format of the gateway.
-pub fn recording(inputs: &[TimedInput]) -> String {
-    let header = serde_json::json!({
-        "aetheel-recording": 1, "link": "fixture", "backend": "fixture", "backend-version": "1", "generation": 1, "digest": "",
-        "agent-version": null, "started": "2026-01-02T03:04:05Z",
+/// What the host sends a guest in a case.
+pub fn inputs(case: &Case) -> Vec<TimedInput> {
+    let inputs = case.tape.entries.iter().filter_map(|entry| match &entry.what {
+        What::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
+        _ => None,
     });
-    let lines = inputs
-        .iter()
-        .map(|told| format!("{}\n", serde_json::json!({ "t": told.at_ms, "in": told.input })));
-    format!("{header}\n{}", lines.collect::<String>())
+    inputs.collect()
+}
+
+/// What must come of a case.
+pub fn actions(case: &Case) -> &[Action] {
+    case.actions.as_deref().unwrap_or_else(|| panic!("{}: no actions", case.path.display()))
+}
+
+/// Copies the files of a case.
+pub fn copy(case: &Case, to: &Path) {
+    std::fs::copy(&case.path, to).unwrap();
+    std::fs::copy(actions_beside(&case.path), actions_beside(to)).unwrap();
 }

@@ -3,10 +3,11 @@
 
 mod support;
 
+use aetheel_backend_sdk::fixture::{tool_ends, tool_starts};
 use aetheel_backend_sdk::wit::{
     Action, AskKind, Decision, Exit, Mode, Outcome, Safety, StartTurn, ToolStatus,
 };
-use support::{answer, asked, done, ends, next, play, starts, text, turn, with_modes};
+use support::{answer, asked, done, next, play, text, turn, with_modes};
 
 #[test]
 fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
@@ -23,7 +24,11 @@ fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
         (tool.kind.as_str(), tool.native_name.as_str(), tool.target.as_deref()),
         ("bash", "Bash", Some("touch perm_allow_once.txt"))
     );
-    assert_eq!(starts(&play.actions).last(), Some(&tool), "it was told before it was asked for");
+    assert_eq!(
+        tool_starts(&play.actions).last(),
+        Some(&tool),
+        "it was told before it was asked for"
+    );
     answer(&mut play, ask.ask, Decision::AllowOnce);
     let second = asked(&mut play);
     assert_ne!(second.ask, ask.ask);
@@ -36,7 +41,7 @@ fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
         .map(|line| (line["id"].clone(), line["result"]["outcome"]["optionId"].clone()))
         .collect();
     assert_eq!(answers, [(0.into(), "allow".into()), (1.into(), "allow".into())]);
-    assert!(ends(&play.actions).iter().all(|end| end.status == ToolStatus::Ok));
+    assert!(tool_ends(&play.actions).iter().all(|end| end.status == ToolStatus::Ok));
     play.finish().check();
 }
 
@@ -142,7 +147,7 @@ fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
     answer(&mut droid, ask, Decision::Dismissed);
     assert_eq!(done(&mut droid).outcome, Outcome::Completed);
     for mut play in [claude, zed, droid] {
-        let denied: Vec<_> = ends(&play.actions).into_iter().map(|end| end.status).collect();
+        let denied: Vec<_> = tool_ends(&play.actions).into_iter().map(|end| end.status).collect();
         assert!(
             !denied.is_empty() && denied.iter().all(|status| *status == ToolStatus::Denied),
             "{denied:?}"

@@ -5,14 +5,14 @@ mod support;
 
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
+use aetheel_backend_sdk::fixture::{
+    events, is_done, thoughts, tool_ends, tool_starts, unrecognised,
+};
 use aetheel_backend_sdk::wit::{
     Action, Command, Delivery, EventKind, Exit, FailureKind, Outcome, Part, PlanStatus, QueryKind,
     QueryResult, Steer, SteerOutcome, ToolStatus, TurnRef,
 };
-use support::{
-    SESSION, answer, asked, done, ends, events, failure, is_done, next, play, query, starts, text,
-    thinking, turn, with_modes,
-};
+use support::{SESSION, answer, asked, done, failure, next, play, query, text, turn, with_modes};
 
 #[test]
 fn a_conversation_of_two_turns_is_told_with_its_usage() {
@@ -27,7 +27,7 @@ fn a_conversation_of_two_turns_is_told_with_its_usage() {
         (100, 20, 10, Some(130), Some(200_000))
     );
     assert!((usage.cost_usd.unwrap() - 0.000_603).abs() < 1e-9);
-    assert_eq!(thinking(&play.actions), "Let me think about it.");
+    assert_eq!(thoughts(&play.actions), ["Let me think about it."]);
     let ready = play
         .actions
         .iter()
@@ -97,13 +97,13 @@ fn a_tool_use_is_told_from_its_first_word_to_its_end_with_what_it_changed() {
     let ask = asked(&mut play);
     answer(&mut play, ask.ask, aetheel_backend_sdk::wit::Decision::AllowOnce);
     assert_eq!(done(&mut play).text.as_deref(), Some("Written."));
-    let last = *starts(&play.actions).last().unwrap();
+    let last = *tool_starts(&play.actions).last().unwrap();
     assert_eq!(
         (last.kind.as_str(), last.native_name.as_str(), last.title.as_str()),
         ("file_write", "Write", "Write a.txt")
     );
     assert_eq!(last.target.as_deref(), Some("/srv/project/a.txt"));
-    let end = ends(&play.actions)[0];
+    let end = tool_ends(&play.actions)[0];
     assert_eq!((end.status, end.diffs.len()), (ToolStatus::Ok, 1));
     assert_eq!(end.diffs[0].new_text.as_deref(), Some("one\ntwo"));
     play.finish().check();
@@ -113,7 +113,7 @@ fn a_tool_use_is_told_from_its_first_word_to_its_end_with_what_it_changed() {
 fn plans_are_told_whole() {
     let mut play = play("claude-plan-todo");
     play.start(turn(1)).finish();
-    let plan = events(&play.actions).into_iter().find_map(|event| {
+    let plan = events(&play.actions).find_map(|event| {
         if let EventKind::Plan(plan) = event { Some(plan.clone()) } else { None }
     });
     let plan = plan.unwrap();
@@ -284,11 +284,11 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
 #[test]
 fn a_history_told_again_is_no_part_of_the_turn() {
     // As if it could not resume without telling the history.
-    let folder =
-        format!("{}/../../tests/fixtures/acp/codex-zed-load-session", env!("CARGO_MANIFEST_DIR"));
-    let text_of = std::fs::read_to_string(format!("{folder}/dialogue.jsonl"))
-        .unwrap()
-        .replace(r#""resume": {}, "#, "");
+    let path = format!(
+        "{}/../../tests/fixtures/acp/codex-zed-load-session.dialogue",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text_of = std::fs::read_to_string(path).unwrap().replace(r#""resume": {}, "#, "");
     let mut play = Play::<Backend>::of(&text_of, json_rpc);
     let mut start = turn(1);
     start.native_id = Some("01a20003-95b8-78a1-b573-70e9a17bf5c7".to_owned());
@@ -342,13 +342,12 @@ fn the_steering_method_is_used_where_it_is_offered() {
     assert_eq!(play.written_with("session/prompt").len(), 1);
     assert!(play.actions.iter().any(|action| matches!(action, Action::Steered(steered) if steered.outcome == SteerOutcome::Injected)));
     let outputs: Vec<_> = events(&play.actions)
-        .into_iter()
         .filter_map(
             |event| if let EventKind::ToolOutput(out) = event { Some(&out.text) } else { None },
         )
         .collect();
     assert_eq!(outputs, ["one\n", "two\n"], "output is told while the tool runs");
-    assert_eq!(ends(&play.actions)[0].exit_code, Some(0));
+    assert_eq!(tool_ends(&play.actions)[0].exit_code, Some(0));
     let said: String = text(&play.actions, 1);
     assert!(said.ends_with("plan finished"), "{said}");
     play.finish().check();
@@ -373,7 +372,7 @@ fn an_agent_that_is_killed_loses_its_turns_and_says_with_what_words_it_ended() {
     assert!(
         matches!(&done[0].outcome, Outcome::Lost(failure) if failure.kind == FailureKind::Crashed && failure.message.contains("signal 9"))
     );
-    assert!(events(&play.actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_))));
+    assert!(!unrecognised(&play.actions).is_empty());
 }
 
 #[test]

@@ -5,11 +5,14 @@ mod support;
 
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
-use aetheel_backend_sdk::wit::{
-    Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Mode, Outcome,
-    QueryKind, QueryResult, Safety, SpawnFailed, ToolStatus, TurnRef,
+use aetheel_backend_sdk::fixture::{
+    events, is_done, notices, tool_ends, tool_starts, unrecognised,
 };
-use support::{SESSION, answer, events, failure, is_done, next, query, turn, with_modes};
+use aetheel_backend_sdk::wit::{
+    Action, AskKind, Command, Decision, Exit, FailureKind, Input, Mode, Outcome, QueryKind,
+    QueryResult, Safety, SpawnFailed, ToolStatus, TurnRef,
+};
+use support::{SESSION, answer, failure, next, query, turn, with_modes};
 
 /// An agent that is told line by line what to say.
 struct Agent(Play<Backend>);
@@ -293,7 +296,7 @@ fn resuming_falls_back_to_loading() {
     assert!(agent.0.id_of("session/prompt").is_none(), "it did");
     agent.0.elapse(300.0);
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
-    assert_eq!((agent.outcome(), events(&agent.0.actions).len()), (&Outcome::Completed, 0));
+    assert_eq!((agent.outcome(), events(&agent.0.actions).count()), (&Outcome::Completed, 0));
 }
 
 #[test]
@@ -316,10 +319,7 @@ fn every_reason_to_stop_has_its_outcome() {
             other => panic!("{other:?}"),
         };
         assert_eq!(word, outcome);
-        let unknown = events(&agent.0.actions)
-            .iter()
-            .any(|event| matches!(event, EventKind::Unrecognised(_)));
-        assert_eq!(unknown, reason == "because");
+        assert_eq!(!unrecognised(&agent.0.actions).is_empty(), reason == "because");
     }
 }
 
@@ -347,12 +347,8 @@ fn what_is_not_known_is_told_and_extensions_are_not() {
         .say(r#"{"jsonrpc":"2.0","method":"session/news","params":{"sessionId":"s1"}}"#)
         .say("Loading …")
         .say(r#"{"id":99,"result":{}}"#);
-    let told: Vec<_> = events(&agent.0.actions)
-        .into_iter()
-        .filter_map(|event| {
-            if let EventKind::Unrecognised(what) = event { Some(what.what.clone()) } else { None }
-        })
-        .collect();
+    let told: Vec<_> =
+        unrecognised(&agent.0.actions).into_iter().map(|unknown| unknown.what.clone()).collect();
     assert_eq!(
         told,
         [
@@ -431,10 +427,7 @@ fn the_arguments_of_a_tool_that_are_told_as_text_are_shown_where_leave_is_asked_
 
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent.updates(&call("completed").replacen('{', r#"{"sessionUpdate":"tool_call_update","#, 1));
-    let inputs = events(&agent.0.actions).into_iter().filter_map(|event| {
-        if let EventKind::ToolStart(start) = event { Some(start) } else { None }
-    });
-    assert!(inputs.map(|start| start.input.as_str()).all(|input| input == "{}"));
+    assert!(tool_starts(&agent.0.actions).iter().all(|start| start.input == "{}"));
 }
 
 #[test]
@@ -450,10 +443,8 @@ fn a_command_that_tells_nothing_but_its_exit_code_failed() {
         let of = r#""toolCallId":"run_shell_command__1","title":"exit 3","kind":"execute""#;
         agent.updates(&format!(r#"{{"sessionUpdate":"tool_call",{of},"status":"in_progress"}}"#));
         agent.updates(&format!(r#"{{"sessionUpdate":"tool_call_update",{of},"status":"completed","content":{content}}}"#));
-        let end = events(&agent.0.actions)
-            .into_iter()
-            .find_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None });
-        assert_eq!(end.map(|end| (end.status, end.exit_code)), Some((status, code)), "{text}");
+        let end = tool_ends(&agent.0.actions)[0];
+        assert_eq!((end.status, end.exit_code), (status, code), "{text}");
     }
 }
 
@@ -637,11 +628,7 @@ fn whoever_plans_changes_nothing_and_nobody_is_asked_for_it() {
         !agent.0.actions.iter().any(|action| matches!(action, Action::Ask(_))),
         "nobody can allow it"
     );
-    let told = events(&agent.0.actions)
-        .into_iter()
-        .filter(|kind| matches!(kind, EventKind::Notice(_)))
-        .count();
-    assert_eq!(told, changing.len(), "people read what was not done");
+    assert_eq!(notices(&agent.0.actions).len(), changing.len(), "people read what was not done");
     wants(&mut agent, "6", r#"{"toolCallId":"f","kind":"read","title":"Read"}"#);
     assert!(matches!(agent.0.actions.last(), Some(Action::Ask(_))), "looking may be allowed");
     agent.answers("session/prompt", r#"{"stopReason":"cancelled"}"#);

@@ -307,7 +307,9 @@ fn every_flag_used_was_accepted_by_the_real_agent() {
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
     let dialogues: Vec<String> = std::fs::read_dir(folder.join("live"))
         .unwrap()
-        .map(|case| std::fs::read_to_string(case.unwrap().path().join("dialogue.jsonl")).unwrap())
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "dialogue"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
         .collect();
     let said = |dialogue: &String, name: &str, end: char| {
         dialogue.lines().next().unwrap().contains(&format!("\"{name}{end}"))

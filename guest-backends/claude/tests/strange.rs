@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start, unrecognised};
 use aetheel_backend_sdk::wit::{Action, EventKind, Input, Line, Outcome, Pipe, Unrecognised};
 use claude::Backend;
 use proptest::prelude::*;
@@ -15,18 +15,8 @@ fn fixture(name: &str) -> Fixture {
 }
 
 fn unknown(lines: &[&str]) -> Vec<Unrecognised> {
-    let actions =
-        run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
-    actions
-        .into_iter()
-        .filter_map(|action| match action {
-            Action::Event(event) => match event.kind {
-                EventKind::Unrecognised(unknown) => Some(unknown),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect()
+    let lines = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
+    unrecognised(&run::<Backend>(start("hi"), lines)).into_iter().cloned().collect()
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod support;
 
 use aetheel_backend_sdk::dialogue::Play;
+use aetheel_backend_sdk::fixture::asks;
 use aetheel_backend_sdk::wit::{Action, AskKind, Decision, Mode, Safety, Settings, StartTurn};
 use codex::Backend;
 use serde_json::json;
@@ -17,10 +18,6 @@ fn ask_again(play: &mut Play<Backend>, id: u32, command: &str) {
         &json!({"method": "item/commandExecution/requestApproval", "id": id, "params": params})
             .to_string(),
     );
-}
-
-fn asks(play: &Play<Backend>) -> usize {
-    play.actions.iter().filter(|action| matches!(action, Action::Ask(_))).count()
 }
 
 #[test]
@@ -44,7 +41,7 @@ fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower
         play.command(answer(ask, Decision::AllowAlways));
         ask_again(&mut play, 100, command);
         assert_eq!(
-            (asks(&play), play.written_with("\"decision\"").len()),
+            (asks(&play.actions).len(), play.written_with("\"decision\"").len()),
             (1, 2),
             "the same command is answered at once"
         );
@@ -53,7 +50,7 @@ fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower
             "which Codex would not forget"
         );
         ask_again(&mut play, 101, "/bin/bash -lc 'touch other.txt'");
-        assert_eq!(asks(&play), 2, "another one is not the same");
+        assert_eq!(asks(&play.actions).len(), 2, "another one is not the same");
         play.command(answer(2, Decision::AllowOnce));
         until_done(&mut play);
 
@@ -61,19 +58,19 @@ fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower
         let id = play.id_of("turn/start").unwrap();
         play.say(&format!(r#"{{"id":{id},"result":{{"turn":{{"id":"x"}}}}}}"#));
         ask_again(&mut play, 102, command);
-        assert_eq!(asks(&play), 2, "in the next turn, too");
+        assert_eq!(asks(&play.actions).len(), 2, "in the next turn, too");
         play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"x","status":"completed"}}}"#);
         // A newer generation knows it, too.
         play.reload();
         play.start(at_edit(3, |_| {}));
         ask_again(&mut play, 103, command);
-        assert_eq!(asks(&play), 2);
+        assert_eq!(asks(&play.actions).len(), 2);
         let id = play.id_of("turn/start").unwrap();
         play.say(&format!(r#"{{"id":{id},"result":{{"turn":{{"id":"y"}}}}}}"#));
         play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"y","status":"completed"}}}"#);
         play.start(at_edit(4, lower));
         ask_again(&mut play, 104, command);
-        assert_eq!(asks(&play), 3, "not at a lower level");
+        assert_eq!(asks(&play.actions).len(), 3, "not at a lower level");
     }
 }
 
@@ -93,12 +90,12 @@ fn changes_that_are_allowed_for_the_session_are_those_of_the_same_files() {
     };
     play.command(answer(ask.ask, Decision::AllowAlways));
     again(&mut play, 50, &tool.id);
-    assert_eq!((asks(&play), play.written_with("\"decision\"").len()), (1, 2));
+    assert_eq!((asks(&play.actions).len(), play.written_with("\"decision\"").len()), (1, 2));
     let change = json!({"type": "fileChange", "id": "other", "status": "inProgress",
         "changes": [{"path": "/srv/proj/other.txt", "kind": {"type": "add"}, "diff": "x"}]});
     play.say(&json!({"method": "item/started", "params": {"threadId": thread, "turnId": "t", "item": change}}).to_string());
     again(&mut play, 51, "other");
-    assert_eq!(asks(&play), 2, "another file");
+    assert_eq!(asks(&play.actions).len(), 2, "another file");
     again(&mut play, 52, "never told");
     let Some(Action::Ask(unknown)) = play.actions.last() else { panic!("no ask") };
     assert_eq!(unknown.always_label, None, "nobody knows what that would allow");

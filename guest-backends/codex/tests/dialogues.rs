@@ -4,6 +4,9 @@
 mod support;
 
 use aetheel_backend_sdk::dialogue::Play;
+use aetheel_backend_sdk::fixture::{
+    answers, events, is_done, shown, thoughts, tool_ends, tool_starts, unrecognised,
+};
 use aetheel_backend_sdk::wit::{
     Action, AskKind, Attachment, Chunk, Command, Decision, Delivery, EventKind, Failure,
     FailureKind, Mode, Outcome, Part, QueryKind, QueryResult, Safety, StartTurn, Steer,
@@ -11,10 +14,7 @@ use aetheel_backend_sdk::wit::{
 };
 use codex::Backend;
 use serde_json::json;
-use support::{
-    answer, answers, careful, events, ids, is_done, live, play, query, shown, thoughts, tool_ends,
-    tool_starts, unknown, until_ask, until_done,
-};
+use support::{answer, careful, ids, live, play, query, until_ask, until_done};
 
 const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
 
@@ -25,7 +25,7 @@ fn end(play: &mut Play<Backend>) {
         play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1))),
         "it is asked to leave"
     );
-    assert_eq!(unknown(&play.actions), Vec::<&_>::new());
+    assert_eq!(unrecognised(&play.actions), Vec::<&_>::new());
     play.check();
 }
 

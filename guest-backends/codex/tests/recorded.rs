@@ -3,42 +3,20 @@
 
 mod support;
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::fixture::{
+    Fixture, done, events, line, run, shown, start, thoughts, tool_ends, tool_starts, unrecognised,
+};
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Command, Diagnostic, EventKind, Failure, FailureKind, Input, Mode, Outcome,
-    Part, Pipe, PlanStatus, Safety, Spawn, StartTurn, ToolStatus, TurnDone, Value,
+    Part, Pipe, PlanStatus, Safety, Spawn, StartTurn, ToolStatus, Value,
 };
 use codex::Backend;
-use support::{events, folder, ids, shown, thoughts, tool_ends, tool_starts, unknown};
+use support::{folder, ids};
 
 const THREAD: &str = "01a1ffe4-4d56-7702-a732-f4a42b6d7070";
 
-/// The turn a recorded run was made for.
-fn turn(fixture: &Fixture) -> StartTurn {
-    let at = fixture.argv.iter().position(|argument| argument == "resume" || argument == "fork");
-    // It is the first argument that looks like no flag.
-    let id = at.and_then(|at| {
-        fixture.argv[at + 1..]
-            .iter()
-            .find(|argument| !argument.starts_with('-') && argument.len() == 36)
-    });
-    StartTurn {
-        native_id: id.cloned(),
-        fork: fixture.argv.iter().any(|argument| argument == "fork"),
-        ..start("recorded")
-    }
-}
-
 fn actions(name: &str) -> Vec<Action> {
-    let fixture = Fixture::load(&folder().join(name));
-    run::<Backend>(turn(&fixture), fixture.inputs())
-}
-
-fn done(actions: &[Action]) -> &TurnDone {
-    match actions.last() {
-        Some(Action::TurnDone(done)) => done,
-        other => panic!("{other:?}"),
-    }
+    Fixture::load(&folder().join(name)).run::<Backend>()
 }
 
 fn failure(actions: &[Action]) -> &Failure {
@@ -52,15 +30,10 @@ fn failure(actions: &[Action]) -> &Failure {
 fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_is_unrecognised() {
     let mut runs = 0;
     for fixture in Fixture::all(&folder()) {
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        fixture.check_with_inputs(turn(&fixture), fixture.inputs(), &actions);
-        assert_eq!(unknown(&actions), Vec::<&_>::new(), "{}", fixture.name());
-        assert_eq!(
-            actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count(),
-            1,
-            "{}",
-            fixture.name()
-        );
+        let actions = fixture.run::<Backend>();
+        done(&actions);
+        fixture.check(&actions);
+        assert_eq!(unrecognised(&actions), Vec::<&_>::new(), "{}", fixture.name());
         runs += 1;
     }
     assert!(runs > 30, "only {runs} recordings");
@@ -83,7 +56,7 @@ fn an_answer_is_the_last_message_and_its_usage_is_without_what_was_cached() {
 #[test]
 fn the_usage_of_a_resumed_turn_is_what_came_on_top() {
     let second = Fixture::load(&folder().join("resume-2"));
-    let plain = run::<Backend>(turn(&second), second.inputs());
+    let plain = second.run::<Backend>();
     assert_eq!(done(&plain).usage, None, "the sums of the turns before are not known");
     let id = ids(&plain).pop().unwrap().to_owned();
     assert!(id.ends_with(".u2100-400-22-0"), "but from now on they are: {id}");
@@ -395,7 +368,7 @@ fn without_the_shell_on_the_list_it_is_switched_off_and_nothing_is_written() {
 #[test]
 fn both_modes_tell_the_same_conversation() {
     let fixture = Fixture::load(&folder().join("tool-fail"));
-    let once = run::<Backend>(turn(&fixture), fixture.inputs());
+    let once = fixture.run::<Backend>();
     let tool = tool_starts(&once)[0];
     let mut live = support::play("live-tool-danger");
     live.start(support::live("tools"));
@@ -435,13 +408,13 @@ fn a_file_is_named_with_its_place() {
 fn lines_of_stderr_change_nothing_wherever_they_come() {
     for name in ["plain", "tool-plan", "drop-mid"] {
         let fixture = Fixture::load(&folder().join(name));
-        let calm = run::<Backend>(turn(&fixture), fixture.inputs());
+        let calm = fixture.run::<Backend>();
         let noisy = fixture
             .inputs()
             .into_iter()
             .flat_map(|input| [line(Pipe::Stderr, "ERROR noise"), input])
             .collect();
-        assert_eq!(run::<Backend>(turn(&fixture), noisy), calm, "{name}");
+        assert_eq!(run::<Backend>(fixture.start.clone(), noisy), calm, "{name}");
     }
 }
 

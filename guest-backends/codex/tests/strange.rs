@@ -5,8 +5,10 @@
 mod support;
 
 use aetheel_backend_sdk::Backend as _;
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
-use aetheel_backend_sdk::storm::{Change, disturbed, survive};
+use aetheel_backend_sdk::disturb::{Change, disturbed, survive};
+use aetheel_backend_sdk::fixture::{
+    Fixture, answers, events, is_done, line, run, shown, start, tool_ends, unrecognised,
+};
 use aetheel_backend_sdk::wit::{
     Action, AskKind, Command, Decision, EventKind, Exit, FailureKind, Input, Line, Outcome, Pipe,
     QueryKind, QueryResult, SpawnFailed, StartTurn, TurnRef, Unrecognised,
@@ -14,10 +16,7 @@ use aetheel_backend_sdk::wit::{
 use codex::Backend;
 use proptest::prelude::*;
 use serde_json::json;
-use support::{
-    answer, answers, careful, events, folder, inputs, is_done, live, play, query, shown, tool_ends,
-    unknown, until_ask, until_done,
-};
+use support::{answer, careful, folder, inputs, live, play, query, until_ask, until_done};
 
 /// A link whose first turn runs, in the recorded thread.
 fn running() -> aetheel_backend_sdk::dialogue::Play<Backend> {
@@ -58,7 +57,7 @@ fn whatever_is_new_is_named_and_kept() {
     ] {
         let mut play = running();
         play.say(&text);
-        let found: Vec<&Unrecognised> = unknown(&play.actions);
+        let found: Vec<&Unrecognised> = unrecognised(&play.actions);
         assert_eq!(
             found.iter().map(|unknown| unknown.what.as_str()).collect::<Vec<_>>(),
             [what],
@@ -71,7 +70,7 @@ fn whatever_is_new_is_named_and_kept() {
     let cut =
         Line { proc: 1, pipe: Pipe::Stdout, text: "{\"method\":\"it".to_owned(), truncated: true };
     play.input(Input::Line(cut));
-    assert_eq!(unknown(&play.actions).last().unwrap().what, "line longer than the limit");
+    assert_eq!(unrecognised(&play.actions).last().unwrap().what, "line longer than the limit");
 }
 
 #[test]
@@ -87,7 +86,7 @@ fn one_shot_output_that_is_new_is_named_with_its_place() {
         ),
     ] {
         let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)]);
-        let found = unknown(&actions);
+        let found = unrecognised(&actions);
         assert_eq!(found.len(), 1, "{text}");
         assert_eq!((found[0].what.as_str(), found[0].path.as_deref()), (what, path));
     }

@@ -3,13 +3,14 @@
 
 mod play;
 
+use aetheel_backend_sdk::fixture::asks;
 use aetheel_backend_sdk::wit::{
     Action, Answer, AskKind, Command, Decision, EventKind, Mode, Outcome, Safety, ToolStatus,
     TurnRef,
 };
 use serde_json::{Value, json};
 
-use play::{Live, asks, events, live, note, notices, play, tool_ends, turn};
+use play::{Live, events, live, note, notices, play, tool_ends, turn};
 
 fn answer(play: &mut Live, ask: u32, decision: Decision) -> &mut Live {
     play.command(Command::Answer(Answer { ask, decision }))

@@ -1,14 +1,16 @@
-//! What recorded runs of Droid 0.225.2 become, one process a turn: every run whole (`actions.jsonl`
+//! What recorded runs of Droid 0.225.2 become, one process a turn: every run whole (with the actions
 //! beside it), and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
+use aetheel_backend_sdk::fixture::{
+    Fixture, done, events, line, notices, ready, run, shown, start, thoughts, tool_ends,
+    tool_starts, unrecognised,
+};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
-    Action, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, SessionReady,
-    StartTurn, ToolStatus, TurnDone,
+    Action, EventKind, Exit, Exited, FailureKind, Input, Outcome, Pipe, PlanStatus, ToolStatus,
 };
 use droid::Backend;
 
@@ -16,61 +18,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid")
 }
 
-fn turn(fixture: &Fixture) -> StartTurn {
-    let fork = fixture.value_of("--fork");
-    StartTurn {
-        native_id: fixture.value_of("-s").or(fork).map(str::to_owned),
-        fork: fork.is_some(),
-        ..start("recorded")
-    }
-}
-
 fn actions(name: &str) -> Vec<Action> {
-    let fixture = Fixture::load(&folder().join(name));
-    run::<Backend>(turn(&fixture), fixture.inputs())
-}
-
-fn done(actions: &[Action]) -> &TurnDone {
-    let mut done = actions
-        .iter()
-        .filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
-    let first = done.next().expect("no turn-done");
-    assert_eq!(done.next(), None, "a second turn-done");
-    first
-}
-
-fn events(actions: &[Action]) -> Vec<&EventKind> {
-    actions
-        .iter()
-        .filter_map(
-            |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
-        )
-        .collect()
-}
-
-fn shown(actions: &[Action]) -> String {
-    events(actions)
-        .iter()
-        .filter_map(
-            |event| if let EventKind::Text(text) = event { Some(text.text.as_str()) } else { None },
-        )
-        .collect()
-}
-
-fn notices(actions: &[Action]) -> Vec<&str> {
-    events(actions)
-        .iter()
-        .filter_map(|event| {
-            if let EventKind::Notice(notice) = event { Some(notice.as_str()) } else { None }
-        })
-        .collect()
-}
-
-fn ends(actions: &[Action]) -> Vec<(ToolStatus, Option<u32>)> {
-    let end = |event: &&EventKind| {
-        if let EventKind::ToolEnd(end) = event { Some((end.status, end.exit_code)) } else { None }
-    };
-    events(actions).iter().filter_map(end).collect()
+    Fixture::load(&folder().join(name)).run::<Backend>()
 }
 
 fn failure(name: &str) -> (FailureKind, String) {
@@ -83,7 +32,7 @@ fn failure(name: &str) -> (FailureKind, String) {
 #[test]
 fn every_recorded_run_becomes_what_is_written_beside_it() {
     for fixture in Fixture::all(&folder()) {
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        let actions = fixture.run::<Backend>();
         done(&actions);
         fixture.check(&actions);
     }
@@ -92,11 +41,8 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
 #[test]
 fn nothing_the_real_agent_prints_is_unrecognised() {
     for fixture in Fixture::all(&folder()) {
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        let unknown: Vec<_> = events(&actions)
-            .into_iter()
-            .filter(|event| matches!(event, EventKind::Unrecognised(_)))
-            .collect();
+        let actions = fixture.run::<Backend>();
+        let unknown = unrecognised(&actions);
         assert!(unknown.is_empty(), "{}: {unknown:?}", fixture.name());
     }
 }
@@ -106,7 +52,7 @@ fn what_is_shown_is_the_answer_once() {
     for name in ["plain", "unicode-newlines", "stdin-prompt", "sigint-stream", "reasoning-high"] {
         let actions = actions(name);
         assert_eq!(done(&actions).outcome, Outcome::Completed, "{name}");
-        assert_eq!(Some(shown(&actions)), done(&actions).text, "{name}");
+        assert_eq!(Some(shown(&actions).concat()), done(&actions).text, "{name}");
     }
 }
 
@@ -146,7 +92,7 @@ fn an_end_without_a_result_is_no_success_even_with_exit_code_0() {
     inputs.retain(
         |input| !matches!(input, Input::Line(line) if line.text.contains("\"completion\"")),
     );
-    let actions = run::<Backend>(turn(&fixture), inputs);
+    let actions = run::<Backend>(fixture.start.clone(), inputs);
     assert!(
         matches!(&done(&actions).outcome, Outcome::Lost(lost) if lost.kind == FailureKind::Protocol),
         "{:?}",
@@ -161,7 +107,7 @@ fn a_process_that_lingers_after_its_completion_is_not_waited_for() {
     let mut inputs = fixture.inputs();
     inputs.pop();
     inputs.push(Input::Timer(1));
-    let actions = run::<Backend>(turn(&fixture), inputs);
+    let actions = run::<Backend>(fixture.start.clone(), inputs);
     assert!(
         actions
             .iter()
@@ -180,16 +126,20 @@ fn tools_have_their_kinds_their_ends_and_their_diffs() {
         ("tools-parallel", &["bash", "file_read"]),
     ] {
         let actions = actions(name);
-        let kind = |event: &&EventKind| {
-            if let EventKind::ToolStart(tool) = event { Some(tool.kind.clone()) } else { None }
-        };
-        let found: Vec<_> = events(&actions).iter().filter_map(kind).collect();
+        let found: Vec<_> =
+            tool_starts(&actions).into_iter().map(|tool| tool.kind.as_str()).collect();
         assert_eq!(found, kinds, "{name}");
-        assert!(ends(&actions).iter().all(|(status, _)| *status == ToolStatus::Ok), "{name}");
+        assert!(tool_ends(&actions).iter().all(|end| end.status == ToolStatus::Ok), "{name}");
     }
-    assert_eq!(ends(&actions("tool-fail")), [(ToolStatus::Failed, Some(3))]);
-    assert_eq!(ends(&actions("only-tools-call")), [(ToolStatus::Denied, None)]);
-    assert_eq!(ends(&actions("spec-mode")), [(ToolStatus::Denied, None)]);
+    for (name, end) in [
+        ("tool-fail", (ToolStatus::Failed, Some(3))),
+        ("only-tools-call", (ToolStatus::Denied, None)),
+        ("spec-mode", (ToolStatus::Denied, None)),
+    ] {
+        let actions = actions(name);
+        let ends = tool_ends(&actions).into_iter().map(|end| (end.status, end.exit_code));
+        assert_eq!(ends.collect::<Vec<_>>(), [end], "{name}");
+    }
 }
 
 #[test]
@@ -206,7 +156,7 @@ fn a_written_file_and_a_plan_are_told() {
     ];
     let actions =
         run::<Backend>(start("hi"), lines.iter().map(|text| line(Pipe::Stdout, text)).collect());
-    let events = events(&actions);
+    let events: Vec<_> = events(&actions).collect();
     assert!(
         events.iter().any(|event| matches!(event, EventKind::ToolEnd(end)
             if end.diffs.len() == 1 && end.diffs[0].path == "/srv/proj/a.txt" && end.diffs[0].new_text.as_deref() == Some("one"))),
@@ -240,25 +190,17 @@ fn the_answer_is_told_where_the_last_words_are_droids_own_about_its_to_dos() {
 
 #[test]
 fn a_session_is_told_and_a_lost_one_is_noticed() {
-    let ready = |actions: &[Action]| -> Vec<SessionReady> {
-        actions
-            .iter()
-            .filter_map(|action| {
-                if let Action::SessionReady(ready) = action { Some(ready.clone()) } else { None }
-            })
-            .collect()
-    };
     let resumed = actions("resume-2");
     let fixture = Fixture::load(&folder().join("resume-2"));
-    assert_eq!(ready(&resumed)[0].native_id, fixture.value_of("-s").unwrap());
+    assert_eq!(Some(&ready(&resumed)[0].native_id), fixture.start.native_id.as_ref());
     assert_eq!(notices(&resumed), [""; 0]);
     // Any id is taken, and begun anew when it is unknown: only the count of rounds gives it away.
     assert_eq!(notices(&actions("resume-malformed")).len(), 1);
     // A copy has an id of its own and keeps the conversation.
     assert_eq!(notices(&actions("fork")), [""; 0]);
     let mut moved = fixture.clone();
-    moved.stdout[0] = moved.stdout[0].replace(fixture.value_of("-s").unwrap(), "another");
-    let actions = run::<Backend>(turn(&fixture), moved.inputs());
+    moved.stdout[0] = moved.stdout[0].replace(fixture.start.native_id.as_ref().unwrap(), "another");
+    let actions = moved.run::<Backend>();
     assert!(notices(&actions).iter().any(|notice| notice.contains("earlier conversation is lost")));
 }
 
@@ -273,6 +215,6 @@ fn usage_is_that_of_the_turn_or_none() {
 #[test]
 fn thinking_is_told_apart_from_the_answer() {
     let actions = actions("think-tool");
-    assert!(events(&actions).iter().any(|event| matches!(event, EventKind::Thinking(text) if text.text.contains("Thinking about step 0"))));
-    assert!(!shown(&actions).contains("Thinking about"));
+    assert!(thoughts(&actions)[0].contains("Thinking about step 0"));
+    assert!(!shown(&actions).concat().contains("Thinking about"));
 }

@@ -1,4 +1,4 @@
-//! Output nobody has seen yet, and recorded output in bad weather: told as unrecognised, never
+//! Output nobody has seen yet, and disturbed recordings: told as unrecognised, never
 //! dropped, never the end of a link, and one end a turn.
 #![allow(clippy::unwrap_used)]
 
@@ -6,8 +6,8 @@ mod play;
 
 use std::path::Path;
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
-use aetheel_backend_sdk::storm::{Change, disturbed, survive};
+use aetheel_backend_sdk::disturb::{Change, disturbed, survive};
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start, unrecognised};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Command, Decision, Delivery, EventKind, Input, Line, Part, Pipe, Query,
     QueryKind, Safety, SpawnFailed, Steer, TurnRef, Unrecognised,
@@ -25,10 +25,7 @@ fn fixture(name: &str) -> Fixture {
 }
 
 fn unknown(actions: &[Action]) -> Vec<Unrecognised> {
-    let unknown = |kind: &EventKind| {
-        if let EventKind::Unrecognised(unknown) = kind { Some(unknown.clone()) } else { None }
-    };
-    events(actions, 1).into_iter().filter_map(unknown).collect()
+    unrecognised(actions).into_iter().cloned().collect()
 }
 
 #[test]
@@ -137,7 +134,7 @@ fn a_sub_agent_says_what_it_does_through_its_tool() {
 }
 
 /// All that a host may have said and heard in a dialogue, commands in between.
-fn stormy(name: &str) -> Vec<Input> {
+fn inputs_of(name: &str) -> Vec<Input> {
     let mut play = play(name);
     let mut first = live("Go on");
     if name.starts_with("live-re") && name != "live-retry" {
@@ -187,7 +184,7 @@ proptest! {
         changes in prop::collection::vec(any::<Change>(), 0..12),
         more in prop::collection::vec((any::<prop::sample::Index>(), commands()), 0..6),
     ) {
-        let mut inputs = disturbed(&stormy(&name), &changes);
+        let mut inputs = disturbed(&inputs_of(&name), &changes);
         for (key, (at, mut command)) in (1..).zip(more) {
             if let Input::Command(Command::Query(query)) = &mut command {
                 query.query = key;

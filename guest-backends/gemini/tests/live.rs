@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
-use aetheel_backend_sdk::fixture::{self, TURN};
-use aetheel_backend_sdk::storm::{Change, disturbed, survive};
+use aetheel_backend_sdk::disturb::{Change, disturbed, survive};
+use aetheel_backend_sdk::fixture::{self, TURN, events, is_done};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Ask, AskKind, Attachment, Command, Decision, EventKind, Exit, Exited,
     FailureKind, Input, Outcome, Part, Query, QueryKind, QueryResult, Safety, StartTurn,
@@ -39,9 +39,7 @@ fn next(play: &Play<Backend>, number: u32) -> StartTurn {
 }
 
 fn done(play: &mut Play<Backend>) -> TurnDone {
-    let Action::TurnDone(done) = play.until(|action| matches!(action, Action::TurnDone(_))) else {
-        panic!("no end")
-    };
+    let Action::TurnDone(done) = play.until(is_done) else { panic!("no end") };
     done
 }
 
@@ -54,12 +52,6 @@ fn asked(play: &mut Play<Backend>) -> Ask {
 
 fn answer(play: &mut Play<Backend>, ask: u32, decision: Decision) {
     play.command(Command::Answer(Answer { ask, decision }));
-}
-
-fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
-    actions.iter().filter_map(|action| {
-        if let Action::Event(event) = action { Some(&event.kind) } else { None }
-    })
 }
 
 fn text(actions: &[Action], turn: u32) -> String {

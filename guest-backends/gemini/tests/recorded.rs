@@ -1,13 +1,12 @@
 //! What recorded runs of Gemini CLI 0.61.0 become, one process a turn: every run whole
-//! (`actions.jsonl` beside it), and the hazards by name.
+//! (with the actions beside it), and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
-use aetheel_backend_sdk::fixture::{Fixture, TURN, run, start};
+use aetheel_backend_sdk::fixture::{Fixture, TURN, done, events, run, shown, start, unrecognised};
 use aetheel_backend_sdk::wit::{
     Action, Command, EventKind, FailureKind, Input, Outcome, PlanStatus, StartTurn, ToolStatus,
-    TurnDone,
 };
 use gemini::Backend;
 
@@ -15,45 +14,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/gemini")
 }
 
-fn turn(fixture: &Fixture) -> StartTurn {
-    StartTurn { native_id: fixture.value_of("--resume").map(str::to_owned), ..start("recorded") }
-}
-
 fn actions(name: &str) -> Vec<Action> {
-    let fixture = Fixture::load(&folder().join(name));
-    run::<Backend>(turn(&fixture), fixture.inputs())
-}
-
-fn done(actions: &[Action]) -> &TurnDone {
-    let mut done = actions
-        .iter()
-        .filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None });
-    let first = done.next().expect("no turn-done");
-    assert_eq!(done.next(), None, "a second turn-done");
-    first
-}
-
-fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
-    actions.iter().filter_map(|action| {
-        if let Action::Event(event) = action { Some(&event.kind) } else { None }
-    })
-}
-
-/// The text people see when the turn is over.
-fn shown(actions: &[Action]) -> String {
-    let mut parts: Vec<(u32, String)> = Vec::new();
-    for event in events(actions) {
-        let EventKind::Text(text) = event else { continue };
-        if !parts.iter().any(|(part, _)| *part == text.part) {
-            parts.push((text.part, String::new()));
-        }
-        let (_, said) = parts.iter_mut().find(|(part, _)| *part == text.part).unwrap();
-        if text.replace {
-            said.clear();
-        }
-        said.push_str(&text.text);
-    }
-    parts.into_iter().map(|(_, said)| said).collect()
+    Fixture::load(&folder().join(name)).run::<Backend>()
 }
 
 fn failed(actions: &[Action]) -> (FailureKind, &str) {
@@ -68,12 +30,8 @@ fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_in_it_is_unk
     let all = Fixture::all(&folder());
     assert!(all.len() >= 40, "{}", all.len());
     for fixture in all {
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        assert!(
-            !events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))),
-            "{}",
-            fixture.name()
-        );
+        let actions = fixture.run::<Backend>();
+        assert!(unrecognised(&actions).is_empty(), "{}", fixture.name());
         done(&actions);
         fixture.check(&actions);
     }
@@ -95,7 +53,7 @@ fn a_plain_answer_is_streamed_with_its_usage_and_session() {
     );
     assert!(actions.iter().any(|action| matches!(action, Action::SessionReady(ready) if ready.native_id == "f3733b35-226b-4149-817f-e93602caa49c" && ready.model.as_deref() == Some("gemini-2.5-flash"))));
     assert!(
-        !shown(&actions).contains("[[")
+        !shown(&actions).concat().contains("[[")
             && events(&actions).filter(|event| matches!(event, EventKind::Text(_))).count() == 2,
         "the prompt is not echoed"
     );
@@ -200,14 +158,14 @@ fn a_limit_of_turns_is_a_limit() {
 fn an_answer_that_was_begun_again_is_shown_once() {
     let actions = actions("error-mid-recovers");
     assert_eq!(done(&actions).text.as_deref(), Some("Half an answer and more. The end."));
-    assert_eq!(shown(&actions), "Half an answer and more. The end.");
+    assert_eq!(shown(&actions).concat(), "Half an answer and more. The end.");
 }
 
 #[test]
 fn a_failure_that_exits_with_0_is_a_failure() {
     let actions = actions("error-mid");
     assert_eq!(failed(&actions).1, "Model stream ended without a finish reason.");
-    assert_eq!(shown(&actions), "Half an answer and more. ");
+    assert_eq!(shown(&actions).concat(), "Half an answer and more. ");
 }
 
 #[test]
@@ -223,15 +181,18 @@ fn an_interrupted_run_that_exits_with_0_was_interrupted() {
     let fixture = Fixture::load(&folder().join("norelaunch-sigint"));
     let mut inputs = fixture.inputs();
     inputs.insert(inputs.len() - 1, Input::Command(Command::Interrupt(TURN)));
-    let actions = run::<Backend>(turn(&fixture), inputs);
+    let actions = run::<Backend>(fixture.start.clone(), inputs);
     assert_eq!(done(&actions).outcome, Outcome::Interrupted);
-    assert!(shown(&actions).starts_with("0000 The quick brown fox"), "what was said stays");
+    assert!(
+        shown(&actions).concat().starts_with("0000 The quick brown fox"),
+        "what was said stays"
+    );
 }
 
 #[test]
 fn a_resumed_run_knows_what_was_said_and_another_id_is_told_to_people() {
     let resumed = actions("resume-2");
-    assert!(shown(&resumed).contains("BLUE-42"));
+    assert!(shown(&resumed).concat().contains("BLUE-42"));
     assert!(!events(&resumed).any(|event| matches!(event, EventKind::Notice(_))));
     let fixture = Fixture::load(&folder().join("plain"));
     let other = StartTurn {

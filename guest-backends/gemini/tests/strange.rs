@@ -4,27 +4,16 @@
 
 use std::path::Path;
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
-use aetheel_backend_sdk::storm::{Change, disturbed, survive};
-use aetheel_backend_sdk::wit::{Action, Command, EventKind, Input, Pipe};
+use aetheel_backend_sdk::disturb::{Change, disturbed, survive};
+use aetheel_backend_sdk::fixture::{Fixture, line, run, start, unrecognised};
+use aetheel_backend_sdk::wit::{Command, Input, Pipe};
 use gemini::Backend;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn unknown(text: &str) -> Vec<String> {
-    run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)])
-        .into_iter()
-        .filter_map(|action| match action {
-            Action::Event(event) => {
-                if let EventKind::Unrecognised(what) = event.kind {
-                    Some(what.what)
-                } else {
-                    None
-                }
-            }
-            _ => None,
-        })
-        .collect()
+    let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)]);
+    unrecognised(&actions).into_iter().map(|unknown| unknown.what.clone()).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Made and tested against OpenCode 1.18.33; `tests/fixtures/opencode` holds what it really said.
 //! Owns its HTTP requests, its server-sent events, its flags and what it calls its tools and
 //! permissions; sends nothing itself. `tests/live.rs`, `asks.rs` and `ends.rs` pin the dialogue
-//! with the server, `once.rs` single runs, `storms.rs` that strange output is told, not dropped,
+//! with the server, `once.rs` single runs, `disturbed.rs` that strange output is told, not dropped,
 //! and never ends a link.
 
 mod failure;

@@ -1,5 +1,5 @@
-//! What recorded dialogues with `opencode serve` 1.18.33 become: each whole (`inputs.jsonl` and
-//! `actions.jsonl` beside it), and the hazards by name.
+//! What recorded dialogues with `opencode serve` 1.18.33 become: each whole (recording and actions
+//! beside it), and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 mod play;
@@ -22,7 +22,7 @@ fn every_recorded_dialogue_becomes_what_is_written_beside_it() {
 #[test]
 fn nothing_the_real_server_says_is_unrecognised() {
     for name in RECORDED {
-        assert_eq!(unrecognised(&recorded(name)), Vec::<&EventKind>::new(), "{name}");
+        assert_eq!(unrecognised(&recorded(name)), Vec::<&_>::new(), "{name}");
     }
 }
 
@@ -304,10 +304,7 @@ fn what_is_new_is_told_with_its_name() {
     play.tell("session.aurora", json!({"sessionID": "ses_1"}))
         .tell("aurora", json!({}))
         .event("no JSON".to_owned());
-    let found = unrecognised(&play).into_iter().map(|event| match event {
-        EventKind::Unrecognised(unknown) => unknown.what.as_str(),
-        _ => unreachable!(),
-    });
+    let found = unrecognised(&play).into_iter().map(|unknown| unknown.what.as_str());
     assert_eq!(
         found.collect::<Vec<_>>(),
         [

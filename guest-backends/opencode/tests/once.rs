@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::Backend as _;
-use aetheel_backend_sdk::fixture::{Fixture, run, start};
+use aetheel_backend_sdk::fixture::{Fixture, done, events, run, start};
 use aetheel_backend_sdk::wit::{
     Action, EventKind, FailureKind, Mode, Outcome, PlanStatus, Safety, Settings, Spawn, StartTurn,
-    ToolStatus, TurnDone, Value,
+    ToolStatus, Value,
 };
 use opencode::Backend;
 
@@ -15,35 +15,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/opencode")
 }
 
-fn turn(fixture: &Fixture) -> StartTurn {
-    StartTurn {
-        native_id: fixture.value_of("--session").map(str::to_owned),
-        fork: fixture.argv.iter().any(|argument| argument == "--fork"),
-        ..start("recorded")
-    }
-}
-
 fn actions(name: &str) -> Vec<Action> {
-    let fixture = Fixture::load(&folder().join(format!("run-{name}")));
-    run::<Backend>(turn(&fixture), fixture.inputs())
-}
-
-fn done(actions: &[Action]) -> &TurnDone {
-    let done: Vec<_> = actions
-        .iter()
-        .filter_map(|action| if let Action::TurnDone(done) = action { Some(done) } else { None })
-        .collect();
-    assert_eq!(done.len(), 1, "{done:?}");
-    done[0]
-}
-
-fn events(actions: &[Action]) -> Vec<&EventKind> {
-    actions
-        .iter()
-        .filter_map(
-            |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
-        )
-        .collect()
+    Fixture::load(&folder().join(format!("run-{name}"))).run::<Backend>()
 }
 
 fn planned(start: StartTurn) -> (Spawn, Vec<Action>) {
@@ -87,14 +60,14 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
     let all = Fixture::all(&folder());
     assert!(all.len() > 25, "only {}", all.len());
     for fixture in all {
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        let actions = fixture.run::<Backend>();
         done(&actions);
         assert!(
-            !events(&actions).iter().any(|event| matches!(event, EventKind::Unrecognised(_))),
+            !events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))),
             "{}",
             fixture.name()
         );
-        fixture.check_with_inputs(turn(&fixture), fixture.inputs(), &actions);
+        fixture.check(&actions);
     }
 }
 
@@ -114,7 +87,7 @@ fn the_answer_is_the_text_after_the_last_tool() {
     }
     assert_eq!(done(&actions("empty-answer")).text, None);
     let actions = actions("thinking-flag");
-    assert!(events(&actions).iter().any(
+    assert!(events(&actions).any(
         |event| matches!(event, EventKind::Thinking(text) if text.text.starts_with("Thinking"))
     ));
 }
@@ -215,16 +188,13 @@ fn a_session_is_ready_once_and_a_copy_is_no_surprise() {
         let ready: Vec<_> =
             actions.iter().filter(|action| matches!(action, Action::SessionReady(_))).collect();
         assert_eq!(ready.len(), 1, "{name}");
-        assert!(
-            !events(&actions).iter().any(|event| matches!(event, EventKind::Notice(_))),
-            "{name}"
-        );
+        assert!(!events(&actions).any(|event| matches!(event, EventKind::Notice(_))), "{name}");
     }
     let fixture = Fixture::load(&folder().join("run-plain"));
     let other = StartTurn { native_id: Some("ses_other".to_owned()), ..start("hi") };
     let actions = run::<Backend>(other, fixture.inputs());
     assert!(
-        events(&actions).iter().any(|event| matches!(event, EventKind::Notice(_))),
+        events(&actions).any(|event| matches!(event, EventKind::Notice(_))),
         "another session than the one asked for"
     );
 }

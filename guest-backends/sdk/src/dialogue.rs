@@ -1,15 +1,14 @@
 //! Recorded dialogues with long-lived agents as tests: both sides' lines, played through a backend
 //! natively.
 //!
-//! A dialogue is a file `dialogue.jsonl` in a folder of its own, one object `{"t", "dir", "msg" |
-//! "raw"}` a line: `t` seconds since the start; `dir` is `>` host to agent, `<` agent to host, `!`
+//! A dialogue is a file `NAME.dialogue`, one object `{"t", "dir", "msg" | "raw"}` a line: `t` seconds since the start; `dir` is `>` host to agent, `<` agent to host, `!`
 //! a line of the agent's stderr, `#` a note (`spawn`, `exit`). [`Play`] feeds the agent's half of
 //! it to a backend. Backends number their requests themselves, so the id of a recorded response is
 //! replaced by that of the request the backend really made: the third `turn/start` of the recording
 //! answers the third one written. What the backend never asked is not answered.
 //!
 //! Commands come from the test, between the pieces it lets play. [`Play::check`] writes down the
-//! inputs and actions, for the component to be compared with.
+//! recording (`NAME.jsonl`) and the actions, for the component to be compared with.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::Backend;
-use crate::fixture::{check_inputs, golden};
+use crate::fixture::{beside, check};
 use crate::wit::{
     Action, Chunk, Command, Exit, Exited, Input, Line, Outcome, Pipe, SpawnFailed, Spawned,
     StartTurn, TimedInput, TurnDone,
@@ -70,7 +69,8 @@ enum Said {
 #[derive(Debug)]
 pub struct Play<B> {
     backend: B,
-    folder: PathBuf,
+    /// Where the dialogue is, without the ending `.dialogue`.
+    case: PathBuf,
     calls: Calls,
     /// What is still to come, each with its time in milliseconds.
     rest: VecDeque<(f64, Said)>,
@@ -94,13 +94,13 @@ pub struct Play<B> {
 }
 
 impl<B: Backend> Play<B> {
-    /// Reads `dialogue.jsonl` in a folder. Nothing is played yet.
+    /// Reads a dialogue: `case` is its path without `.dialogue`. Nothing is played yet.
     #[must_use]
-    pub fn load(folder: &Path, calls: Calls) -> Self {
-        let path = folder.join("dialogue.jsonl");
+    pub fn load(case: &Path, calls: Calls) -> Self {
+        let path = beside(case, "dialogue");
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self { folder: folder.to_owned(), ..Self::of(&text, calls) }
+        Self { case: case.to_owned(), ..Self::of(&text, calls) }
     }
 
     /// A dialogue that is not in a file.
@@ -108,7 +108,7 @@ impl<B: Backend> Play<B> {
     pub fn of(text: &str, calls: Calls) -> Self {
         Self {
             backend: B::default(),
-            folder: PathBuf::new(),
+            case: PathBuf::new(),
             calls,
             rest: text.lines().filter_map(said).collect(),
             asked: BTreeMap::new(),
@@ -313,11 +313,10 @@ impl<B: Backend> Play<B> {
         moves
     }
 
-    /// Compares `inputs.jsonl` and `actions.jsonl` beside the dialogue with what was told and done,
-    /// or writes them when `UPDATE_GOLDEN` is set. An input has the form `{"t": milliseconds, "in":
-    /// …}` of recordings.
+    /// Compares the recording and the actions beside the dialogue with what the backend got and did,
+    /// or writes them when `UPDATE_GOLDEN` is set.
     pub fn check(&self) {
-        check(&self.folder, &self.inputs, &self.actions);
+        check(&self.case, &self.inputs, &self.actions);
     }
 
     /// Plays one recorded line. Returns false when there is none left.
@@ -398,16 +397,6 @@ impl<B: Backend> Play<B> {
     fn proc(&self) -> u32 {
         *self.procs.front().expect("the backend has a process")
     }
-}
-
-/// Compares `inputs.jsonl` and `actions.jsonl` in a folder with what a backend was told and did, or
-/// writes them, see [`Play::check`].
-pub fn check(folder: &Path, inputs: &[TimedInput], actions: &[Action]) {
-    check_inputs(folder, inputs);
-    golden(
-        &folder.join("actions.jsonl"),
-        &actions.iter().map(crate::actions_json::json).collect::<Vec<_>>(),
-    );
 }
 
 fn said(line: &str) -> Option<(f64, Said)> {

@@ -1,7 +1,7 @@
 use super::*;
+use crate::disturb;
 use crate::fixture::{TURN, start};
 use crate::one_shot::spawn;
-use crate::storm;
 use crate::wit::{Event, EventKind, SetTimer, Text, TurnRef};
 
 /// Asks for a method of the same name for every turn, with ids from 70 up, and ends the turn with
@@ -125,16 +125,16 @@ fn the_control_protocol_has_its_ids_elsewhere() {
 }
 
 #[test]
-fn a_storm_disturbs_lines_alone_and_what_must_hold_is_checked() {
+fn a_disturbance_changes_lines_alone_and_what_must_hold_is_checked() {
     let mut play = Play::<Toy>::of(DIALOGUE, json_rpc);
     play.start(start("one")).finish();
     let inputs: Vec<Input> = play.inputs.into_iter().map(|input| input.input).collect();
     for how in 0..7 {
-        let disturbed = storm::disturbed(&inputs, &[(1, how, 2, 'é')]);
+        let disturbed = disturb::disturbed(&inputs, &[(1, how, 2, 'é')]);
         assert_ne!(disturbed, inputs, "{how}");
         assert_eq!(disturbed[0], inputs[0]);
         assert_eq!(disturbed.last(), inputs.last());
-        storm::survive::<Toy>(disturbed);
+        disturb::survive::<Toy>(disturbed);
     }
 }
 
@@ -151,5 +151,5 @@ fn a_turn_that_is_never_ended_is_found() {
             Ok(())
         }
     }
-    storm::survive::<Forgetful>(vec![Input::Command(Command::StartTurn(start("one")))]);
+    disturb::survive::<Forgetful>(vec![Input::Command(Command::StartTurn(start("one")))]);
 }

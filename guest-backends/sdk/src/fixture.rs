@@ -1,17 +1,22 @@
 //! Recorded agents as tests: what an agent printed and how it ended, fed to a backend natively.
 //!
-//! A fixture is a folder with `argv.json`, `stdout`, `stderr` and `exit` of one run of the real
-//! agent; `actions.jsonl` beside them is what the backend made of it, one action a line in the form
-//! of recordings. That file is read by people in review: `UPDATE_GOLDEN=1 cargo test` writes it
-//! anew.
+//! A case is a recording `NAME.jsonl` in the gateway's own format (`docs/recordings.md`) with the
+//! actions a backend must make of it beside it, `NAME.actions.jsonl`, one action a line. The second
+//! is read by people in review: `UPDATE_GOLDEN=1 cargo test` writes it anew. [`cases`] plays such
+//! files as they are; [`Fixture`] is a recorded run of one process that a test can change before it
+//! is played. What came of it is picked from the actions by [`done`], [`events`], [`shown`] and the
+//! like.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use serde_json::{Value, json};
+
 use crate::wit::{
-    Action, Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Settings, Spawned,
-    StartTurn, TimedInput, TurnRef,
+    Action, Ask, Command, EventKind, Exit, Exited, Input, Line, Mode, Part, Pipe, QueryResult,
+    Safety, SessionReady, Settings, Spawned, StartTurn, Text, TimedInput, ToolEnd, ToolStart,
+    ToolStatus, TurnDone, TurnRef, Unrecognised,
 };
 use crate::{Backend, actions_json, inputs_json};
 
@@ -21,10 +26,12 @@ pub const TURN: TurnRef = TurnRef { session: 1, turn: 1 };
 /// A recorded run of an agent.
 #[derive(Clone, Debug)]
 pub struct Fixture {
-    /// Where it is.
-    pub folder: PathBuf,
+    /// Where its recording is, without the ending `.jsonl`.
+    case: PathBuf,
     /// What was started, program first.
     pub argv: Vec<String>,
+    /// The turn it was started for.
+    pub start: StartTurn,
     /// Lines of stdout.
     pub stdout: Vec<String>,
     /// Lines of stderr.
@@ -34,65 +41,51 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Reads a fixture.
+    /// Reads a recorded run: `case` is the path of its recording without `.jsonl`.
     #[must_use]
-    pub fn load(folder: &Path) -> Self {
-        let read = |name: &str| {
-            let path = folder.join(name);
-            String::from_utf8_lossy(
-                &fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-            )
-            .into_owned()
+    pub fn load(case: &Path) -> Self {
+        let mut fixture = Self {
+            case: case.to_owned(),
+            argv: Vec::new(),
+            start: start("recorded"),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            exit: Exit::Unknown,
         };
-        let lines = |text: String| text.lines().map(str::to_owned).collect();
-        let exit = read("exit");
-        let exit = match exit.split_whitespace().collect::<Vec<_>>()[..] {
-            ["signal", number, ..] => Exit::Signal(number.parse().unwrap()),
-            [code] if code.parse::<u32>().is_ok() => Exit::Code(code.parse().unwrap()),
-            _ => Exit::Unknown,
-        };
-        Self {
-            folder: folder.to_owned(),
-            argv: serde_json::from_str::<serde_json::Value>(&read("argv.json"))
-                .unwrap()
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|argument| argument.as_str().unwrap().to_owned())
-                .collect(),
-            stdout: lines(read("stdout")),
-            stderr: lines(read("stderr")),
-            exit,
+        for mut entry in entries(&beside(case, "jsonl")) {
+            if let Some(command) = entry["launch"]["command"].as_array() {
+                let word = |word: &Value| word.as_str().unwrap().to_owned();
+                fixture.argv = command.iter().map(word).collect();
+                continue;
+            }
+            let Some(input) = entry.get_mut("in") else { continue };
+            match inputs_json::read(input.take()).unwrap() {
+                Input::Command(Command::StartTurn(start)) => fixture.start = start,
+                Input::Line(Line { pipe: Pipe::Stdout, text, .. }) => fixture.stdout.push(text),
+                Input::Line(Line { pipe: Pipe::Stderr, text, .. }) => fixture.stderr.push(text),
+                Input::Exited(exited) => fixture.exit = exited.how,
+                _ => {}
+            }
         }
+        fixture
     }
 
-    /// Reads all fixtures in a folder, in the order of their names.
+    /// Reads all recorded runs in a folder, in the order of their names; recordings made of a
+    /// dialogue are none.
     #[must_use]
     pub fn all(folder: &Path) -> Vec<Self> {
-        let mut folders: Vec<PathBuf> = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.join("stdout").exists())
-            .collect();
-        folders.sort();
-        assert!(!folders.is_empty(), "no fixtures in {}", folder.display());
-        folders.iter().map(|folder| Self::load(folder)).collect()
+        let mut cases = cases_in(folder);
+        cases.retain(|case| !beside(case, "dialogue").exists());
+        cases.iter().map(|case| Self::load(case)).collect()
     }
 
-    /// The name of its folder.
+    /// The name of its recording.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.folder.file_name().unwrap().to_str().unwrap()
+        self.case.file_name().unwrap().to_str().unwrap()
     }
 
-    /// The argument that followed a flag when the run was recorded.
-    #[must_use]
-    pub fn value_of(&self, flag: &str) -> Option<&str> {
-        let at = self.argv.iter().position(|argument| argument == flag)?;
-        self.argv.get(at + 1).map(String::as_str)
-    }
-
-    /// What the host would tell a backend after the process was asked for: all of stdout, then
+    /// What the host would send a backend after the process was asked for: all of stdout, then
     /// stderr, then the end.
     #[must_use]
     pub fn inputs(&self) -> Vec<Input> {
@@ -109,77 +102,94 @@ impl Fixture {
         Input::Exited(Exited { proc: 1, how: self.exit, stderr_tail: self.stderr.join("\n") })
     }
 
-    /// Compares actions with `actions.jsonl`, or writes it when `UPDATE_GOLDEN` is set.
-    pub fn check(&self, actions: &[Action]) {
-        golden(
-            &self.folder.join("actions.jsonl"),
-            &actions.iter().map(actions_json::json).collect::<Vec<_>>(),
-        );
+    /// Runs it on a fresh backend.
+    #[must_use]
+    pub fn run<B: Backend>(&self) -> Vec<Action> {
+        run::<B>(self.start.clone(), self.inputs())
     }
 
-    /// As [`Self::check`], with `inputs.jsonl` beside it: what [`run`] tells a backend, for where
-    /// that does not follow from the other files.
-    pub fn check_with_inputs(&self, start: StartTurn, inputs: Vec<Input>, actions: &[Action]) {
-        check_inputs(&self.folder, &timed(start, inputs));
-        self.check(actions);
+    /// Compares actions with those beside the recording, or writes them when `UPDATE_GOLDEN` is
+    /// set.
+    pub fn check(&self, actions: &[Action]) {
+        check_actions(&self.case, actions);
     }
 }
 
-/// Plays the recordings in a folder (`NAME.jsonl`, see `docs/recordings.md` of the gateway) to a
-/// backend and compares what it does with `NAME.actions.jsonl` beside it, or writes that when
-/// `UPDATE_GOLDEN` is set. The same as `aetheel backend test` does with the component.
+/// Plays the recordings in a folder to a backend and compares what it does with
+/// `NAME.actions.jsonl` beside each, or writes that when `UPDATE_GOLDEN` is set. The same as
+/// `aetheel backend test` does with the component.
 pub fn cases<B: Backend>(folder: &Path) {
-    let listed =
-        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let is_case = |path: &PathBuf| {
-        path.to_string_lossy().ends_with(".jsonl")
-            && !path.to_string_lossy().ends_with(".actions.jsonl")
-    };
-    let mut paths: Vec<PathBuf> =
-        listed.map(|entry| entry.unwrap().path()).filter(is_case).collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "no recordings in {}", folder.display());
-    for path in paths {
+    for case in cases_in(folder) {
+        let path = beside(&case, "jsonl");
         let mut backend = B::default();
         let mut out = Vec::new();
-        for (number, line) in fs::read_to_string(&path)
-            .unwrap()
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| line.contains("\"in\":"))
-        {
-            let told = backend.handle(input(line), &mut out);
-            told.unwrap_or_else(|error| {
-                panic!("{}:{}: the backend gives up: {error}", path.display(), number + 1)
-            });
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            if let Some(input) = input(line) {
+                backend.handle(input, &mut out).unwrap_or_else(|error| {
+                    panic!("{}: the backend gives up: {error}\n{line}", path.display())
+                });
+            }
         }
-        golden(
-            &path.with_extension("actions.jsonl"),
-            &out.iter().map(actions_json::json).collect::<Vec<_>>(),
-        );
+        check_actions(&case, &out);
     }
 }
 
-/// Compares `inputs.jsonl` in a folder, or writes it when `UPDATE_GOLDEN` is set. An input has the
-/// form `{"t": milliseconds, "in": …}` of recordings.
-pub(crate) fn check_inputs(folder: &Path, inputs: &[TimedInput]) {
-    let inputs = inputs
-        .iter()
-        .map(|input| serde_json::json!({"t": input.at_ms, "in": actions_json::json(&input.input)}));
-    golden(&folder.join("inputs.jsonl"), &inputs.collect::<Vec<_>>());
+/// The recordings in a folder, sorted, without their ending.
+fn cases_in(folder: &Path) -> Vec<PathBuf> {
+    let listed =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let case = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+        (!name.ends_with(".actions")).then(|| path.with_file_name(name))
+    };
+    let mut cases: Vec<PathBuf> = listed.filter_map(|entry| case(entry.unwrap().path())).collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no recordings in {}", folder.display());
+    cases
 }
 
-/// Reads a line of `inputs.jsonl`.
+/// A file of a case: its path with an ending.
+pub(crate) fn beside(case: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}.{ending}", case.display()))
+}
+
+/// The lines of a recording but its header.
+fn entries(path: &Path) -> Vec<Value> {
+    let text =
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Reads a line of a recording; none: it holds no input.
 #[must_use]
-pub fn input(line: &str) -> TimedInput {
-    let mut entry: serde_json::Value = serde_json::from_str(line).unwrap();
-    let input =
-        inputs_json::read(entry["in"].take()).unwrap_or_else(|error| panic!("{error}: {line}"));
-    TimedInput { at_ms: entry["t"].as_f64().unwrap(), input }
+pub fn input(line: &str) -> Option<TimedInput> {
+    let mut entry: Value = serde_json::from_str(line).unwrap();
+    let input = entry.get_mut("in")?.take();
+    let input = inputs_json::read(input).unwrap_or_else(|error| panic!("{error}: {line}"));
+    Some(TimedInput { at_ms: entry["t"].as_f64().unwrap(), input })
+}
+
+/// Compares the recording of a case and the actions beside it with what a backend got and did, or
+/// writes them when `UPDATE_GOLDEN` is set.
+pub fn check(case: &Path, inputs: &[TimedInput], actions: &[Action]) {
+    let header = json!({
+        "aetheel-recording": 1, "link": "fixture", "backend": "fixture", "backend-version": "1",
+        "generation": 1, "digest": "", "agent-version": null, "started": "2026-01-02T03:04:05Z",
+    });
+    let entry =
+        |input: &TimedInput| json!({"t": input.at_ms, "in": actions_json::json(&input.input)});
+    let recording: Vec<Value> = std::iter::once(header).chain(inputs.iter().map(entry)).collect();
+    golden(&beside(case, "jsonl"), &recording);
+    check_actions(case, actions);
+}
+
+fn check_actions(case: &Path, actions: &[Action]) {
+    let actions: Vec<Value> = actions.iter().map(actions_json::json).collect();
+    golden(&beside(case, "actions.jsonl"), &actions);
 }
 
 /// Compares a file of one JSON value a line, or writes it when `UPDATE_GOLDEN` is set.
-pub(crate) fn golden(path: &Path, now: &[serde_json::Value]) {
+fn golden(path: &Path, now: &[Value]) {
     if env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(path, now.iter().map(|value| format!("{value}\n")).collect::<String>()).unwrap();
         return;
@@ -188,7 +198,7 @@ pub(crate) fn golden(path: &Path, now: &[serde_json::Value]) {
         panic!("{}: {error}; write it with UPDATE_GOLDEN=1", path.display())
     });
     for (number, (was, is)) in golden.lines().zip(now).enumerate() {
-        let was: serde_json::Value = serde_json::from_str(was)
+        let was: Value = serde_json::from_str(was)
             .unwrap_or_else(|error| panic!("{}, line {}: {error}", path.display(), number + 1));
         assert_eq!(was, *is, "{}, line {}", path.display(), number + 1);
     }
@@ -241,4 +251,147 @@ fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
     let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
     #[allow(clippy::cast_precision_loss)] // a test has fewer inputs than an f64 has whole numbers
     inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
+}
+
+/// The one end of the one turn; fails where there is none or a second one.
+pub fn done(actions: &[Action]) -> &TurnDone {
+    let mut done = picked(actions, |action| match action {
+        Action::TurnDone(done) => Some(done),
+        _ => None,
+    })
+    .into_iter();
+    let first = done.next().expect("no turn-done");
+    assert_eq!(done.next(), None, "a second turn-done");
+    first
+}
+
+/// Whether an action ends a turn.
+#[must_use]
+pub fn is_done(action: &Action) -> bool {
+    matches!(action, Action::TurnDone(_))
+}
+
+/// All agent-events, of all turns.
+pub fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
+    actions.iter().filter_map(|action| match action {
+        Action::Event(event) => Some(&event.kind),
+        _ => None,
+    })
+}
+
+/// The texts people see in the end, by parts; those withdrawn are left out.
+#[must_use]
+pub fn shown(actions: &[Action]) -> Vec<String> {
+    joined(actions, |event| match event {
+        EventKind::Text(text) => Some(text),
+        _ => None,
+    })
+}
+
+/// As [`shown`], of the thinking.
+#[must_use]
+pub fn thoughts(actions: &[Action]) -> Vec<String> {
+    joined(actions, |event| match event {
+        EventKind::Thinking(text) => Some(text),
+        _ => None,
+    })
+}
+
+fn joined(actions: &[Action], pick: impl Fn(&EventKind) -> Option<&Text>) -> Vec<String> {
+    let mut parts: Vec<((u32, u32, u32), String)> = Vec::new();
+    for action in actions {
+        let Action::Event(event) = action else { continue };
+        let Some(text) = pick(&event.kind) else { continue };
+        let key = (event.session, event.turn, text.part);
+        match parts.iter_mut().find(|(part, _)| *part == key) {
+            Some((_, joined)) if text.replace => text.text.clone_into(joined),
+            Some((_, joined)) => joined.push_str(&text.text),
+            None => parts.push((key, text.text.clone())),
+        }
+    }
+    parts.into_iter().map(|(_, text)| text).filter(|text| !text.is_empty()).collect()
+}
+
+/// What people are told beside the answer.
+#[must_use]
+pub fn notices(actions: &[Action]) -> Vec<&str> {
+    events(actions)
+        .filter_map(|event| match event {
+            EventKind::Notice(notice) => Some(notice.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The uses of tools that began.
+#[must_use]
+pub fn tool_starts(actions: &[Action]) -> Vec<&ToolStart> {
+    events(actions)
+        .filter_map(|event| match event {
+            EventKind::ToolStart(start) => Some(start),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The uses of tools that ended.
+#[must_use]
+pub fn tool_ends(actions: &[Action]) -> Vec<&ToolEnd> {
+    events(actions)
+        .filter_map(|event| match event {
+            EventKind::ToolEnd(end) => Some(end),
+            _ => None,
+        })
+        .collect()
+}
+
+/// How uses of tools ended: with their output and exit code.
+#[must_use]
+pub fn ends(actions: &[Action]) -> Vec<(ToolStatus, &str, Option<u32>)> {
+    tool_ends(actions)
+        .into_iter()
+        .map(|end| (end.status, end.output.as_deref().unwrap_or_default(), end.exit_code))
+        .collect()
+}
+
+/// Output the backend does not know.
+#[must_use]
+pub fn unrecognised(actions: &[Action]) -> Vec<&Unrecognised> {
+    events(actions)
+        .filter_map(|event| match event {
+            EventKind::Unrecognised(unknown) => Some(unknown),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The sessions the agent named.
+#[must_use]
+pub fn ready(actions: &[Action]) -> Vec<&SessionReady> {
+    picked(actions, |action| match action {
+        Action::SessionReady(ready) => Some(ready),
+        _ => None,
+    })
+}
+
+/// The questions to people.
+#[must_use]
+pub fn asks(actions: &[Action]) -> Vec<&Ask> {
+    picked(actions, |action| match action {
+        Action::Ask(ask) => Some(ask),
+        _ => None,
+    })
+}
+
+/// The answers to queries.
+#[must_use]
+pub fn answers(actions: &[Action]) -> Vec<&QueryResult> {
+    picked(actions, |action| match action {
+        Action::QueryAnswer(answer) => Some(&answer.answer),
+        _ => None,
+    })
+}
+
+fn picked<'a, T>(actions: &'a [Action], pick: impl Fn(&'a Action) -> Option<&'a T>) -> Vec<&'a T> {
+    actions.iter().filter_map(pick).collect()
 }

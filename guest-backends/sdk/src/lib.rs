@@ -14,7 +14,7 @@
 //! drifted, [`tool`] knows what tools are about, [`rpc`] keeps JSON-RPC in order, [`live::Asks`]
 //! what people are asked and [`Grants`] what they allowed. Tests play recordings
 //! ([`fixture::cases`]) or whole dialogues ([`dialogue`]) to the backend, also disturbed
-//! ([`storm`]) or against the clock ([`throughput`]).
+//! ([`disturb`]) or against the clock ([`throughput`]).
 //!
 //! Owns the bindings of the contract (the folder `wit` beside this one) and the export of a
 //! [`Backend`] as a component. It knows no agent.
@@ -24,6 +24,8 @@ mod actions_json;
 mod defaults;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod dialogue;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod disturb;
 mod either;
 mod emit;
 mod end;
@@ -42,8 +44,6 @@ pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]
 mod outline;
 pub mod rpc;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod storm;
 pub mod text;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod throughput;

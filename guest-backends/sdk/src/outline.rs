@@ -8,15 +8,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Returns what the `actions.jsonl` in a folder tells of a turn, in order: the session, each use of
-/// a tool with kind, native name and status, whether the answer is what people were shown since the
-/// last tool, whether tokens were told, and the end.
+/// Returns what the actions of a case tell of a turn, in order: the session, each use of a tool with
+/// kind, native name and status, whether the answer is what people were shown since the last tool,
+/// whether tokens were counted, and the end. `case` is the path of its recording without `.jsonl`.
 ///
 /// Left out are what one-shot runs do not tell (pieces of text, thinking, titles, asks) and all
 /// texts.
 #[must_use]
-pub fn outline(folder: &Path, turn: u32) -> Vec<String> {
-    let path = folder.join("actions.jsonl");
+pub fn outline(case: &Path, turn: u32) -> Vec<String> {
+    let path = crate::fixture::beside(case, "actions.jsonl");
     let text =
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut told = Vec::new();

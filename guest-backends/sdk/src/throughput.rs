@@ -10,8 +10,8 @@ use std::{env, fs, io};
 use crate::wit::TimedInput;
 use crate::{Backend, fixture};
 
-/// Measures a backend over the recordings in the file that the first argument names: inputs, one a
-/// line as in `inputs.jsonl`, an empty line between recordings.
+/// Measures a backend over the recordings in the file that the first argument names: their inputs,
+/// one a line, and an empty line between recordings.
 ///
 /// For every number on stdin it plays all recordings, each on a fresh backend and so many inputs a
 /// call, and prints the nanoseconds that took and the number of actions.
@@ -19,7 +19,7 @@ pub fn measure<B: Backend>() {
     let file = fs::read_to_string(env::args().nth(1).expect("a file of recordings")).unwrap();
     let recordings: Vec<Vec<TimedInput>> = file
         .split("\n\n")
-        .map(|recording| recording.lines().map(fixture::input).collect())
+        .map(|recording| recording.lines().filter_map(fixture::input).collect())
         .collect();
     for wish in io::stdin().lines() {
         let batch: usize = wish.unwrap().parse().unwrap();

@@ -150,8 +150,8 @@ fn tell(page: Paper, finding: &Finding) {
     terminal::line(&format!("        {} {place}{times}", page.bold(&rule)));
     for (what, text) in [
         ("tried", finding.trial.as_str()),
-        ("told", &finding.told),
-        ("came", &finding.came),
+        ("input", &finding.input),
+        ("got", &finding.got),
         ("expected", &finding.expected),
         ("hint", finding.advice),
     ] {

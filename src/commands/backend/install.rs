@@ -197,9 +197,8 @@ async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)
     let findings: Vec<_> = areas.iter().flat_map(|area| &area.findings).collect();
     let Some(first) = findings.first() else { return Ok(()) };
     let (count, shown) = (findings.len(), file.display());
-    let (came, expected) = (&first.came, &first.expected);
-    let more =
-        format!("{count} findings, the first: {}: {came}, expected: {expected}", first.trial);
+    let (got, expected) = (&first.got, &first.expected);
+    let more = format!("{count} findings, the first: {}: {got}, expected: {expected}", first.trial);
     Err((
         exit::FAILED,
         format!(

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::open::{self, Opened, Unable};
 use super::printed;
 use crate::cli::exit;
-use crate::kit::{self, Case, difference, telling};
+use crate::kit::{self, Case, difference, summary};
 use crate::terminal::{self, Paper};
 use crate::turn::replay::{Batches, Replayed, replay};
 
@@ -71,7 +71,7 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Un
 
 fn print(case: &Case, replayed: &Replayed) {
     let page = Paper::new();
-    let told = telling::tell(&case.tape, replayed);
+    let told = summary::summarize(&case.tape, replayed);
     let mut turns: Vec<u32> = told.iter().filter_map(|told| told.turn).collect();
     turns.dedup();
     let (many, mut shown) = (turns.len() > 1, None);
@@ -87,9 +87,11 @@ fn print(case: &Case, replayed: &Replayed) {
             "{} {} {}",
             page.dim(&seconds),
             page.bold(&format!("{:<11}", told.what)),
-            page.mood(told.mood, first)
+            page.style(told.style, first)
         ));
-        lines.for_each(|line| terminal::line(&format!("{:>22}{}", "", page.mood(told.mood, line))));
+        lines.for_each(|line| {
+            terminal::line(&format!("{:>22}{}", "", page.style(told.style, line)))
+        });
     }
     if !replayed.withheld.is_empty() {
         let places = replayed
@@ -100,7 +102,7 @@ fn print(case: &Case, replayed: &Replayed) {
             .collect::<Vec<_>>()
             .join(", ");
         terminal::line(&format!(
-            "note: {} inputs were about things this component never asked for, and were not told (lines {places})",
+            "note: {} inputs refer to keys this component never created and were skipped (lines {places})",
             replayed.withheld.len()
         ));
     }
@@ -136,7 +138,7 @@ async fn compare(
             terminal::line(&format!(
                 "{} {}",
                 page.bold(&place),
-                page.dim(&kit::shortened(&found.told, 200))
+                page.dim(&kit::shortened(&found.input, 200))
             ));
             let written =
                 |actions: &[crate::agent::Action], failure: &Option<String>| -> Vec<String> {

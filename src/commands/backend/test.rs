@@ -143,7 +143,7 @@ impl Outcome {
             Self::Failed(Verdict::Batching(how)) => {
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
-                    "told in other pieces ({how}) it gives other actions; `aetheel backend check` says where"
+                    "batched otherwise ({how}) it gives other actions; `aetheel backend check` says where"
                 ));
             }
             Self::Failed(Verdict::Differs(found)) => {
@@ -163,18 +163,18 @@ impl Outcome {
                     found.expected.clone().unwrap_or_else(nothing)
                 ));
                 detail(format!(
-                    "{}     {}",
-                    page.dim("came"),
-                    found.came.clone().unwrap_or_else(nothing)
+                    "{}      {}",
+                    page.dim("got"),
+                    found.got.clone().unwrap_or_else(nothing)
                 ));
-                detail(format!("{}     {}", page.dim("told"), found.told));
+                detail(format!("{}    {}", page.dim("input"), found.input));
                 found.diff.lines().for_each(|line| detail(page.diff(line)));
             }
             Self::Failed(Verdict::Unknown | Verdict::Same) => {
                 let beside = kit::actions_beside(&case.path);
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
-                    "{} is missing; `--update` writes what comes now, to be read and kept",
+                    "{} is missing; `--update` writes the actions of this component, to be read and kept",
                     beside.display()
                 ));
             }

@@ -194,8 +194,8 @@ impl Guest for Talker {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
         let mut actions = Vec::new();
         let count = inputs.len();
-        for (number, told) in inputs.into_iter().enumerate() {
-            actions.extend(self.take(told.input, number + 1 == count)?);
+        for (number, timed) in inputs.into_iter().enumerate() {
+            actions.extend(self.take(timed.input, number + 1 == count)?);
         }
         Ok(actions)
     }
@@ -228,7 +228,7 @@ fn case() -> Case {
         }))
     };
     let spawned = Input::Spawned(crate::agent::Spawned { proc: 1, agent_version: None });
-    let line = |text: &str| script::said(1, text);
+    let line = |text: &str| trial::stdout_line(1, text);
     for (t, input) in [
         start(1),
         spawned,
@@ -269,7 +269,7 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
         (Fault::PromptAsArgument, Rule::Plan, None),
         (Fault::OtherEveryTime, Rule::Determinism, Some(4)),
         (Fault::LastOfACall, Rule::Batching, Some(4)),
-        (Fault::Forgets, Rule::Moving, Some(8)),
+        (Fault::Forgets, Rule::Handover, Some(8)),
         (Fault::TalksAfterwards, Rule::EndsOnce, None),
     ];
     for (fault, rule, line) in cases {
@@ -283,12 +283,12 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
 }
 
 #[test]
-fn where_nothing_can_be_moved_it_is_said_why() {
+fn where_no_state_can_be_handed_over_it_is_said_why() {
     let why = |fault: Fault, cases: &[Case]| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let areas = runtime.block_on(check(&agent(fault), cases)).unwrap();
-        let moving = areas.into_iter().find(|area| area.name == "moving").unwrap();
-        (moving.trials, moving.why.unwrap_or_default())
+        let handover = areas.into_iter().find(|area| area.name == "handover").unwrap();
+        (handover.trials, handover.why.unwrap_or_default())
     };
     assert_eq!(why(Fault::None, &[]), (0, "there is no recording".to_owned()));
     let mut cut = case();
@@ -310,7 +310,7 @@ fn a_failure_names_the_very_input_it_came_of() {
     let all = found(Fault::GivesUp);
     let failure = all.iter().find(|finding| finding.rule == Rule::NeverFails).unwrap();
     assert!(
-        failure.came.contains("null is no object") && failure.told.contains("\"text\":\"null\""),
+        failure.got.contains("null is no object") && failure.input.contains("\"text\":\"null\""),
         "{failure:?}"
     );
     assert!(failure.times > 1, "{failure:?}");

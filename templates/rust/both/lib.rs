@@ -4,7 +4,7 @@
 //! The SDK (`sdk/`) sees to the life of processes and turns; here is what this agent is told and what it says.
 
 use aetheel_backend_sdk::json::{self, Value as Json};
-use aetheel_backend_sdk::live::{self, Asks, Live, Step, Talk};
+use aetheel_backend_sdk::live::{self, Asks, LinkContext, Live, Step};
 use aetheel_backend_sdk::one_shot::{self, OneShot};
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
@@ -78,58 +78,58 @@ impl live::Agent for Chat {
         include_str!("../descriptor.json").to_owned()
     }
 
-    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(&mut self, start: Option<&StartTurn>, context: &mut LinkContext) -> Result<Spawn, Failure> {
         let (arguments, file) = arguments("--serve", start);
-        file.into_iter().for_each(|file| talk.action(file));
+        file.into_iter().for_each(|file| context.action(file));
         Ok(live::spawn("{{name}}", arguments))
     }
 
     /// Hands a prompt over. An agent that wants something else first is told that here, and the answer is `Step::Wait`.
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
-        talk.say(&json!({ "type": "prompt", "text": text::prompt(&start.parts) }).to_string());
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
+        context.say(&json!({ "type": "prompt", "text": text::prompt(&start.parts) }).to_string());
         Step::Prompted
     }
 
     /// That it stopped, the agent says in a line.
-    fn interrupt(&mut self, _turn: TurnRef, talk: &mut Talk) {
-        talk.say(r#"{"type":"stop"}"#);
+    fn interrupt(&mut self, _turn: TurnRef, context: &mut LinkContext) {
+        context.say(r#"{"type":"stop"}"#);
     }
 
-    fn line(&mut self, line: Line, talk: &mut Talk) {
-        let Some(said) = talk.object(&line) else { return };
-        let Some(turn) = talk.turn() else { return };
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
+        let Some(said) = context.object(&line) else { return };
+        let Some(turn) = context.turn() else { return };
         match said.text("type") {
             Some("ask") => {
                 let tool = TOOLS.start(&said.string("tool"), &said.string("name"), &said["input"]);
                 let title = format!("{}: {}", tool.native_name, tool.title);
                 let always = said.text("always").map(str::to_owned);
-                self.asks.ask(turn, title, AskKind::Permission(tool), always, said.string("id"), talk.out());
+                self.asks.ask(turn, title, AskKind::Permission(tool), always, said.string("id"), context.out());
             }
-            Some("ask-over") => self.asks.withdraw(|open| Some(open.as_str()) == said.text("id"), talk.out()),
+            Some("ask-over") => self.asks.withdraw(|open| Some(open.as_str()) == said.text("id"), context.out()),
             _ => {
-                if let Some(result) = means(&said, &line.text, &mut talk.emit(turn)) {
+                if let Some(result) = means(&said, &line.text, &mut context.emit(turn)) {
                     self.asks.close(turn.session);
-                    talk.end(turn, result);
+                    context.end(turn, result);
                 }
             }
         }
     }
 
     /// A turn that ends otherwise: nobody has to decide any more.
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
-        talk.end(turn, TurnResult { outcome, text: None, usage: None });
+        context.end(turn, TurnResult { outcome, text: None, usage: None });
     }
 
     /// People decided, or nobody did.
-    fn answer(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
+    fn answer(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
         let Some(id) = self.asks.take(ask) else { return };
         let answer = match decision {
             Decision::AllowOnce => "once",
             Decision::AllowAlways => "always",
             _ => "no",
         };
-        talk.say(&json!({ "answer": answer, "id": id, "type": "answer" }).to_string());
+        context.say(&json!({ "answer": answer, "id": id, "type": "answer" }).to_string());
     }
 
     /// What a newer component has to know to go on with the process, between two turns.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::live::{self, Asks, Step, Talk};
+use aetheel_backend_sdk::live::{self, Asks, LinkContext, Step};
 use aetheel_backend_sdk::rpc::{Calls, Ids};
 use aetheel_backend_sdk::text::stderr_end;
 use aetheel_backend_sdk::wit::{
@@ -97,7 +97,7 @@ impl<A: Agent> live::Agent for Client<A> {
         A::describe()
     }
 
-    fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
+    fn accept(&mut self, start: &StartTurn, _: &mut LinkContext) -> Result<(), Failure> {
         self.one_shot = start.one_shot;
         let session = self.sessions.entry(start.session).or_default();
         session.continues(start.native_id.clone(), start.fork);
@@ -107,13 +107,17 @@ impl<A: Agent> live::Agent for Client<A> {
         Ok(())
     }
 
-    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(
+        &mut self,
+        start: Option<&StartTurn>,
+        context: &mut LinkContext,
+    ) -> Result<Spawn, Failure> {
         let Launch { program, arguments, environment, files } =
             self.agent.launch(start.map(|start| &start.settings))?;
         self.greeted = false;
         let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
         for (flag, name, text) in files {
-            talk.action(Action::PutFile(PutFile {
+            context.action(Action::PutFile(PutFile {
                 name: name.to_owned(),
                 body: vec![Chunk::Text(text)],
             }));
@@ -126,7 +130,7 @@ impl<A: Agent> live::Agent for Client<A> {
         });
         let mut first = Vec::new();
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             "initialize",
             &hello.to_string(),
             Call::Initialize,
@@ -146,80 +150,80 @@ impl<A: Agent> live::Agent for Client<A> {
     }
 
     /// It was greeted as it was started.
-    fn spawned(&mut self, _: Option<String>, _: &mut Talk) {}
+    fn spawned(&mut self, _: Option<String>, _: &mut LinkContext) {}
 
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         if !self.agent.fits(&start.settings) {
-            talk.restart();
+            context.restart();
             return Step::Wait;
         }
-        self.advance(start, talk)
+        self.advance(start, context)
     }
 
-    fn line(&mut self, line: Line, talk: &mut Talk) {
-        self.said(&line, talk);
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
+        self.said(&line, context);
     }
 
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         let session = self.sessions.get_mut(&turn.session);
         let told = session.and_then(|session| {
             Some((session.turn.take_if(|told| told.key == turn)?, session.meter))
         });
         let left_behind = told.as_ref().is_some_and(|(told, _)| told.leaves_a_command());
         let result = match told {
-            Some((told, meter)) => told.end(outcome, meter, &mut talk.emit(turn)),
+            Some((told, meter)) => told.end(outcome, meter, &mut context.emit(turn)),
             None => TurnResult { outcome, text: None, usage: None },
         };
-        self.withdraw(turn.session, talk);
-        talk.end(turn, result);
+        self.withdraw(turn.session, context);
+        context.end(turn, result);
         if left_behind {
-            self.end_commands(turn.session, talk);
+            self.end_commands(turn.session, context);
         }
         if self.one_shot {
-            talk.leave();
+            context.leave();
         }
     }
 
-    fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
-        self.cancel(turn.session, talk);
-        for ask in self.withdraw(turn.session, talk) {
-            talk.action(Action::AskWithdrawn(ask));
+    fn interrupt(&mut self, turn: TurnRef, context: &mut LinkContext) {
+        self.cancel(turn.session, context);
+        for ask in self.withdraw(turn.session, context) {
+            context.action(Action::AskWithdrawn(ask));
         }
     }
 
-    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
-        self.steered(&steer, talk);
+    fn steer(&mut self, steer: Steer, context: &mut LinkContext) {
+        self.steered(&steer, context);
     }
 
-    fn answer(&mut self, answer: Answer, talk: &mut Talk) {
-        self.answered(answer, talk);
+    fn answer(&mut self, answer: Answer, context: &mut LinkContext) {
+        self.answered(answer, context);
     }
 
-    fn query(&mut self, query: Query, talk: &mut Talk) {
-        self.queried(query, talk);
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
+        self.queried(query, context);
     }
 
-    fn close(&mut self, session: u32, talk: &mut Talk) {
+    fn close(&mut self, session: u32, context: &mut LinkContext) {
         if let Some(Session { native: Some(_), called, .. }) = self.sessions.remove(&session)
             && self.can.close
-            && talk.is_ready()
+            && context.is_ready()
         {
             self.calls.request(
-                talk.proc(),
+                context.proc(),
                 "session/close",
                 &json!({ "sessionId": called }).to_string(),
                 Call::Other,
-                talk.out(),
+                context.out(),
             );
         }
     }
 
-    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+    fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.asked.clear();
         for call in self.calls.clear() {
             match call {
-                Call::List(query) | Call::Delete(query) => talk.refuse(query, why.clone()),
-                Call::Steer(message) => talk.steered(message, SteerOutcome::NotNow),
+                Call::List(query) | Call::Delete(query) => context.refuse(query, why.clone()),
+                Call::Steer(message) => context.steered(message, SteerOutcome::NotNow),
                 _ => {}
             }
         }
@@ -237,8 +241,8 @@ impl<A: Agent> live::Agent for Client<A> {
         told.map_or(Outcome::Lost(why), Outcome::Failed)
     }
 
-    fn timer(&mut self, timer: u32, talk: &mut Talk) {
-        self.settled(timer, talk);
+    fn timer(&mut self, timer: u32, context: &mut LinkContext) {
+        self.settled(timer, context);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What people do to a running turn: stop it, add to it, answer what it asks.
 
 use aetheel_backend_sdk::Offer;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{Answer, AskKind, Decision, Delivery, Steer, SteerOutcome, TurnRef};
 use serde_json::json;
 
@@ -14,14 +14,16 @@ use crate::session::Stage;
 use crate::spent::Meter;
 
 impl<A: Agent> Client<A> {
-    pub(crate) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
+    pub(crate) fn steered(&mut self, steer: &Steer, context: &mut LinkContext) {
         let Steer { session: key, turn, message, parts, delivery, .. } = steer;
-        let session =
-            self.sessions.get_mut(key).filter(|_| talk.is_ready() && *delivery == Delivery::Steer);
+        let session = self
+            .sessions
+            .get_mut(key)
+            .filter(|_| context.is_ready() && *delivery == Delivery::Steer);
         let open = session.and_then(|session| Some((session.turn.as_mut()?, &session.called)));
         let Some((open, called)) = open.filter(|(open, _)| open.key.turn == *turn && open.runs())
         else {
-            return talk.steered(*message, SteerOutcome::NotNow);
+            return context.steered(*message, SteerOutcome::NotNow);
         };
         let params = format!(
             r#"{{"sessionId":{},"prompt":{}"#,
@@ -29,64 +31,64 @@ impl<A: Agent> Client<A> {
             prompt::blocks(&[], parts, self.can.images)
         );
         match self.can.steering {
-            Steering::None => talk.steered(*message, SteerOutcome::NotNow),
+            Steering::None => context.steered(*message, SteerOutcome::NotNow),
             Steering::Method => {
                 let params = format!(
                     r#"{params},"_meta":{{"steering":{{"idleBehavior":"promptRequired"}}}}}}"#
                 );
                 self.calls.request(
-                    talk.proc(),
+                    context.proc(),
                     "_session/steering",
                     &params,
                     Call::Steer(*message),
-                    talk.out(),
+                    context.out(),
                 );
-                prompt::fill_blobs(talk.out());
+                prompt::fill_blobs(context.out());
             }
             Steering::Prompt => {
                 open.prompts += 1;
                 self.calls.request(
-                    talk.proc(),
+                    context.proc(),
                     "session/prompt",
                     &format!("{params}}}"),
                     Call::Prompt(*key, *turn),
-                    talk.out(),
+                    context.out(),
                 );
-                prompt::fill_blobs(talk.out());
-                talk.steered(*message, SteerOutcome::Injected);
+                prompt::fill_blobs(context.out());
+                context.steered(*message, SteerOutcome::Injected);
             }
         }
     }
 
     /// Asks the agent to stop what it does in a session.
-    pub(crate) fn cancel(&mut self, key: u32, talk: &mut Talk) {
+    pub(crate) fn cancel(&mut self, key: u32, context: &mut LinkContext) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         if let Some(turn) = &mut session.turn {
             turn.stopping = true;
         }
-        if talk.is_ready() && session.native.is_some() {
+        if context.is_ready() && session.native.is_some() {
             self.calls.notify(
-                talk.proc(),
+                context.proc(),
                 "session/cancel",
                 &json!({ "sessionId": session.called }).to_string(),
-                talk.out(),
+                context.out(),
             );
         }
     }
 
     /// Answers what the agent still asks in a session, in nobody's name, and returns the keys.
-    pub(crate) fn withdraw(&mut self, key: u32, talk: &mut Talk) -> Vec<u32> {
+    pub(crate) fn withdraw(&mut self, key: u32, context: &mut LinkContext) -> Vec<u32> {
         let open = self.asked.close(key);
-        if talk.is_ready() {
+        if context.is_ready() {
             open.iter().for_each(|(_, asked)| {
-                self.calls.result(talk.proc(), &asked.id, CANCELLED, talk.out())
+                self.calls.result(context.proc(), &asked.id, CANCELLED, context.out())
             });
         }
         open.into_iter().map(|(ask, _)| ask).collect()
     }
 
-    pub(crate) fn answered(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
-        let Some(asked) = self.asked.take(ask).filter(|_| talk.is_ready()) else { return };
+    pub(crate) fn answered(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
+        let Some(asked) = self.asked.take(ask).filter(|_| context.is_ready()) else { return };
         if let Some(session) = self.sessions.get_mut(&asked.session) {
             match (&asked.options.meaning(&decision), &mut session.turn) {
                 (Decision::AllowOnce | Decision::AllowAlways, Some(turn)) if asked.plan => {
@@ -98,9 +100,14 @@ impl<A: Agent> Client<A> {
             }
         }
         if decision == Decision::DenyAndStop {
-            self.cancel(asked.session, talk);
+            self.cancel(asked.session, context);
         }
-        self.calls.result(talk.proc(), &asked.id, &asked.options.result(&decision), talk.out());
+        self.calls.result(
+            context.proc(),
+            &asked.id,
+            &asked.options.result(&decision),
+            context.out(),
+        );
     }
 
     /// Has the agent forget what was allowed in a session, before a turn that may do less: it may
@@ -109,7 +116,7 @@ impl<A: Agent> Client<A> {
     ///
     /// Where others are at work in this one, the session is closed and opened again, which for
     /// Gemini CLI 0.61.0 makes it anew.
-    pub(crate) fn make_forget(&mut self, key: u32, talk: &mut Talk) -> bool {
+    pub(crate) fn make_forget(&mut self, key: u32, context: &mut LinkContext) -> bool {
         if self.sessions.iter().all(|(other, session)| *other == key || session.turn.is_none()) {
             return false;
         }
@@ -123,25 +130,37 @@ impl<A: Agent> Client<A> {
         if self.can.close {
             session.stage = Stage::Closing;
             let params = json!({ "sessionId": session.called }).to_string();
-            self.calls.request(talk.proc(), "session/close", &params, Call::Close(key), talk.out());
+            self.calls.request(
+                context.proc(),
+                "session/close",
+                &params,
+                Call::Close(key),
+                context.out(),
+            );
         }
         true
     }
 
     /// Closes a session whose turn was stopped, where that is offered: a command may go on behind
     /// it (codex-acp 2.6.0), which only closing ends. The next turn opens it again.
-    pub(crate) fn end_commands(&mut self, key: u32, talk: &mut Talk) {
+    pub(crate) fn end_commands(&mut self, key: u32, context: &mut LinkContext) {
         let reopens = self.can.close && (self.can.resume || self.can.load);
         if let Some(session) = self
             .sessions
             .get_mut(&key)
-            .filter(|session| reopens && session.stage == Stage::Ready && talk.is_ready())
+            .filter(|session| reopens && session.stage == Stage::Ready && context.is_ready())
         {
             session.stage = Stage::Closing;
             // Opened again, it may count its cost from nothing or from where it was.
             session.meter = Meter::default();
             let params = json!({ "sessionId": session.called }).to_string();
-            self.calls.request(talk.proc(), "session/close", &params, Call::Close(key), talk.out());
+            self.calls.request(
+                context.proc(),
+                "session/close",
+                &params,
+                Call::Close(key),
+                context.out(),
+            );
         }
     }
 
@@ -152,7 +171,7 @@ impl<A: Agent> Client<A> {
         title: String,
         kind: AskKind,
         asked: Asked,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         // What is allowed for the session is taken back by opening it anew. To agree to a plan is
         // no leave for all it holds: "always" would be the mode that bypasses permissions
@@ -168,6 +187,6 @@ impl<A: Agent> Client<A> {
             diffs: tool.map(|tool| tool.diffs.clone()).unwrap_or_default(),
             changeable: false,
         };
-        self.asked.ask(turn, title, kind, offer, asked, talk.out());
+        self.asked.ask(turn, title, kind, offer, asked, context.out());
     }
 }

@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::live::{Agent as _, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::rpc::Message;
 use aetheel_backend_sdk::wit::{
     Action, AskKind, Decision, FailureKind, Line, Pipe, SteerOutcome, TurnRef,
@@ -17,54 +17,58 @@ use crate::query;
 
 impl<A: Agent> Client<A> {
     /// Takes a line of output in. Stderr is for logs: all agents put warnings and traces there.
-    pub(crate) fn said(&mut self, line: &Line, talk: &mut Talk) {
+    pub(crate) fn said(&mut self, line: &Line, context: &mut LinkContext) {
         let text = line.text.trim();
         if line.pipe == Pipe::Stderr || text.is_empty() {
             return;
         }
         match json::parse(text) {
             Ok(Value::Array(messages)) => {
-                messages.iter().for_each(|message| self.message(message, talk))
+                messages.iter().for_each(|message| self.message(message, context))
             }
-            Ok(message @ Value::Object(_)) => self.message(&message, talk),
-            _ if line.truncated => talk.unrecognised("line longer than the limit", None, text),
-            _ => talk.unrecognised("line that is not a JSON object", None, text),
+            Ok(message @ Value::Object(_)) => self.message(&message, context),
+            _ if line.truncated => context.unrecognised("line longer than the limit", None, text),
+            _ => context.unrecognised("line that is not a JSON object", None, text),
         }
     }
 
-    fn message(&mut self, message: &Value, talk: &mut Talk) {
+    fn message(&mut self, message: &Value, context: &mut LinkContext) {
         match self.calls.sort(message) {
-            Message::Response(call, result) => self.response(call, result, talk),
-            Message::Request(id, method, params) => self.request(&id, method, params, talk),
-            Message::Notification(method, params) => self.notification(method, params, talk),
-            Message::Stray(_) => talk.unrecognised(
+            Message::Response(call, result) => self.response(call, result, context),
+            Message::Request(id, method, params) => self.request(&id, method, params, context),
+            Message::Notification(method, params) => self.notification(method, params, context),
+            Message::Stray(_) => context.unrecognised(
                 "answer to nothing that was asked",
                 Some("id"),
                 &message.to_string(),
             ),
-            Message::Other => {
-                talk.unrecognised("message without a method and an id", None, &message.to_string())
-            }
+            Message::Other => context.unrecognised(
+                "message without a method and an id",
+                None,
+                &message.to_string(),
+            ),
         }
     }
 
-    fn response(&mut self, call: Call, result: Result<&Value, &Value>, talk: &mut Talk) {
+    fn response(&mut self, call: Call, result: Result<&Value, &Value>, context: &mut LinkContext) {
         match call {
-            Call::Initialize => self.initialized(result, talk),
+            Call::Initialize => self.initialized(result, context),
             Call::Authenticate(session) => match result {
                 Ok(_) => self.reopen(session),
                 Err(error) => self.not_opened(
                     session,
                     failure(FailureKind::Authentication, failure::message(error)),
-                    talk,
+                    context,
                 ),
             },
-            Call::Open(session, how) => self.opened(session, how, result, talk),
+            Call::Open(session, how) => self.opened(session, how, result, context),
             Call::Close(session) => self.reopen(session),
             Call::Set(session, turn, what, value) => {
-                self.set(TurnRef { session, turn }, what, &value, result, talk)
+                self.set(TurnRef { session, turn }, what, &value, result, context)
             }
-            Call::Prompt(session, turn) => self.prompted(TurnRef { session, turn }, result, talk),
+            Call::Prompt(session, turn) => {
+                self.prompted(TurnRef { session, turn }, result, context)
+            }
             Call::Steer(message) => {
                 let outcome = match result.ok().and_then(|result| result.text("outcome")) {
                     Some("injected") => SteerOutcome::Injected,
@@ -72,22 +76,22 @@ impl<A: Agent> Client<A> {
                     Some("startedNewTurn") => SteerOutcome::Queued,
                     _ => SteerOutcome::NotNow,
                 };
-                talk.steered(message, outcome);
+                context.steered(message, outcome);
             }
-            Call::List(query) => talk.answer(query, query::listed(result)),
-            Call::Delete(query) => talk.answer(query, query::deleted(result)),
+            Call::List(query) => context.answer(query, query::listed(result)),
+            Call::Delete(query) => context.answer(query, query::deleted(result)),
             Call::Other => {}
         }
     }
 
-    fn initialized(&mut self, result: Result<&Value, &Value>, talk: &mut Talk) {
+    fn initialized(&mut self, result: Result<&Value, &Value>, context: &mut LinkContext) {
         let why = match result
             .map(|result| (result, result.count("protocolVersion").filter(|version| *version != 1)))
         {
             Ok((result, None)) => {
                 self.can = Abilities::read(result);
                 self.greeted = true;
-                return talk.ready();
+                return context.ready();
             }
             Ok((_, Some(version))) => {
                 let message = format!(
@@ -97,33 +101,39 @@ impl<A: Agent> Client<A> {
             }
             Err(error) => failure::failure(error),
         };
-        talk.action(Action::CloseStdin(talk.proc()));
-        talk.give_up(why);
+        context.action(Action::CloseStdin(context.proc()));
+        context.give_up(why);
     }
 
-    fn prompted(&mut self, turn: TurnRef, result: Result<&Value, &Value>, talk: &mut Talk) {
+    fn prompted(
+        &mut self,
+        turn: TurnRef,
+        result: Result<&Value, &Value>,
+        context: &mut LinkContext,
+    ) {
         let open = self
             .sessions
             .get_mut(&turn.session)
             .and_then(|session| session.turn.as_mut())
             .filter(|open| open.key == turn);
-        if let Some(outcome) = open.and_then(|open| open.answered(result, &mut talk.emit(turn))) {
-            self.finish(turn, outcome, talk);
+        if let Some(outcome) = open.and_then(|open| open.answered(result, &mut context.emit(turn)))
+        {
+            self.finish(turn, outcome, context);
         }
     }
 
-    fn request(&mut self, id: &str, method: &str, params: &Value, talk: &mut Talk) {
-        if !talk.is_ready() {
+    fn request(&mut self, id: &str, method: &str, params: &Value, context: &mut LinkContext) {
+        if !context.is_ready() {
             return;
         }
-        let proc = talk.proc();
+        let proc = context.proc();
         if method != "session/request_permission" {
             return self.calls.error(
                 proc,
                 id,
                 -32601,
                 "method not found: no such ability was declared",
-                talk.out(),
+                context.out(),
             );
         }
         let open = self
@@ -131,12 +141,12 @@ impl<A: Agent> Client<A> {
             .and_then(|key| self.sessions.get_mut(&key))
             .and_then(|session| Some((session.turn.as_mut()?, &session.cwd)));
         let Some((turn, cwd)) = open.filter(|(turn, _)| turn.runs()) else {
-            return self.calls.result(proc, id, CANCELLED, talk.out());
+            return self.calls.result(proc, id, CANCELLED, context.out());
         };
         let told = &params["toolCall"];
         let tool = told.text("toolCallId").unwrap_or_default().to_owned();
         let key = turn.key;
-        let start = turn.learn(&tool, told, &mut talk.emit(key)).start.clone();
+        let start = turn.learn(&tool, told, &mut context.emit(key)).start.clone();
         // Leaving the agent's plan mode is asked for as the use of a tool (claude-agent-acp
         // 0.49.0).
         let plan =
@@ -156,7 +166,7 @@ impl<A: Agent> Client<A> {
                 proc,
                 id,
                 &asked.options.result(&Decision::AllowOnce),
-                talk.out(),
+                context.out(),
             );
         }
         if turn.only_looks() && !looks(told) && start.kind != "todo" {
@@ -164,22 +174,22 @@ impl<A: Agent> Client<A> {
             // holds nothing back.
             turn.denied(&asked.tool);
             turn.held_back = true;
-            talk.emit(key).notice(format!("not done while only planning: {}", start.title));
+            context.emit(key).notice(format!("not done while only planning: {}", start.title));
             return self.calls.result(
                 proc,
                 id,
                 &asked.options.result(&Decision::Deny(None)),
-                talk.out(),
+                context.out(),
             );
         }
         let kind = plan.map_or_else(
             || AskKind::Permission(start.clone()),
             |plan| AskKind::PlanApproval(plan.to_owned()),
         );
-        self.ask(key, start.title, kind, asked, talk);
+        self.ask(key, start.title, kind, asked, context);
     }
 
-    fn notification(&mut self, method: &str, params: &Value, talk: &mut Talk) {
+    fn notification(&mut self, method: &str, params: &Value, context: &mut LinkContext) {
         match method {
             "session/update" => {
                 let Some(session) = self.key_of(params).and_then(|key| self.sessions.get_mut(&key))
@@ -190,7 +200,7 @@ impl<A: Agent> Client<A> {
                 session.update(update);
                 // Anything else is history, or about no turn.
                 if let Some(turn) = session.turn.as_mut().filter(|turn| turn.prompts > 0) {
-                    turn.update(talk.now(), update, &self.agent, &mut talk.emit(turn.key));
+                    turn.update(context.now(), update, &self.agent, &mut context.emit(turn.key));
                 }
             }
             // Extensions (`_auth/status_update` of codex-acp 2.6.0) and matters of the protocol
@@ -198,11 +208,11 @@ impl<A: Agent> Client<A> {
             _ if method.starts_with('_') || method.starts_with("$/") => {}
             _ => {
                 let (what, raw) = (format!("notification {method:?}"), params.to_string());
-                match self.key_of(params).and_then(|key| talk.turn_of(key)) {
+                match self.key_of(params).and_then(|key| context.turn_of(key)) {
                     Some(turn) => {
-                        talk.emit(turn).unrecognised(what, Some("method".to_owned()), &raw)
+                        context.emit(turn).unrecognised(what, Some("method".to_owned()), &raw)
                     }
-                    None => talk.unrecognised(what, Some("method"), &raw),
+                    None => context.unrecognised(what, Some("method"), &raw),
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext, Step};
 use aetheel_backend_sdk::wit::{
     Action, Diagnostic, Failure, FailureKind, Level, Mode, Outcome, StartTurn, TurnRef,
 };
@@ -19,21 +19,21 @@ use crate::spent::Meter;
 
 impl<A: Agent> Client<A> {
     /// Does the next thing a waiting turn needs.
-    pub(crate) fn advance(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    pub(crate) fn advance(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let key = start.session;
         let Some(session) = self.sessions.get_mut(&key) else { return Step::Wait };
-        if std::mem::take(&mut session.lowered) && !self.make_forget(key, talk) {
+        if std::mem::take(&mut session.lowered) && !self.make_forget(key, context) {
             return Step::Restart;
         }
         let puts = self.calls.open().any(|call| matches!(call, Call::Set(of, ..) if *of == key));
         match self.sessions.get(&key).map(|session| session.stage) {
-            Some(Stage::Closed) => self.open(start, talk),
-            Some(Stage::Ready) if !puts => self.apply(start, talk),
+            Some(Stage::Closed) => self.open(start, context),
+            Some(Stage::Ready) if !puts => self.apply(start, context),
             _ => Step::Wait,
         }
     }
 
-    fn open(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn open(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let Some(session) = self.sessions.get_mut(&start.session) else { return Step::Wait };
         let (method, how) = match &session.native {
             None => ("session/new", How::New),
@@ -76,18 +76,18 @@ impl<A: Agent> Client<A> {
         }
         session.stage = Stage::Opening;
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             method,
             &params.to_string(),
             Call::Open(start.session, how),
-            talk.out(),
+            context.out(),
         );
         Step::Wait
     }
 
     /// Puts the next thing the turn's settings ask for; when there is none left, hands the prompt
     /// over.
-    fn apply(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn apply(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let (key, settings) = (start.session, &start.settings);
         let Some(session) = self.sessions.get_mut(&key) else { return Step::Wait };
         let (Some(turn), Some(native)) = (session.turn.as_mut(), &session.native) else {
@@ -95,7 +95,7 @@ impl<A: Agent> Client<A> {
         };
         if !session.told {
             session.told = true;
-            talk.emit(turn.key).session_ready(native, session.config.model());
+            context.emit(turn.key).session_ready(native, session.config.model());
         }
         for what in [What::Mode, What::Model, What::Effort] {
             if turn.applied.contains(&what) {
@@ -110,11 +110,11 @@ impl<A: Agent> Client<A> {
                         continue;
                     };
                     self.calls.request(
-                        talk.proc(),
+                        context.proc(),
                         method,
                         &params,
                         Call::Set(key, start.turn, what, value),
-                        talk.out(),
+                        context.out(),
                     );
                     return Step::Wait;
                 }
@@ -129,7 +129,7 @@ impl<A: Agent> Client<A> {
                             format!(
                                 "the agent lets nobody choose its {what}: {asked:?} is ignored"
                             ),
-                            talk,
+                            context,
                         );
                     }
                 }
@@ -153,13 +153,13 @@ impl<A: Agent> Client<A> {
         turn.prompts += 1;
         let params = format!(r#"{{"sessionId":{},"prompt":{blocks}}}"#, json!(session.called));
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             "session/prompt",
             &params,
             Call::Prompt(key, start.turn),
-            talk.out(),
+            context.out(),
         );
-        prompt::fill_blobs(talk.out());
+        prompt::fill_blobs(context.out());
         Step::Prompted
     }
 
@@ -168,7 +168,7 @@ impl<A: Agent> Client<A> {
         key: u32,
         how: How,
         result: Result<&Value, &Value>,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let Some(session) =
             self.sessions.get_mut(&key).filter(|session| session.stage == Stage::Opening)
@@ -177,7 +177,9 @@ impl<A: Agent> Client<A> {
         };
         let result = match result {
             Ok(result) => result,
-            Err(error) if failure::wants_sign_in(error) => return self.sign_in(key, error, talk),
+            Err(error) if failure::wants_sign_in(error) => {
+                return self.sign_in(key, error, context);
+            }
             // It said that it can, and has no such method.
             Err(error)
                 if how == How::Resume
@@ -194,7 +196,7 @@ impl<A: Agent> Client<A> {
                 } else {
                     failure::open_failure(error)
                 };
-                return self.not_opened(key, failure, talk);
+                return self.not_opened(key, failure, context);
             }
         };
         if matches!(how, How::New | How::Fork) {
@@ -207,30 +209,30 @@ impl<A: Agent> Client<A> {
             return self.not_opened(
                 key,
                 failure(FailureKind::Protocol, "the agent opened a session without telling its id"),
-                talk,
+                context,
             );
         }
         session.config = Config::read(result);
         if how == How::New {
             session.meter = Meter::new();
         }
-        session.stage = if how == How::Load { Stage::settling(talk) } else { Stage::Ready };
+        session.stage = if how == How::Load { Stage::settling(context) } else { Stage::Ready };
     }
 
     /// Signs in without a person where there is a way, once; else says what has to be done.
-    fn sign_in(&mut self, key: u32, error: &Value, talk: &mut Talk) {
+    fn sign_in(&mut self, key: u32, error: &Value, context: &mut LinkContext) {
         if let (Some(session), Some(method), true) =
-            (self.sessions.get_mut(&key), self.agent.sign_in(), talk.is_ready())
+            (self.sessions.get_mut(&key), self.agent.sign_in(), context.is_ready())
             && !session.signed_in
         {
             session.signed_in = true;
             let params = json!({ "methodId": method }).to_string();
             self.calls.request(
-                talk.proc(),
+                context.proc(),
                 "authenticate",
                 &params,
                 Call::Authenticate(key),
-                talk.out(),
+                context.out(),
             );
             return;
         }
@@ -243,7 +245,7 @@ impl<A: Agent> Client<A> {
             "the agent is not signed in: {}; sign in with its own program or set its key{ways}",
             failure::message(error)
         );
-        self.not_opened(key, failure(FailureKind::Authentication, message), talk);
+        self.not_opened(key, failure(FailureKind::Authentication, message), context);
     }
 
     /// It was signed in, or closed: it may be opened anew.
@@ -253,15 +255,15 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    pub(crate) fn not_opened(&mut self, key: u32, failure: Failure, talk: &mut Talk) {
+    pub(crate) fn not_opened(&mut self, key: u32, failure: Failure, context: &mut LinkContext) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.stage = Stage::Closed;
             session.native = None;
             session.system = None;
             session.signed_in = false;
         }
-        if let Some(turn) = talk.turn_of(key) {
-            self.finish(turn, Outcome::Failed(failure), talk);
+        if let Some(turn) = context.turn_of(key) {
+            self.finish(turn, Outcome::Failed(failure), context);
         }
     }
 
@@ -272,7 +274,7 @@ impl<A: Agent> Client<A> {
         what: What,
         value: &str,
         result: Result<&Value, &Value>,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let Some(session) = self.sessions.get_mut(&turn.session) else { return };
         let error = match result {
@@ -289,25 +291,25 @@ impl<A: Agent> Client<A> {
         // OpenCode 1.18.33 has other efforts with every model. Where everything is allowed,
         // requests are granted in any mode.
         if what == What::Effort || (what == What::Mode && open.may_everything()) {
-            return warn(message, talk);
+            return warn(message, context);
         }
         let kind =
             if what == What::Model { FailureKind::ModelNotFound } else { FailureKind::Unsupported };
-        self.finish(turn, Outcome::Failed(failure(kind, message)), talk);
+        self.finish(turn, Outcome::Failed(failure(kind, message)), context);
     }
 
     /// A loaded session's history is told, if nothing more came.
-    pub(crate) fn settled(&mut self, timer: u32, talk: &mut Talk) {
+    pub(crate) fn settled(&mut self, timer: u32, context: &mut LinkContext) {
         for session in self.sessions.values_mut() {
             if let Stage::Settling { timer: this, stirred } = session.stage
                 && this == timer
             {
-                session.stage = if stirred { Stage::settling(talk) } else { Stage::Ready };
+                session.stage = if stirred { Stage::settling(context) } else { Stage::Ready };
             }
         }
     }
 }
 
-fn warn(text: String, talk: &mut Talk) {
-    talk.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text }));
+fn warn(text: String, context: &mut LinkContext) {
+    context.action(Action::Diagnostic(Diagnostic { level: Level::Warn, text }));
 }

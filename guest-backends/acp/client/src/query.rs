@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{FailureKind, Query, QueryKind, QueryResult, SessionInfo};
 use serde_json::json;
 
@@ -12,14 +12,14 @@ use crate::failure;
 
 impl<A: Agent> Client<A> {
     /// Answers a question, or asks the agent. May start it.
-    pub(crate) fn queried(&mut self, query: Query, talk: &mut Talk) {
+    pub(crate) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         let unsupported = |why| QueryResult::Failed(failure(FailureKind::Unsupported, why));
         let answer = match &query.kind {
             QueryKind::Compact | QueryKind::Rename(_) | QueryKind::Raw(_) => {
                 unsupported("the agent has no such ability")
             }
-            _ if talk.is_leaving() => unsupported("the agent is leaving"),
-            _ if !talk.is_ready() => return talk.later(query),
+            _ if context.is_leaving() => unsupported("the agent is leaving"),
+            _ if !context.is_ready() => return context.later(query),
             QueryKind::Health => QueryResult::Health(format!("{} answers", self.can.name)),
             QueryKind::Models => {
                 let models = self
@@ -34,28 +34,28 @@ impl<A: Agent> Client<A> {
             }
             QueryKind::Sessions if self.can.list => {
                 return self.calls.request(
-                    talk.proc(),
+                    context.proc(),
                     "session/list",
                     "{}",
                     Call::List(query.query),
-                    talk.out(),
+                    context.out(),
                 );
             }
             QueryKind::DeleteSession(native) if self.can.delete => {
                 let params = json!({ "sessionId": native }).to_string();
                 return self.calls.request(
-                    talk.proc(),
+                    context.proc(),
                     "session/delete",
                     &params,
                     Call::Delete(query.query),
-                    talk.out(),
+                    context.out(),
                 );
             }
             QueryKind::Sessions | QueryKind::DeleteSession(_) => {
                 unsupported("the agent has no such ability")
             }
         };
-        talk.answer(query.query, answer);
+        context.answer(query.query, answer);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 
 use crate::config::Config;
 use crate::spent::Meter;
@@ -31,8 +31,8 @@ pub(crate) enum Stage {
 
 impl Stage {
     /// Waits for the history to be told.
-    pub(crate) fn settling(talk: &mut Talk) -> Self {
-        Self::Settling { timer: talk.set_timer(SETTLE_MS), stirred: false }
+    pub(crate) fn settling(context: &mut LinkContext) -> Self {
+        Self::Settling { timer: context.set_timer(SETTLE_MS), stirred: false }
     }
 }
 

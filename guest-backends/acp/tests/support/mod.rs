@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use acp::Backend;
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
-use aetheel_backend_sdk::fixture;
+use aetheel_backend_sdk::fixture::{self, is_done};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Ask, Command, Decision, EventKind, Outcome, QueryKind, Safety, StartTurn,
-    ToolEnd, ToolStart, TurnDone,
+    TurnDone,
 };
 
 pub const SESSION: u32 = fixture::TURN.session;
@@ -45,10 +45,6 @@ pub fn with_modes(mut start: StartTurn, modes: &str) -> StartTurn {
     start
 }
 
-pub fn is_done(action: &Action) -> bool {
-    matches!(action, Action::TurnDone(_))
-}
-
 /// Lets a dialogue play until a person is asked.
 pub fn asked(play: &mut Play<Backend>) -> Ask {
     match play.until(|action| matches!(action, Action::Ask(_))) {
@@ -69,15 +65,6 @@ pub fn done(play: &mut Play<Backend>) -> TurnDone {
     }
 }
 
-pub fn events(actions: &[Action]) -> Vec<&EventKind> {
-    actions
-        .iter()
-        .filter_map(
-            |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
-        )
-        .collect()
-}
-
 /// All text of a turn, in order.
 pub fn text(actions: &[Action], turn: u32) -> String {
     let piece = |action: &Action| match action {
@@ -88,31 +75,6 @@ pub fn text(actions: &[Action], turn: u32) -> String {
         _ => None,
     };
     actions.iter().filter_map(piece).collect()
-}
-
-pub fn thinking(actions: &[Action]) -> String {
-    events(actions)
-        .into_iter()
-        .filter_map(|event| {
-            if let EventKind::Thinking(text) = event { Some(text.text.clone()) } else { None }
-        })
-        .collect()
-}
-
-pub fn starts(actions: &[Action]) -> Vec<&ToolStart> {
-    events(actions)
-        .into_iter()
-        .filter_map(
-            |event| if let EventKind::ToolStart(start) = event { Some(start) } else { None },
-        )
-        .collect()
-}
-
-pub fn ends(actions: &[Action]) -> Vec<&ToolEnd> {
-    events(actions)
-        .into_iter()
-        .filter_map(|event| if let EventKind::ToolEnd(end) = event { Some(end) } else { None })
-        .collect()
 }
 
 pub fn failure(outcome: &Outcome) -> &aetheel_backend_sdk::wit::Failure {

@@ -3,7 +3,7 @@
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Answer, AskKind, Choice, Decision, Question, TurnRef};
 use serde_json::json;
@@ -44,28 +44,28 @@ struct Always {
 
 impl Conversation {
     /// The agent asks.
-    pub(super) fn asked(&mut self, message: &Value, text: &str, talk: &mut Talk) {
+    pub(super) fn asked(&mut self, message: &Value, text: &str, context: &mut LinkContext) {
         let request = message["request_id"].to_string();
-        match (message["request"].text("subtype"), talk.turn()) {
+        match (message["request"].text("subtype"), context.turn()) {
             (Some("can_use_tool"), Some(turn)) => {
-                self.wanted(request, &message["request"], turn, talk)
+                self.wanted(request, &message["request"], turn, context)
             }
-            (Some("can_use_tool"), None) => talk.say(&deny(&request, DISMISSED, false)),
+            (Some("can_use_tool"), None) => context.say(&deny(&request, DISMISSED, false)),
             (subtype, _) => {
                 if self.turn.is_some() {
-                    talk.unrecognised(
+                    context.unrecognised(
                         format!("control request {:?}", subtype.unwrap_or_default()),
                         Some("request.subtype"),
                         text,
                     );
                 }
-                talk.say(&respond("error", &request, r#""error":"not supported""#));
+                context.say(&respond("error", &request, r#""error":"not supported""#));
             }
         }
     }
 
     /// It wants to use a tool.
-    fn wanted(&mut self, request: String, asked: &Value, turn: TurnRef, talk: &mut Talk) {
+    fn wanted(&mut self, request: String, asked: &Value, turn: TurnRef, context: &mut LinkContext) {
         if self.asks.any(|open| open.request == request) {
             return;
         }
@@ -78,7 +78,7 @@ impl Conversation {
         if let Some(always) =
             always.as_ref().filter(|always| self.granted.holds(&always.permissions))
         {
-            return talk.say(&allow(&request, &verbatim, Some(&always.permissions)));
+            return context.say(&allow(&request, &verbatim, Some(&always.permissions)));
         }
         let questions = if name == "AskUserQuestion" { questions(input) } else { Vec::new() };
         let mut open = Open {
@@ -120,11 +120,11 @@ impl Conversation {
             };
             (title, AskKind::Permission(start))
         };
-        self.asks.ask(turn, title, kind, offer, open, talk.out());
+        self.asks.ask(turn, title, kind, offer, open, context.out());
     }
 
     /// People decided.
-    pub(super) fn decided(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
+    pub(super) fn decided(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
         let Some(open) = self.asks.take(ask) else { return };
         if let (Decision::AllowAlways, Some(always)) = (&decision, &open.always) {
             self.granted.give(always.clone());
@@ -133,13 +133,13 @@ impl Conversation {
         if refused {
             self.claude.refuse(&open.tool_use);
         }
-        talk.say(&line);
+        context.say(&line);
     }
 
     /// The agent does not want to know any more.
-    pub(super) fn withdrawn(&mut self, message: &Value, talk: &mut Talk) {
+    pub(super) fn withdrawn(&mut self, message: &Value, context: &mut LinkContext) {
         let request = message["request_id"].to_string();
-        self.asks.withdraw(|open| open.request == request, talk.out());
+        self.asks.withdraw(|open| open.request == request, context.out());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::live::{Agent as _, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{Action, EventKind, Line, Outcome, TurnRef};
 
@@ -12,45 +12,51 @@ use super::{Conversation, asks};
 use crate::stream::Claude;
 
 impl Conversation {
-    pub(super) fn heard(&mut self, line: &Line, talk: &mut Talk) {
+    pub(super) fn heard(&mut self, line: &Line, context: &mut LinkContext) {
         let text = line.text.trim();
         let parsed = json::parse(text).ok();
         let message = parsed.as_ref().unwrap_or(&Value::Null);
         match (message.text("type"), message.text("subtype")) {
-            (Some("control_request"), _) => self.asked(message, text, talk),
+            (Some("control_request"), _) => self.asked(message, text, context),
             (Some("control_response"), _) => {
-                if !self.process.answered(&message["response"], talk) && self.turn.is_some() {
-                    talk.unrecognised(
+                if !self.process.answered(&message["response"], context) && self.turn.is_some() {
+                    context.unrecognised(
                         "control response to no request",
                         Some("response.request_id"),
                         text,
                     );
                 }
             }
-            (Some("control_cancel_request"), _) => self.withdrawn(message, talk),
+            (Some("control_cancel_request"), _) => self.withdrawn(message, context),
             (Some("system"), Some("session_state_changed")) => {
-                self.state(message.text("state"), talk)
+                self.state(message.text("state"), context)
             }
             _ if text.is_empty() => {}
             _ => {
                 if let Some(refusal) = asks::unreadable(text).filter(|_| parsed.is_none()) {
-                    talk.say(&refusal);
+                    context.say(&refusal);
                 }
-                self.said(parsed.as_ref(), text, line.truncated, talk);
+                self.said(parsed.as_ref(), text, line.truncated, context);
             }
         }
     }
 
     /// Takes a line in that is not of the control protocol.
-    fn said(&mut self, message: Option<&Value>, text: &str, truncated: bool, talk: &mut Talk) {
+    fn said(
+        &mut self,
+        message: Option<&Value>,
+        text: &str,
+        truncated: bool,
+        context: &mut LinkContext,
+    ) {
         if let Some(mode) = message.and_then(|message| message.text("permissionMode")) {
             self.process.in_mode(mode);
         }
         if let Some(message) = message.filter(|message| message.text("type") == Some("system")) {
             self.background(message);
         }
-        let Some(turn) = &mut self.turn else { return outside(message, text, truncated, talk) };
-        let mut emit = talk.emit(turn.at);
+        let Some(turn) = &mut self.turn else { return outside(message, text, truncated, context) };
+        let mut emit = context.emit(turn.at);
         let result = self.claude.said(message, text, truncated, &mut emit);
         if let Some(id) = self.claude.session() {
             self.native = Some(id.to_owned());
@@ -59,11 +65,11 @@ impl Conversation {
             let aside = message
                 .is_some_and(|message| message["origin"].text("kind") == Some("task-notification"));
             turn.result(result, aside, &mut emit);
-            if talk.turn().is_some() && turn.complete() && !self.process.tells_state {
+            if context.turn().is_some() && turn.complete() && !self.process.tells_state {
                 if turn.steered || !self.background.is_empty() {
-                    self.linger = Some(talk.set_timer(LINGER_MS));
+                    self.linger = Some(context.set_timer(LINGER_MS));
                 } else {
-                    self.rests(talk);
+                    self.rests(context);
                 }
             }
         }
@@ -95,32 +101,32 @@ impl Conversation {
         }
     }
 
-    fn state(&mut self, state: Option<&str>, talk: &mut Talk) {
+    fn state(&mut self, state: Option<&str>, context: &mut LinkContext) {
         self.process.tells_state = true;
         match (state, self.session) {
             (Some("running"), Some(session)) if !self.process.stale => {
-                if let Some(at) = talk.begin(session) {
+                if let Some(at) = context.begin(session) {
                     self.claude.begin(self.native.clone());
                     self.turn = Some(Turn::own(at));
                 }
             }
-            (Some("idle"), _) => self.rests(talk),
+            (Some("idle"), _) => self.rests(context),
             _ => {}
         }
     }
 
     /// The agent has nothing to do: its turn is over, if there is a result.
-    pub(super) fn rests(&mut self, talk: &mut Talk) {
-        if let (Some(at), Some(turn)) = (talk.turn(), &self.turn)
+    pub(super) fn rests(&mut self, context: &mut LinkContext) {
+        if let (Some(at), Some(turn)) = (context.turn(), &self.turn)
             && turn.complete()
         {
-            self.finish(at, Outcome::Completed, talk);
+            self.finish(at, Outcome::Completed, context);
         }
     }
 }
 
 /// What comes outside a turn is of no turn: only what is new is told, to the operator.
-fn outside(message: Option<&Value>, text: &str, truncated: bool, talk: &mut Talk) {
+fn outside(message: Option<&Value>, text: &str, truncated: bool, context: &mut LinkContext) {
     let mut events = Vec::new();
     Claude::default().said(
         message,
@@ -132,7 +138,7 @@ fn outside(message: Option<&Value>, text: &str, truncated: bool, talk: &mut Talk
         if let Action::Event(event) = event
             && let EventKind::Unrecognised(unknown) = event.kind
         {
-            talk.unrecognised(unknown.what, unknown.path.as_deref(), &unknown.sample);
+            context.unrecognised(unknown.what, unknown.path.as_deref(), &unknown.sample);
         }
     }
 }

@@ -12,7 +12,7 @@
 //! which something was allowed "always": a process does not forget that, so neither it nor this
 //! guest answers with it at a lower safety level or in plan mode. Between turns it moves to another
 //! instance ([`kept`]). Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs`, `moves.rs`
-//! and, disturbed, `weather.rs`).
+//! and, disturbed, `disturbed.rs`).
 
 mod asks;
 mod kept;
@@ -22,7 +22,7 @@ mod turn;
 
 use std::collections::BTreeSet;
 
-use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
+use aetheel_backend_sdk::live::{self, Agent, Asks, LinkContext, Step};
 use aetheel_backend_sdk::one_shot::{Agent as _, INTERRUPT_GRACE_MS};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Delivery, Exited, Failure, FailureKind, Line, Outcome, Pipe, Query, QueryKind,
@@ -68,7 +68,7 @@ impl Agent for Conversation {
         Claude::describe()
     }
 
-    fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
+    fn accept(&mut self, start: &StartTurn, _: &mut LinkContext) -> Result<(), Failure> {
         if self.turn.is_some() {
             return Err(failure(
                 FailureKind::Unsupported,
@@ -93,95 +93,105 @@ impl Agent for Conversation {
         Ok(())
     }
 
-    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(
+        &mut self,
+        start: Option<&StartTurn>,
+        context: &mut LinkContext,
+    ) -> Result<Spawn, Failure> {
         let hello = self.process.begin(start.map(|start| &start.settings));
         let Some(start) = start else { return Ok(plan::probe(hello)) };
         let known = self.native.clone().map(|id| (id, false));
         let resume = known.or_else(|| start.native_id.clone().map(|id| (id, start.fork)));
         self.claude.restarted(resume.is_some());
-        plan::live(resume, start, hello, &mut talk.emit(name(start)))
+        plan::live(resume, start, hello, &mut context.emit(name(start)))
     }
 
     /// It is ready when it answered what it was started with.
-    fn spawned(&mut self, agent_version: Option<String>, _: &mut Talk) {
+    fn spawned(&mut self, agent_version: Option<String>, _: &mut LinkContext) {
         self.process.version = agent_version;
     }
 
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         if self.process.is_changing() {
             return Step::Wait;
         }
         if !self.process.suits(&start.settings) {
             return Step::Restart;
         }
-        self.process.change(&start.settings, talk);
+        self.process.change(&start.settings, context);
         if self.process.is_changing() {
             return Step::Wait;
         }
-        talk.action(Action::Write(Write {
-            proc: talk.proc(),
+        context.action(Action::Write(Write {
+            proc: context.proc(),
             body: prompt::message(&start.parts, None),
         }));
         self.turn.iter_mut().for_each(Turn::hand_over);
         Step::Prompted
     }
 
-    fn line(&mut self, line: Line, talk: &mut Talk) {
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
         if line.pipe == Pipe::Stdout {
-            self.heard(&line, talk);
+            self.heard(&line, context);
         }
     }
 
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
         let otherwise =
-            if talk.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
+            if context.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
         let result = match self.turn.take() {
             Some(told) => told.done(otherwise),
             None => TurnResult { outcome: otherwise, text: None, usage: None },
         };
-        talk.end(turn, result);
+        context.end(turn, result);
     }
 
-    fn interrupt(&mut self, _: TurnRef, talk: &mut Talk) {
-        if talk.is_ready() {
-            self.process.interrupt(talk);
+    fn interrupt(&mut self, _: TurnRef, context: &mut LinkContext) {
+        if context.is_ready() {
+            self.process.interrupt(context);
         }
     }
 
-    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
-        let outcome = self.steered(&steer, talk);
-        talk.steered(steer.message, outcome);
+    fn steer(&mut self, steer: Steer, context: &mut LinkContext) {
+        let outcome = self.steered(&steer, context);
+        context.steered(steer.message, outcome);
     }
 
-    fn answer(&mut self, answer: Answer, talk: &mut Talk) {
-        self.decided(answer, talk);
+    fn answer(&mut self, answer: Answer, context: &mut LinkContext) {
+        self.decided(answer, context);
     }
 
-    fn query(&mut self, query: Query, talk: &mut Talk) {
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
         let key = query.query;
         match query.kind {
-            QueryKind::Health | QueryKind::Models if !talk.is_ready() => return talk.later(query),
-            QueryKind::Models => talk.answer(key, QueryResult::Models(self.process.models.clone())),
-            QueryKind::Health if self.process.is_probe() => talk.answer(key, self.process.health()),
-            QueryKind::Health => self.process.sign(key, talk),
+            QueryKind::Health | QueryKind::Models if !context.is_ready() => {
+                return context.later(query);
+            }
+            QueryKind::Models => {
+                context.answer(key, QueryResult::Models(self.process.models.clone()))
+            }
+            QueryKind::Health if self.process.is_probe() => {
+                context.answer(key, self.process.health())
+            }
+            QueryKind::Health => self.process.sign(key, context),
             _ => {
-                return talk.refuse(
+                return context.refuse(
                     key,
                     failure(FailureKind::Unsupported, "Claude Code has no such thing"),
                 );
             }
         }
         if self.process.is_probe() {
-            talk.restart();
+            context.restart();
         }
     }
 
-    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+    fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.linger = None;
         self.background.clear();
         for query in self.process.unanswered() {
-            talk.refuse(query, why.clone());
+            context.refuse(query, why.clone());
         }
     }
 
@@ -195,9 +205,9 @@ impl Agent for Conversation {
         }
     }
 
-    fn timer(&mut self, timer: u32, talk: &mut Talk) {
+    fn timer(&mut self, timer: u32, context: &mut LinkContext) {
         if self.linger.take_if(|set| *set == timer).is_some() {
-            self.rests(talk);
+            self.rests(context);
         }
     }
 
@@ -214,9 +224,10 @@ impl Agent for Conversation {
 }
 
 impl Conversation {
-    fn steered(&mut self, steer: &Steer, talk: &mut Talk) -> SteerOutcome {
+    fn steered(&mut self, steer: &Steer, context: &mut LinkContext) -> SteerOutcome {
         let at = TurnRef { session: steer.session, turn: steer.turn };
-        let works = talk.is_ready() && talk.turn() == Some(at) && !talk.is_interrupted(at.session);
+        let works =
+            context.is_ready() && context.turn() == Some(at) && !context.is_interrupted(at.session);
         let Some(turn) = self.turn.as_mut().filter(|turn| works && !turn.has_result()) else {
             return SteerOutcome::NotNow;
         };
@@ -231,7 +242,7 @@ impl Conversation {
         turn.replaced |= steer.delivery == Delivery::Replace;
         turn.steered = true;
         let body = prompt::message(&steer.parts, Some((priority, &steer.fresh_id)));
-        talk.action(Action::Write(Write { proc: talk.proc(), body }));
+        context.action(Action::Write(Write { proc: context.proc(), body }));
         outcome
     }
 }

@@ -6,7 +6,7 @@ mod kept;
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{Model, QueryResult, Settings};
 use serde_json::json;
 
@@ -92,7 +92,7 @@ impl Process {
     }
 
     /// Asks it to change what is not as in these settings.
-    pub(super) fn change(&mut self, settings: &Settings, talk: &mut Talk) {
+    pub(super) fn change(&mut self, settings: &Settings, context: &mut LinkContext) {
         if let Some(model) =
             settings.model.as_ref().filter(|model| self.model.as_ref() != Some(model))
         {
@@ -100,7 +100,7 @@ impl Process {
                 Asked::Setting(Setting::Model(model.clone())),
                 "set_model",
                 json!({ "model": model }),
-                talk,
+                context,
             );
         }
         let effort = plan::effort(settings).map(str::to_owned);
@@ -110,7 +110,7 @@ impl Process {
                 Asked::Setting(Setting::Effort(effort)),
                 "apply_flag_settings",
                 body,
-                talk,
+                context,
             );
         }
         let mode = plan::mode(settings);
@@ -119,19 +119,19 @@ impl Process {
                 Asked::Setting(Setting::Mode(mode)),
                 "set_permission_mode",
                 json!({ "mode": mode }),
-                talk,
+                context,
             );
         }
     }
 
     /// Asks it to stop what it does.
-    pub(super) fn interrupt(&mut self, talk: &mut Talk) {
-        self.request(Asked::Interrupt, "interrupt", json!({}), talk);
+    pub(super) fn interrupt(&mut self, context: &mut LinkContext) {
+        self.request(Asked::Interrupt, "interrupt", json!({}), context);
     }
 
     /// Asks for a sign of life.
-    pub(super) fn sign(&mut self, query: u32, talk: &mut Talk) {
-        self.request(Asked::Sign(query), "mcp_status", json!({}), talk);
+    pub(super) fn sign(&mut self, query: u32, context: &mut LinkContext) {
+        self.request(Asked::Sign(query), "mcp_status", json!({}), context);
     }
 
     /// It is gone: returns the queries it was asked about and did not answer.
@@ -162,7 +162,7 @@ impl Process {
     }
 
     /// Takes the answer to a request of ours in. Returns false when it is an answer to nothing.
-    pub(super) fn answered(&mut self, response: &Value, talk: &mut Talk) -> bool {
+    pub(super) fn answered(&mut self, response: &Value, context: &mut LinkContext) -> bool {
         let Some(asked) = response.text("request_id").and_then(|id| self.asked.remove(id)) else {
             return false;
         };
@@ -170,9 +170,9 @@ impl Process {
             Asked::Initialize => {
                 self.models =
                     response["response"].list("models").iter().filter_map(model).collect();
-                talk.ready();
+                context.ready();
             }
-            Asked::Sign(query) => talk.answer(query, self.health()),
+            Asked::Sign(query) => context.answer(query, self.health()),
             Asked::Interrupt => {}
             // A new process takes the setting as a flag.
             Asked::Setting(_) if response.text("subtype") == Some("error") => self.stale = true,
@@ -186,9 +186,15 @@ impl Process {
         true
     }
 
-    fn request(&mut self, asked: Asked, subtype: &str, body: serde_json::Value, talk: &mut Talk) {
+    fn request(
+        &mut self,
+        asked: Asked,
+        subtype: &str,
+        body: serde_json::Value,
+        context: &mut LinkContext,
+    ) {
         let line = self.ask(asked, subtype, body);
-        talk.say(&line);
+        context.say(&line);
     }
 
     fn ask(&mut self, asked: Asked, subtype: &str, mut body: serde_json::Value) -> String {

@@ -1,20 +1,13 @@
 //! What people are asked, and what the agent is told of their decisions.
 
+use aetheel_backend_sdk::fixture::{asks, ends, is_done, unrecognised};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Ask, AskKind, Command, Decision, Exit, Mode, Outcome, Safety, Settings,
-    StartTurn, ToolStatus,
+    Action, Answer, AskKind, Command, Decision, Exit, Mode, Outcome, Safety, Settings, StartTurn,
+    ToolStatus,
 };
 use serde_json::{Value, json};
 
-use crate::told::{ends, unrecognised};
 use crate::{Conversation, recorded, scenarios, turn, with};
-
-fn asks(play: &Conversation) -> Vec<&Ask> {
-    play.actions
-        .iter()
-        .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
-        .collect()
-}
 
 fn replies(play: &Conversation) -> Vec<Value> {
     play.written_with("\"control_response\"")
@@ -31,7 +24,7 @@ fn reply(decision: Decision) -> Value {
 #[test]
 fn a_permission_is_asked_for_with_the_tool_and_what_always_means() {
     let play = scenarios::asked("deny", Decision::Deny(None));
-    let ask = asks(&play)[0];
+    let ask = asks(&play.actions)[0];
     assert_eq!(ask.title, "Bash: touch denied.txt");
     assert_eq!(ask.always_label.as_deref(), Some("Bash(touch denied.txt)"));
     let AskKind::Permission(tool) = &ask.kind else { panic!("{ask:?}") };
@@ -91,7 +84,7 @@ fn deny_and_stop_ends_the_turn() {
 fn always_holds_for_what_was_asked_and_never_outlives_the_session() {
     let play = scenarios::allow_always();
     let labels: Vec<_> =
-        asks(&play).into_iter().map(|ask| ask.always_label.clone().unwrap()).collect();
+        asks(&play.actions).into_iter().map(|ask| ask.always_label.clone().unwrap()).collect();
     assert_eq!(
         labels,
         ["Bash(touch w1.txt)", "edit files here"],
@@ -108,14 +101,20 @@ fn always_holds_for_what_was_asked_and_never_outlives_the_session() {
 #[test]
 fn what_was_allowed_for_the_session_survives_a_restart_of_the_agent() {
     let play = scenarios::restart();
-    assert_eq!(asks(&play).len(), 1, "the new process asked again and was answered at once");
+    assert_eq!(
+        asks(&play.actions).len(),
+        1,
+        "the new process asked again and was answered at once"
+    );
     assert_eq!(replies(&play)[0], replies(&play)[1]);
 }
 
 #[test]
 fn questions_are_answered_in_the_words_of_the_options_or_ones_own() {
     let play = scenarios::questions();
-    let AskKind::Questions(questions) = &asks(&play)[0].kind else { panic!("{:?}", asks(&play)) };
+    let AskKind::Questions(questions) = &asks(&play.actions)[0].kind else {
+        panic!("{:?}", asks(&play.actions))
+    };
     assert_eq!(questions[0].text, "Which colours?");
     let said: Vec<_> =
         questions[0].options.iter().map(|option| option.description.as_deref()).collect();
@@ -151,7 +150,7 @@ fn answers_to_questions_nobody_asked_are_none() {
 #[test]
 fn a_plan_is_approved_or_sent_back() {
     let play = scenarios::plan();
-    let kinds: Vec<_> = asks(&play).into_iter().map(|ask| &ask.kind).collect();
+    let kinds: Vec<_> = asks(&play.actions).into_iter().map(|ask| &ask.kind).collect();
     assert!(
         matches!(kinds[0], AskKind::PlanApproval(plan) if plan == "1. look\n2. do it"),
         "{kinds:?}"
@@ -167,7 +166,7 @@ fn a_plan_is_approved_or_sent_back() {
 #[test]
 fn an_ask_is_withdrawn_and_an_answer_that_crosses_it_changes_nothing() {
     let play = scenarios::interrupted("interrupt-ask");
-    let ask = asks(&play)[0].ask;
+    let ask = asks(&play.actions)[0].ask;
     assert!(play.actions.contains(&Action::AskWithdrawn(ask)));
     let mut play = play;
     play.command(Command::Answer(Answer { ask, decision: Decision::AllowOnce }));
@@ -180,14 +179,14 @@ fn a_request_told_twice_is_asked_once() {
     let request = r#"{"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{},"tool_use_id":"t"}}"#;
     play.start(turn(1)).until_agent("requires_action").cut();
     play.say(request).say(request);
-    assert_eq!(asks(&play).len(), 1);
+    assert_eq!(asks(&play.actions).len(), 1);
 }
 
 #[test]
 fn every_request_is_answered_also_outside_a_turn_and_of_unknown_kind() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
-    play.until(crate::is_done);
+    play.until(is_done);
     play.cut().say(r#"{"type":"control_request","request_id":"a","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}"#);
     play.say(
         r#"{"type":"control_request","request_id":"b","request":{"subtype":"hook_callback"}}"#,
@@ -216,7 +215,7 @@ fn a_request_that_is_cut_off_is_refused_and_told() {
         (&json!("r-1"), &json!("deny"))
     );
     assert_eq!(unrecognised(&play.actions).len(), 1);
-    assert_eq!(asks(&play).len(), 0);
+    assert_eq!(asks(&play.actions).len(), 0);
 }
 
 /// A request for an edit, as the agent makes it in the mode it says it is in.
@@ -240,14 +239,14 @@ fn what_was_allowed_for_the_session_does_not_end_the_planning() {
     edit(&mut play, 1, "default");
     play.command(Command::Answer(Answer { ask: 1, decision: Decision::AllowAlways }));
     edit(&mut play, 2, "default");
-    assert_eq!(asks(&play).len(), 1);
+    assert_eq!(asks(&play.actions).len(), 1);
     play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
     play.start(with(2, |settings| settings.mode = Mode::Plan)).exit(Exit::Code(0));
     play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     edit(&mut play, 3, "plan");
-    assert_eq!(asks(&play).len(), 2, "it is asked about again");
-    assert_eq!(asks(&play)[1].always_label, None, "planning ends by a plan alone");
+    assert_eq!(asks(&play.actions).len(), 2, "it is asked about again");
+    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends by a plan alone");
 }
 
 #[test]
@@ -272,7 +271,7 @@ fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#,
         );
         edit(&mut play, 2, "default");
-        assert_eq!(asks(&play).len(), 2);
+        assert_eq!(asks(&play.actions).len(), 2);
     }
 }
 
@@ -286,7 +285,7 @@ fn what_was_allowed_holds_at_the_same_level_and_above() {
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
     play.start(turn(2));
     edit(&mut play, 2, "default");
-    assert_eq!(asks(&play).len(), 1);
+    assert_eq!(asks(&play.actions).len(), 1);
     assert!(!play.actions.contains(&Action::CloseStdin(1)));
 }
 
@@ -298,7 +297,7 @@ fn an_answer_after_the_end_of_its_turn_is_told_to_nobody() {
     play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"x"}"#);
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
     play.command(Command::Answer(Answer {
-        ask: asks(&play)[0].ask,
+        ask: asks(&play.actions)[0].ask,
         decision: Decision::AllowOnce,
     }));
     assert_eq!(replies(&play).len(), 0);
@@ -315,5 +314,5 @@ fn what_was_allowed_for_a_session_is_not_for_the_next() {
     play.start(StartTurn { session: 2, ..turn(2) }).exit(Exit::Code(0));
     play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     edit(&mut play, 2, "default");
-    assert_eq!(asks(&play).len(), 2);
+    assert_eq!(asks(&play.actions).len(), 2);
 }

@@ -1,13 +1,13 @@
 //! How turns of a conversation end other than well.
 
+use aetheel_backend_sdk::fixture::{ends, is_done, notices, shown};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{
     Action, Command, Delivery, Exit, Exited, FailureKind, Input, Outcome, Part, Signal,
     SpawnFailed, StartTurn, Steer, Stop, ToolStatus,
 };
 
-use crate::told::{ends, notices, shown};
-use crate::{at, is_done, launches, recorded, scenarios, turn};
+use crate::{at, launches, recorded, scenarios, turn};
 
 #[test]
 fn an_interrupt_reaches_the_agent_wherever_it_is() {

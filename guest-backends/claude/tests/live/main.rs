@@ -2,21 +2,19 @@
 #![allow(clippy::unwrap_used)]
 
 mod asks;
+mod disturbed;
 mod endings;
 mod moves;
 mod queries;
 mod same;
 mod scenarios;
 mod settings;
-#[path = "../told/mod.rs"]
-mod told;
 mod turns;
-mod weather;
 
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::dialogue::{Play, control};
-use aetheel_backend_sdk::fixture::start;
+use aetheel_backend_sdk::fixture::{start, unrecognised};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Command, Decision, Safety, Settings, StartTurn, TurnRef, Value,
 };
@@ -48,10 +46,6 @@ fn with(number: u32, change: impl FnOnce(&mut Settings)) -> StartTurn {
 
 fn at(number: u32) -> TurnRef {
     TurnRef { session: 1, turn: number }
-}
-
-fn is_done(action: &Action) -> bool {
-    matches!(action, Action::TurnDone(_))
 }
 
 /// Plays up to the next ask and decides on it.
@@ -94,7 +88,7 @@ fn every_conversation_becomes_what_is_written_beside_it() {
 #[test]
 fn nothing_the_real_agent_says_is_unrecognised() {
     for (name, play) in scenarios::all() {
-        let unknown = told::unrecognised(&play.actions);
+        let unknown = unrecognised(&play.actions);
         assert!(unknown.is_empty(), "{name}: {unknown:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! Conversations that go on in another instance, as after a reload.
 
 use aetheel_backend_sdk::Backend as _;
+use aetheel_backend_sdk::fixture::is_done;
 use aetheel_backend_sdk::wit::{Action, Safety};
 use claude::Backend;
 
-use crate::{is_done, recorded, scenarios, turn, with};
+use crate::{recorded, scenarios, turn, with};
 
 #[test]
 fn every_conversation_is_the_same_when_it_moves_wherever_it_can() {

@@ -1,7 +1,7 @@
 //! The same conversation, recorded once with a process of its own and once as a turn of one that
 //! lives on.
 
-use aetheel_backend_sdk::fixture::{Fixture, run, start};
+use aetheel_backend_sdk::fixture::Fixture;
 use aetheel_backend_sdk::wit::{Action, Safety};
 use claude::Backend;
 
@@ -20,7 +20,7 @@ fn heard(actions: &[Action]) -> Vec<&Action> {
 #[test]
 fn both_modes_tell_the_same() {
     for name in ["same-think", "same-tools"] {
-        let once = run::<Backend>(start("recorded"), Fixture::load(&folder().join(name)).inputs());
+        let once = Fixture::load(&folder().join(name)).run::<Backend>();
         let mut live = recorded(name);
         live.start(with(1, |settings| settings.safety = Safety::Danger)).finish();
         assert!(heard(&once).len() >= 7, "{name}");

@@ -1,11 +1,12 @@
 //! What people did in each recorded conversation.
 
+use aetheel_backend_sdk::fixture::is_done;
 use aetheel_backend_sdk::wit::{
     Action, Attachment, Command, Decision, Delivery, Exit, Mode, Part, Query, QueryKind, Safety,
     StartTurn, Steer,
 };
 
-use crate::{Conversation, at, decide, is_done, recorded, turn, with};
+use crate::{Conversation, at, decide, recorded, turn, with};
 
 pub fn all() -> Vec<(&'static str, Conversation)> {
     let plain = ["retries", "turn-limit", "killed", "bad-line", "no-state-events"];

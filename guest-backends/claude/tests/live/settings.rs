@@ -1,10 +1,10 @@
 //! Settings that differ from those of the turn before.
 
+use aetheel_backend_sdk::fixture::{is_done, ready};
 use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Outcome, PutFile, Safety, Settings};
 use serde_json::{Value, json};
 
-use crate::told::ready;
-use crate::{Conversation, is_done, launches, recorded, scenarios, turn, with};
+use crate::{Conversation, launches, recorded, scenarios, turn, with};
 
 /// What the agent was asked to change.
 fn changes(play: &Conversation) -> Vec<Value> {

@@ -1,12 +1,12 @@
 //! Turns of a conversation: handed over, added to, begun by the agent.
 
+use aetheel_backend_sdk::fixture::{is_done, notices, ready, shown};
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Command, Delivery, Exit, Outcome, Safety, StartTurn, SteerOutcome, Steered,
     TurnDone, Write,
 };
 
-use crate::told::{notices, ready, shown};
-use crate::{at, is_done, launches, recorded, scenarios, turn, with};
+use crate::{at, launches, recorded, scenarios, turn, with};
 
 #[test]
 fn a_prompt_is_handed_over_after_the_handshake() {

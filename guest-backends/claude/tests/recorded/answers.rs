@@ -1,11 +1,12 @@
 //! The answer: once, whole, and only what belongs to it.
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
-use aetheel_backend_sdk::wit::{EventKind, Exit, Exited, Input, Outcome, Pipe, ToolStatus};
+use aetheel_backend_sdk::fixture::{
+    Fixture, done, ends, line, notices, ready, run, shown, start, unrecognised,
+};
+use aetheel_backend_sdk::wit::{Exit, Exited, Input, Outcome, Pipe, ToolStatus};
 use claude::Backend;
 
-use crate::told::{done, ends, events, notices, ready, shown};
-use crate::{actions, folder, turn};
+use crate::{actions, folder};
 
 #[test]
 fn pieces_and_whole_blocks_are_the_same_text_once() {
@@ -124,16 +125,15 @@ fn the_sums_of_a_session_in_the_place_of_a_turns_are_drift_and_shown_to_nobody()
         .map(|text| line(Pipe::Stdout, &without(text)))
         .chain([fixture.exited()])
         .collect();
-    let actions = run::<Backend>(turn(&fixture), lines);
+    let actions = run::<Backend>(fixture.start.clone(), lines);
     let usage = done(&actions).usage.clone().unwrap();
     assert_eq!(
         (usage.input, usage.output, usage.cost_usd),
         (20_000, 15, None),
         "what the requests told is what is left"
     );
-    let told: Vec<_> =
-        events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
-    let [EventKind::Unrecognised(unknown)] = &told[..] else { panic!("{told:?}") };
+    let unknown = unrecognised(&actions);
+    let [unknown] = &unknown[..] else { panic!("{unknown:?}") };
     assert_eq!(unknown.path.as_deref(), Some("modelUsage"));
 }
 
@@ -144,7 +144,7 @@ fn a_result_that_is_cut_off_in_its_answer_is_a_success_also_of_a_newer_agent() {
         let cut = text.find("\"result\":\"ag").map_or(text.as_str(), |at| &text[..at + 12]);
         line(Pipe::Stdout, cut)
     });
-    let actions = run::<Backend>(turn(&fixture), lines.chain([fixture.exited()]).collect());
+    let actions = run::<Backend>(fixture.start.clone(), lines.chain([fixture.exited()]).collect());
     assert_eq!(
         (&done(&actions).outcome, done(&actions).text.as_deref()),
         (&Outcome::Completed, Some("again"))
@@ -171,17 +171,11 @@ fn the_newest_kinds_of_lines_are_understood() {
         stderr_tail: String::new(),
     })]);
     let actions = run::<Backend>(start("hi"), lines.collect());
-    assert!(
-        !events(&actions).any(|event| matches!(event, EventKind::Unrecognised(_))),
-        "{actions:?}"
-    );
+    assert!(unrecognised(&actions).is_empty(), "{actions:?}");
     assert_eq!(
         notices(&actions),
         ["The rule was not saved.", "Another model answers.", "Credits are used up."],
         "words for people reach them"
     );
-    let denied = events(&actions).find_map(|event| {
-        if let EventKind::ToolEnd(end) = event { Some(end.status) } else { None }
-    });
-    assert_eq!(denied, Some(ToolStatus::Denied));
+    assert_eq!(ends(&actions)[0].0, ToolStatus::Denied);
 }

@@ -1,12 +1,11 @@
 //! How runs end: results, failures by kind, interrupts, deaths.
 
-use aetheel_backend_sdk::fixture::{Fixture, TURN, run, start};
+use aetheel_backend_sdk::fixture::{Fixture, TURN, done, events, run, shown, start};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
 use aetheel_backend_sdk::wit::{Action, Command, EventKind, FailureKind, Input, Outcome};
 use claude::Backend;
 
-use crate::told::{done, events, shown};
-use crate::{actions, failure, folder, turn};
+use crate::{actions, failure, folder};
 
 #[test]
 fn an_error_called_success_is_a_failure_of_its_kind() {
@@ -99,7 +98,7 @@ fn an_interrupt_is_a_signal_to_the_process_and_wins_over_a_missing_result() {
     let fixture = Fixture::load(&folder().join("sigterm-stream"));
     let mut inputs = fixture.inputs();
     inputs.insert(6, Input::Command(Command::Interrupt(TURN)));
-    let actions = run::<Backend>(turn(&fixture), inputs);
+    let actions = run::<Backend>(fixture.start.clone(), inputs);
     assert!(actions.iter().any(|action| matches!(action, Action::Stop(_))));
     assert_eq!(done(&actions).outcome, Outcome::Interrupted);
 }
@@ -119,7 +118,7 @@ fn a_process_that_stays_after_its_result_is_given_a_moment() {
     let fixture = Fixture::load(&folder().join("plain"));
     let mut inputs = fixture.inputs();
     inputs.pop();
-    let actions = run::<Backend>(turn(&fixture), inputs);
+    let actions = run::<Backend>(fixture.start.clone(), inputs);
     assert!(
         matches!(actions.last(), Some(Action::SetTimer(timer)) if timer.after_ms == LINGER_MS),
         "{:?}",

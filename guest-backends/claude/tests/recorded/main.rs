@@ -1,34 +1,23 @@
-//! What recorded runs of Claude Code 2.1.197 become: every run whole (`actions.jsonl` beside it),
+//! What recorded runs of Claude Code 2.1.197 become: every run whole (with the actions beside it),
 //! and the hazards by name.
 #![allow(clippy::unwrap_used)]
 
 mod answers;
 mod endings;
-#[path = "../told/mod.rs"]
-mod told;
 mod tools;
 
 use std::path::{Path, PathBuf};
 
-use aetheel_backend_sdk::fixture::{Fixture, line, run, start};
-use aetheel_backend_sdk::wit::{
-    Action, EventKind, FailureKind, Outcome, Pipe, SessionReady, StartTurn,
-};
+use aetheel_backend_sdk::fixture::{Fixture, done, line, notices, ready, run, start, unrecognised};
+use aetheel_backend_sdk::wit::{Action, FailureKind, Outcome, Pipe, SessionReady, StartTurn};
 use claude::Backend;
-
-use told::{done, events, notices, ready};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude")
 }
 
-fn turn(fixture: &Fixture) -> StartTurn {
-    StartTurn { native_id: fixture.value_of("--resume").map(str::to_owned), ..start("recorded") }
-}
-
 fn actions(name: &str) -> Vec<Action> {
-    let fixture = Fixture::load(&folder().join(name));
-    run::<Backend>(turn(&fixture), fixture.inputs())
+    Fixture::load(&folder().join(name)).run::<Backend>()
 }
 
 fn failure(name: &str) -> (FailureKind, String) {
@@ -41,7 +30,7 @@ fn failure(name: &str) -> (FailureKind, String) {
 #[test]
 fn every_recorded_run_becomes_what_is_written_beside_it() {
     for fixture in Fixture::all(&folder()) {
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
+        let actions = fixture.run::<Backend>();
         done(&actions);
         fixture.check(&actions);
     }
@@ -54,9 +43,8 @@ fn nothing_the_real_agent_prints_is_unrecognised() {
         if fixture.name() == "text-plain" {
             continue;
         }
-        let actions = run::<Backend>(turn(&fixture), fixture.inputs());
-        let unknown: Vec<_> =
-            events(&actions).filter(|event| matches!(event, EventKind::Unrecognised(_))).collect();
+        let actions = fixture.run::<Backend>();
+        let unknown = unrecognised(&actions);
         assert!(unknown.is_empty(), "{}: {unknown:?}", fixture.name());
     }
 }
@@ -84,7 +72,7 @@ fn another_session_than_the_one_asked_for_is_told_to_people() {
         notices(&other),
         ["Claude Code began a new session: what was said before is lost to it"]
     );
-    let fork = StartTurn { fork: true, ..turn(&fixture) };
+    let fork = StartTurn { fork: true, ..fixture.start.clone() };
     assert_eq!(notices(&run::<Backend>(fork, fixture.inputs())), [""; 0]);
 }
 
@@ -92,12 +80,12 @@ fn another_session_than_the_one_asked_for_is_told_to_people() {
 fn lines_of_stderr_change_nothing_wherever_they_come() {
     for name in ["plain", "think-tool", "drop-mid"] {
         let fixture = Fixture::load(&folder().join(name));
-        let calm = run::<Backend>(turn(&fixture), fixture.inputs());
+        let calm = fixture.run::<Backend>();
         let mut noisy = Vec::new();
         for input in fixture.inputs() {
             noisy.push(line(Pipe::Stderr, "Warning: no stdin data received in 3s"));
             noisy.push(input);
         }
-        assert_eq!(run::<Backend>(turn(&fixture), noisy), calm, "{name}");
+        assert_eq!(run::<Backend>(fixture.start.clone(), noisy), calm, "{name}");
     }
 }

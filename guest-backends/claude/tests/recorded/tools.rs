@@ -1,9 +1,9 @@
 //! Tools: what they are, how they end, what they change.
 
+use aetheel_backend_sdk::fixture::{ends, events, tool_ends, tool_starts};
 use aetheel_backend_sdk::wit::{EventKind, PlanStatus, ToolStatus};
 
 use crate::actions;
-use crate::told::{ends, events};
 
 #[test]
 fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
@@ -26,12 +26,10 @@ fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
     ] {
         let actions = actions(name);
         let mut found: Vec<(String, String)> = Vec::new();
-        for event in events(&actions) {
-            if let EventKind::ToolStart(start) = event {
-                let said = format!("{} {}", start.kind, start.target.as_deref().unwrap_or("-"));
-                found.retain(|(id, _)| *id != start.id);
-                found.push((start.id.clone(), said));
-            }
+        for start in tool_starts(&actions) {
+            let said = format!("{} {}", start.kind, start.target.as_deref().unwrap_or("-"));
+            found.retain(|(id, _)| *id != start.id);
+            found.push((start.id.clone(), said));
         }
         let found: Vec<_> = found.into_iter().map(|(_, said)| said).collect();
         assert_eq!(found, expected, "{name}");
@@ -58,12 +56,8 @@ fn tools_end_as_they_did() {
 #[test]
 fn an_edit_shows_what_it_changed() {
     let actions = actions("tool-edit");
-    let diffs: Vec<_> = events(&actions)
-        .filter_map(|event| match event {
-            EventKind::ToolEnd(end) => end.diffs.first(),
-            _ => None,
-        })
-        .collect();
+    let diffs: Vec<_> =
+        tool_ends(&actions).into_iter().filter_map(|end| end.diffs.first()).collect();
     assert_eq!(diffs.len(), 1);
     assert_eq!(diffs[0].path, "/srv/proj/hello.txt");
     assert_eq!(

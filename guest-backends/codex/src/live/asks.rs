@@ -10,7 +10,7 @@
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{
     AnswerForm, AskKind, Choice, Decision, Part, Question, ToolStart, TurnRef,
 };
@@ -62,10 +62,10 @@ impl Codex {
         method: &str,
         params: &Value,
         line: &str,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
-        let proc = talk.proc();
-        if !talk.is_ready() || self.asks.any(|open| open.id == id) {
+        let proc = context.proc();
+        if !context.is_ready() || self.asks.any(|open| open.id == id) {
             return;
         }
         let item = params.text("itemId").unwrap_or_default();
@@ -125,20 +125,20 @@ impl Codex {
                 elicitation(params)
             }
             method => {
-                self.strange(&format!("request {method:?}"), params, line, talk);
+                self.strange(&format!("request {method:?}"), params, line, context);
                 // The tool fails, the turn goes on.
                 return self.calls.error(
                     proc,
                     &id,
                     -32601,
                     "this client does not offer that",
-                    talk.out(),
+                    context.out(),
                 );
             }
         };
         let Some((session, turn)) = turn else {
             let (result, _) = what.reply(Decision::Dismissed);
-            return self.calls.result(proc, &id, &result, talk.out());
+            return self.calls.result(proc, &id, &result, context.out());
         };
         let granted = self
             .sessions
@@ -146,7 +146,7 @@ impl Codex {
             .is_some_and(|session| always.iter().all(|grant| session.grants.holds(grant)));
         if granted && !always.is_empty() {
             let (result, _) = what.reply(Decision::AllowOnce);
-            return self.calls.result(proc, &id, &result, talk.out());
+            return self.calls.result(proc, &id, &result, context.out());
         }
         let offer = Offer {
             always: always_label.filter(|_| !always.is_empty()),
@@ -159,25 +159,30 @@ impl Codex {
             kind,
             offer,
             Open { id, session, what, always },
-            talk.out(),
+            context.out(),
         );
     }
 
-    pub(super) fn answered(&mut self, ask: u32, decision: Decision, talk: &mut Talk) {
-        let Some(open) = self.asks.take(ask).filter(|_| talk.is_ready()) else { return };
+    pub(super) fn answered(&mut self, ask: u32, decision: Decision, context: &mut LinkContext) {
+        let Some(open) = self.asks.take(ask).filter(|_| context.is_ready()) else { return };
         if decision == Decision::AllowAlways
             && let Some(session) = self.sessions.get_mut(&open.session)
         {
             open.always.into_iter().for_each(|grant| session.grants.give(grant));
         }
         let (result, then) = open.what.reply(decision);
-        self.calls.result(talk.proc(), &open.id, &result, talk.out());
+        self.calls.result(context.proc(), &open.id, &result, context.out());
         match then {
             Then::Nothing => {}
-            Then::Stop => self.stop(open.session, talk),
+            Then::Stop => self.stop(open.session, context),
             Then::Tell(text) => {
                 let text = format!("[The request was refused, with the words: {text}]");
-                self.tell(open.session, &wire::input(None, &[Part::Text(text)]), Call::Note, talk);
+                self.tell(
+                    open.session,
+                    &wire::input(None, &[Part::Text(text)]),
+                    Call::Note,
+                    context,
+                );
             }
         }
     }

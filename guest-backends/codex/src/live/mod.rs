@@ -16,7 +16,7 @@ mod wire;
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
+use aetheel_backend_sdk::live::{self, Agent, Asks, LinkContext, Step};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Failure, FailureKind, Line, Outcome, Query, QueryKind, Spawn, StartTurn, Steer,
@@ -75,7 +75,7 @@ impl Agent for Codex {
         include_str!("../descriptor.json").to_owned()
     }
 
-    fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
+    fn accept(&mut self, start: &StartTurn, _: &mut LinkContext) -> Result<(), Failure> {
         if start.native_id.as_ref().is_some_and(|id| NativeId::parse(id).is_none()) {
             return Err(failure(FailureKind::SessionUnknown, "the session id is not one of Codex"));
         }
@@ -86,90 +86,90 @@ impl Agent for Codex {
         Ok(())
     }
 
-    fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
         Ok(live::spawn("codex", [Argument::Text("app-server".to_owned())]))
     }
 
-    fn spawned(&mut self, _: Option<String>, talk: &mut Talk) {
+    fn spawned(&mut self, _: Option<String>, context: &mut LinkContext) {
         let client =
             json!({ "name": "aetheel", "title": "Aetheel", "version": env!("CARGO_PKG_VERSION") });
         // The mode `plan` and its questions are of the experimental ones.
         let params = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true, "requestAttestation": false } });
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             "initialize",
             &params.to_string(),
             Call::Initialize,
-            talk.out(),
+            context.out(),
         );
     }
 
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
-        self.advance(start, talk)
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
+        self.advance(start, context)
     }
 
-    fn line(&mut self, line: Line, talk: &mut Talk) {
-        let Some(said) = talk.object(&line) else { return };
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
+        let Some(said) = context.object(&line) else { return };
         match self.calls.sort(&said) {
-            Message::Response(call, result) => self.response(call, result, talk),
+            Message::Response(call, result) => self.response(call, result, context),
             Message::Request(id, method, params) => {
-                self.request(id, method, params, &line.text, talk)
+                self.request(id, method, params, &line.text, context)
             }
             Message::Notification(method, params) => {
-                self.notification(method, params, &line.text, talk)
+                self.notification(method, params, &line.text, context)
             }
             Message::Stray(_) => {
-                talk.unrecognised("answer to nothing that was asked", None, &line.text)
+                context.unrecognised("answer to nothing that was asked", None, &line.text)
             }
-            Message::Other => talk.unrecognised("message without a method", None, &line.text),
+            Message::Other => context.unrecognised("message without a method", None, &line.text),
         }
     }
 
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
         let told = self
             .sessions
             .get_mut(&turn.session)
             .and_then(|session| session.turn.take_if(|told| told.key == turn));
         let result = match told {
-            Some(told) => told.result(outcome, talk.out()),
+            Some(told) => told.result(outcome, context.out()),
             None => TurnResult { outcome, text: None, usage: None },
         };
-        talk.end(turn, result);
+        context.end(turn, result);
     }
 
-    fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
+    fn interrupt(&mut self, turn: TurnRef, context: &mut LinkContext) {
         // Where it has no id yet, as soon as it has.
-        self.stop(turn.session, talk);
+        self.stop(turn.session, context);
     }
 
-    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
-        self.steered(&steer, talk);
+    fn steer(&mut self, steer: Steer, context: &mut LinkContext) {
+        self.steered(&steer, context);
     }
 
-    fn answer(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
-        self.answered(ask, decision, talk);
+    fn answer(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
+        self.answered(ask, decision, context);
     }
 
-    fn query(&mut self, query: Query, talk: &mut Talk) {
-        if talk.is_ready() { self.ask(query, talk) } else { talk.later(query) }
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
+        if context.is_ready() { self.ask(query, context) } else { context.later(query) }
     }
 
-    fn close(&mut self, session: u32, talk: &mut Talk) {
-        self.unsubscribe(session, talk);
+    fn close(&mut self, session: u32, context: &mut LinkContext) {
+        self.unsubscribe(session, context);
     }
 
     /// It leaves by itself, and drops what it was doing.
-    fn shutdown(&mut self, talk: &mut Talk) {
-        let process = talk.process();
-        talk.out().extend(process.map(Action::CloseStdin));
+    fn shutdown(&mut self, context: &mut LinkContext) {
+        let process = context.process();
+        context.out().extend(process.map(Action::CloseStdin));
     }
 
-    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+    fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.asks.clear();
         for session in std::mem::take(&mut self.sessions).into_values() {
             if let Some(query) = session.compacting {
-                talk.refuse(query, why.clone());
+                context.refuse(query, why.clone());
             }
             if let Some(turn) = session.turn {
                 self.sessions
@@ -178,10 +178,10 @@ impl Agent for Codex {
         }
         for call in self.calls.clear() {
             match call {
-                Call::Steer(message) => session::steered(message, false, talk),
+                Call::Steer(message) => session::steered(message, false, context),
                 // Of a thread that is being shortened it was said above.
                 Call::Query(query) if query.kind != QueryKind::Compact => {
-                    talk.refuse(query.query, why.clone())
+                    context.refuse(query.query, why.clone())
                 }
                 _ => {}
             }
@@ -203,31 +203,31 @@ impl Agent for Codex {
 }
 
 impl Codex {
-    fn response(&mut self, call: Call, result: Result<&Value, &Value>, talk: &mut Talk) {
+    fn response(&mut self, call: Call, result: Result<&Value, &Value>, context: &mut LinkContext) {
         match call {
             Call::Initialize => match result {
                 Ok(_) => {
-                    talk.ready();
-                    self.calls.notify(talk.proc(), "initialized", "{}", talk.out());
+                    context.ready();
+                    self.calls.notify(context.proc(), "initialized", "{}", context.out());
                 }
                 Err(error) => {
-                    talk.give_up(Failure { kind: FailureKind::Protocol, ..refusal(error) })
+                    context.give_up(Failure { kind: FailureKind::Protocol, ..refusal(error) })
                 }
             },
-            Call::Open(session, turn) => self.opened(session, turn, result, talk),
-            Call::Begin(session, turn, begun) => self.begun(session, turn, *begun, result, talk),
-            Call::Steer(message) => session::steered(message, result.is_ok(), talk),
-            Call::Query(query) => self.query_answered(query, result, talk),
+            Call::Open(session, turn) => self.opened(session, turn, result, context),
+            Call::Begin(session, turn, begun) => self.begun(session, turn, *begun, result, context),
+            Call::Steer(message) => session::steered(message, result.is_ok(), context),
+            Call::Query(query) => self.query_answered(query, result, context),
             Call::Note => {}
         }
     }
 
     /// Tells of output this parser does not know: in the turn it belongs to, else in any that is
     /// open, else in the log.
-    fn strange(&self, what: &str, params: &Value, output: &str, talk: &mut Talk) {
+    fn strange(&self, what: &str, params: &Value, output: &str, context: &mut LinkContext) {
         match self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref()) {
-            Some(turn) => turn.emit(talk.out()).unrecognised(what, None, output),
-            None => talk.unrecognised(what, None, output),
+            Some(turn) => turn.emit(context.out()).unrecognised(what, None, output),
+            None => context.unrecognised(what, None, output),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What `app-server` tells by itself, and which turn it is about.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::{Agent as _, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::wit::{
     Action, Diagnostic, EventKind, Failure, FailureKind, Level, Outcome,
 };
@@ -59,46 +59,51 @@ impl Codex {
         method: &str,
         params: &Value,
         line: &str,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         match method {
             "turn/started" => {
                 if let (Some(key), Some(id)) = (self.session_of(params), params["turn"].text("id"))
                 {
-                    self.running(key, None, id, talk);
+                    self.running(key, None, id, context);
                 }
             }
-            "turn/completed" => self.completed(params, talk),
-            "item/started" => self.item(params, Life::Started, talk),
-            "item/completed" => self.item(params, Life::Completed, talk),
+            "turn/completed" => self.completed(params, context),
+            "item/started" => self.item(params, Life::Started, context),
+            "item/completed" => self.item(params, Life::Completed, context),
             "serverRequest/resolved" => {
                 let id = params["requestId"].to_string();
                 // Also said of what was answered.
-                self.asks.withdraw(|open| open.id == id, talk.out());
+                self.asks.withdraw(|open| open.id == id, context.out());
             }
             "thread/compacted" => self.forget_told(params),
             "thread/name/updated" => {
                 if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName"))
                 {
-                    turn.emit(talk.out()).event(EventKind::Title(name.to_owned()));
+                    turn.emit(context.out()).event(EventKind::Title(name.to_owned()));
                 }
             }
             "warning" | "guardianWarning" => {
-                self.warning(params.text("message").unwrap_or_default(), params, talk)
+                self.warning(params.text("message").unwrap_or_default(), params, context)
             }
             // Said of the machine at the start, and of us.
-            "configWarning" => log(Level::Warn, params, talk.out()),
-            "deprecationNotice" => log(Level::Debug, params, talk.out()),
+            "configWarning" => log(Level::Warn, params, context.out()),
+            "deprecationNotice" => log(Level::Debug, params, context.out()),
             _ if KNOWN.contains(&method) => {}
             // About a turn that is over, or not begun: the sums of an old turn come with a resumed
             // thread.
             _ if params.get("turnId").is_some() && self.running_of(params).is_none() => {}
             _ => {
                 let Some(turn) = self.running_of(params) else {
-                    return self.strange(&format!("notification {method:?}"), params, line, talk);
+                    return self.strange(
+                        &format!("notification {method:?}"),
+                        params,
+                        line,
+                        context,
+                    );
                 };
-                if !turn.told(method, params, talk.out()) {
-                    turn.emit(talk.out()).unrecognised(
+                if !turn.told(method, params, context.out()) {
+                    turn.emit(context.out()).unrecognised(
                         format!("notification {method:?}"),
                         Some("method".to_owned()),
                         line,
@@ -131,7 +136,7 @@ impl Codex {
         Some(*key)
     }
 
-    fn item(&mut self, params: &Value, life: Life, talk: &mut Talk) {
+    fn item(&mut self, params: &Value, life: Life, context: &mut LinkContext) {
         let item = &params["item"];
         if let Some(turn) = self.running_of(params) {
             if tool::name(item) == "collab_tool_call" {
@@ -139,34 +144,34 @@ impl Codex {
                 let threads = item.list("receiverThreadIds").iter().filter_map(Value::as_str);
                 turn.children.extend(threads.map(|thread| (thread.to_owned(), tool.to_owned())));
             }
-            let mut emit = aetheel_backend_sdk::Emit::new(turn.key, talk.out());
+            let mut emit = aetheel_backend_sdk::Emit::new(turn.key, context.out());
             if turn.story.item(item, life, &mut emit) {
                 self.forget_told(params);
             }
         } else if life == Life::Completed && tool::name(item) == "agent_message" {
-            self.child_said(params, item.text("text").unwrap_or_default(), talk);
+            self.child_said(params, item.text("text").unwrap_or_default(), context);
         } else if life == Life::Completed && tool::name(item) == "context_compaction" {
             self.forget_told(params);
         }
     }
 
     /// What a sub-agent says goes to the tool that started it.
-    fn child_said(&mut self, params: &Value, text: &str, talk: &mut Talk) {
+    fn child_said(&mut self, params: &Value, text: &str, context: &mut LinkContext) {
         let thread = params.text("threadId").unwrap_or_default();
         for turn in self.sessions.values().filter_map(|session| session.turn.as_ref()) {
             if let Some((_, tool)) = turn.children.iter().rev().find(|(child, _)| child == thread) {
-                turn.story.output(tool, text, &mut turn.emit(talk.out()));
+                turn.story.output(tool, text, &mut turn.emit(context.out()));
             }
         }
     }
 
-    fn completed(&mut self, params: &Value, talk: &mut Talk) {
+    fn completed(&mut self, params: &Value, context: &mut LinkContext) {
         let told = &params["turn"];
         let running = self
             .turn_of(params)
             .is_some_and(|turn| matches!(&turn.stage, Stage::Running(_) | Stage::Asked));
         if !running {
-            return self.compacted(params, talk);
+            return self.compacted(params, context);
         }
         let Some(key) = self.session_of(params) else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
@@ -194,10 +199,10 @@ impl Codex {
             }
         };
         let turn = turn.key;
-        if outcome == Outcome::Interrupted || talk.is_interrupted(key) {
-            self.end_commands(key, talk);
+        if outcome == Outcome::Interrupted || context.is_interrupted(key) {
+            self.end_commands(key, context);
         }
-        self.finish(turn, outcome, talk);
+        self.finish(turn, outcome, context);
     }
 
     /// What was told of the system prompt may be lost: it is told again.
@@ -210,10 +215,10 @@ impl Codex {
         }
     }
 
-    fn warning(&mut self, text: &str, params: &Value, talk: &mut Talk) {
+    fn warning(&mut self, text: &str, params: &Value, context: &mut LinkContext) {
         match self.turn_of(params) {
-            Some(turn) => turn.emit(talk.out()).notice(text),
-            None => talk.action(Action::Diagnostic(Diagnostic {
+            Some(turn) => turn.emit(context.out()).notice(text),
+            None => context.action(Action::Diagnostic(Diagnostic {
                 level: Level::Warn,
                 text: text.to_owned(),
             })),

@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{FailureKind, Model, Query, QueryKind, QueryResult, SessionInfo};
 use serde_json::json;
@@ -15,7 +15,7 @@ const SESSIONS: u32 = 100;
 
 impl Codex {
     /// Asks the agent; it is ready.
-    pub(super) fn ask(&mut self, query: Query, talk: &mut Talk) {
+    pub(super) fn ask(&mut self, query: Query, context: &mut LinkContext) {
         let busy = query
             .session
             .and_then(|key| self.sessions.get(&key))
@@ -31,7 +31,7 @@ impl Codex {
                 ("thread/name/set", json!({ "threadId": thread, "name": name }))
             }
             (QueryKind::Compact, Some(_)) if busy => {
-                return talk.refuse(
+                return context.refuse(
                     query.query,
                     failure(FailureKind::Other, "the session is at work: try again after its turn"),
                 );
@@ -40,7 +40,7 @@ impl Codex {
                 ("thread/compact/start", json!({ "threadId": thread }))
             }
             (QueryKind::Rename(_) | QueryKind::Compact, None) => {
-                return talk.refuse(
+                return context.refuse(
                     query.query,
                     failure(
                         FailureKind::SessionUnknown,
@@ -51,14 +51,14 @@ impl Codex {
             (QueryKind::DeleteSession(id), _) => match NativeId::parse(id) {
                 Some(id) => ("thread/delete", json!({ "threadId": id.thread })),
                 None => {
-                    return talk.refuse(
+                    return context.refuse(
                         query.query,
                         failure(FailureKind::SessionUnknown, "the session id is not one of Codex"),
                     );
                 }
             },
             (QueryKind::Raw(_), _) => {
-                return talk.refuse(
+                return context.refuse(
                     query.query,
                     failure(FailureKind::Unsupported, "Codex is asked nothing of its own this way"),
                 );
@@ -70,11 +70,11 @@ impl Codex {
             session.compacting = Some(query.query);
         }
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             method,
             &params.to_string(),
             Call::Query(query),
-            talk.out(),
+            context.out(),
         );
     }
 
@@ -83,7 +83,7 @@ impl Codex {
         &mut self,
         query: Query,
         result: Result<&Value, &Value>,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
         match (compacting, result) {
@@ -93,14 +93,14 @@ impl Codex {
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.compacting = None;
                 }
-                answer(query, result, talk);
+                answer(query, result, context);
             }
-            (None, _) => answer(query, result, talk),
+            (None, _) => answer(query, result, context),
         }
     }
 
     /// A thread was shortened, if that is what was going on in it.
-    pub(super) fn compacted(&mut self, params: &Value, talk: &mut Talk) {
+    pub(super) fn compacted(&mut self, params: &Value, context: &mut LinkContext) {
         let id = params.text("threadId");
         let open = self.sessions.iter_mut().find(|(_, session)| {
             session.compacting.is_some()
@@ -117,13 +117,13 @@ impl Codex {
             )),
         };
         if let Some(query) = query {
-            talk.answer(query, answer);
+            context.answer(query, answer);
         }
     }
 }
 
 /// Answers with what the agent said.
-pub(super) fn answer(query: Query, result: Result<&Value, &Value>, talk: &mut Talk) {
+pub(super) fn answer(query: Query, result: Result<&Value, &Value>, context: &mut LinkContext) {
     let answer = match (result, query.kind) {
         (Err(error), _) => QueryResult::Failed(refusal(error)),
         (Ok(result), QueryKind::Health) => health(result),
@@ -135,7 +135,7 @@ pub(super) fn answer(query: Query, result: Result<&Value, &Value>, talk: &mut Ta
         }
         (Ok(_), _) => QueryResult::Done,
     };
-    talk.answer(query.query, answer);
+    context.answer(query.query, answer);
 }
 
 /// It answers at all, and is signed in where its model provider wants that.

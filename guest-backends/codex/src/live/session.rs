@@ -1,7 +1,7 @@
 //! Sessions and their turns: which thread a session has, and how far its turn is.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::{Agent as _, Step, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext, Step};
 use aetheel_backend_sdk::wit::{
     Action, Delivery, Failure, FailureKind, Outcome, SessionReady, StartTurn, Steer, SteerOutcome,
 };
@@ -75,8 +75,8 @@ impl Thread {
 
 impl Codex {
     /// Does what a waiting turn needs next.
-    pub(super) fn advance(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
-        let (key, proc) = (start.session, talk.proc());
+    pub(super) fn advance(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
+        let (key, proc) = (start.session, context.proc());
         let Some(session) =
             self.sessions.get_mut(&key).filter(|session| session.compacting.is_none())
         else {
@@ -112,9 +112,9 @@ impl Codex {
                 "turn/start",
                 &params,
                 Call::Begin(key, start.turn, begun),
-                talk.out(),
+                context.out(),
             );
-            wire::fill_blobs(talk.out());
+            wire::fill_blobs(context.out());
             turn.stage = Stage::Asked;
             return Step::Prompted;
         }
@@ -134,7 +134,7 @@ impl Codex {
                 method,
                 &params.to_string(),
                 Call::Open(key, start.turn),
-                talk.out(),
+                context.out(),
             );
             // Said with the first turn only, so that what it goes back to is known.
             let in_force = InForce {
@@ -160,7 +160,7 @@ impl Codex {
         key: u32,
         for_turn: u32,
         result: Result<&Value, &Value>,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let Some((asked, forked, in_force, told)) = session.opening.take() else { return };
@@ -191,14 +191,14 @@ impl Codex {
                         key,
                         turn.model.clone(),
                         result["thread"].text("name").map(str::to_owned),
-                        talk.out(),
+                        context.out(),
                     );
                 }
                 session.thread = Some(thread);
                 if let (Some(turn), Some(asked), false) = (&session.turn, asked, forked)
                     && asked.thread != found
                 {
-                    turn.emit(talk.out())
+                    turn.emit(context.out())
                         .notice("Codex could not continue the conversation and began a new one.");
                     if let Some(thread) = &mut session.thread {
                         (thread.id.told, thread.id.plan, thread.in_force.plan) =
@@ -215,8 +215,8 @@ impl Codex {
                         retry_after_ms: None,
                     },
                 };
-                if let Some(turn) = talk.turn_of(key).filter(|turn| turn.turn == for_turn) {
-                    self.finish(turn, Outcome::Failed(failure), talk);
+                if let Some(turn) = context.turn_of(key).filter(|turn| turn.turn == for_turn) {
+                    self.finish(turn, Outcome::Failed(failure), context);
                 }
             }
         }
@@ -229,7 +229,7 @@ impl Codex {
         turn: u32,
         begun: Begun,
         result: Result<&Value, &Value>,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         match result {
@@ -238,10 +238,10 @@ impl Codex {
                     thread.id.plan = begun.in_force.plan;
                     thread.id.told = begun.told;
                     thread.in_force = begun.in_force;
-                    thread.report(key, thread.in_force.model.clone(), None, talk.out());
+                    thread.report(key, thread.in_force.model.clone(), None, context.out());
                 }
                 if let Some(id) = result["turn"].text("id") {
-                    self.running(key, Some(turn), id, talk);
+                    self.running(key, Some(turn), id, context);
                 }
             }
             Err(error) => {
@@ -249,55 +249,67 @@ impl Codex {
                 if failure.kind == FailureKind::SessionUnknown {
                     session.thread = None;
                 }
-                if let Some(turn) = talk.turn_of(key).filter(|open| open.turn == turn) {
-                    self.finish(turn, Outcome::Failed(failure), talk);
+                if let Some(turn) = context.turn_of(key).filter(|open| open.turn == turn) {
+                    self.finish(turn, Outcome::Failed(failure), context);
                 }
             }
         }
     }
 
     /// The agent's id of a turn that was asked for is known.
-    pub(super) fn running(&mut self, key: u32, turn: Option<u32>, id: &str, talk: &mut Talk) {
+    pub(super) fn running(
+        &mut self,
+        key: u32,
+        turn: Option<u32>,
+        id: &str,
+        context: &mut LinkContext,
+    ) {
         let Some(open) = self.sessions.get_mut(&key).and_then(|session| session.turn.as_mut())
         else {
             return;
         };
         if matches!(open.stage, Stage::Asked) && turn.is_none_or(|turn| turn == open.key.turn) {
             open.stage = Stage::Running(id.to_owned());
-            if talk.is_interrupted(key) {
-                self.stop(key, talk);
+            if context.is_interrupted(key) {
+                self.stop(key, context);
             }
         }
     }
 
     /// Asks the agent to stop the running turn of a session.
-    pub(super) fn stop(&mut self, key: u32, talk: &mut Talk) {
-        if let Some((thread, turn)) = self.running_turn(key).filter(|_| talk.is_ready()) {
+    pub(super) fn stop(&mut self, key: u32, context: &mut LinkContext) {
+        if let Some((thread, turn)) = self.running_turn(key).filter(|_| context.is_ready()) {
             let params = json!({ "threadId": thread, "turnId": turn }).to_string();
-            self.calls.request(talk.proc(), "turn/interrupt", &params, Call::Note, talk.out());
+            self.calls.request(
+                context.proc(),
+                "turn/interrupt",
+                &params,
+                Call::Note,
+                context.out(),
+            );
         }
     }
 
     /// Ends the commands that still run in a session, those of its sub-agents as well: a turn that
     /// is interrupted leaves its own running (seen in 0.169.0), and so does a thread nobody listens
     /// to any more.
-    pub(super) fn end_commands(&mut self, key: u32, talk: &mut Talk) {
-        let Some(session) = self.sessions.get(&key).filter(|_| talk.is_ready()) else { return };
+    pub(super) fn end_commands(&mut self, key: u32, context: &mut LinkContext) {
+        let Some(session) = self.sessions.get(&key).filter(|_| context.is_ready()) else { return };
         let children =
             session.turn.iter().flat_map(|turn| turn.children.iter().map(|(thread, _)| thread));
         for thread in session.thread.iter().map(|thread| &thread.id.thread).chain(children) {
             let params = json!({ "threadId": thread }).to_string();
             self.calls.request(
-                talk.proc(),
+                context.proc(),
                 "thread/backgroundTerminals/clean",
                 &params,
                 Call::Note,
-                talk.out(),
+                context.out(),
             );
         }
     }
 
-    pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
+    pub(super) fn steered(&mut self, steer: &Steer, context: &mut LinkContext) {
         let open = self.sessions.get(&steer.session).and_then(|session| session.turn.as_ref());
         let fits = steer.delivery == Delivery::Steer
             && open.is_some_and(|turn| turn.key.turn == steer.turn);
@@ -306,16 +318,22 @@ impl Codex {
                 steer.session,
                 &wire::input(None, &steer.parts),
                 Call::Steer(steer.message),
-                talk,
+                context,
             ))
         {
-            steered(steer.message, false, talk);
+            steered(steer.message, false, context);
         }
     }
 
     /// Hands further input to the running turn of a session. Returns false when there is none.
-    pub(super) fn tell(&mut self, key: u32, input: &str, call: Call, talk: &mut Talk) -> bool {
-        let Some((thread, turn)) = self.running_turn(key).filter(|_| talk.is_ready()) else {
+    pub(super) fn tell(
+        &mut self,
+        key: u32,
+        input: &str,
+        call: Call,
+        context: &mut LinkContext,
+    ) -> bool {
+        let Some((thread, turn)) = self.running_turn(key).filter(|_| context.is_ready()) else {
             return false;
         };
         let params = format!(
@@ -323,25 +341,31 @@ impl Codex {
             json!(thread),
             json!(turn)
         );
-        self.calls.request(talk.proc(), "turn/steer", &params, call, talk.out());
-        wire::fill_blobs(talk.out());
+        self.calls.request(context.proc(), "turn/steer", &params, call, context.out());
+        wire::fill_blobs(context.out());
         true
     }
 
     /// The agent keeps the thread on disk and forgets it otherwise.
-    pub(super) fn unsubscribe(&mut self, key: u32, talk: &mut Talk) {
+    pub(super) fn unsubscribe(&mut self, key: u32, context: &mut LinkContext) {
         if self.sessions.get(&key).is_none_or(|session| session.turn.is_some()) {
             return;
         }
-        self.end_commands(key, talk);
+        self.end_commands(key, context);
         if let Some(thread) = self
             .sessions
             .remove(&key)
             .and_then(|session| session.thread)
-            .filter(|_| talk.is_ready())
+            .filter(|_| context.is_ready())
         {
             let params = json!({ "threadId": thread.id.thread }).to_string();
-            self.calls.request(talk.proc(), "thread/unsubscribe", &params, Call::Note, talk.out());
+            self.calls.request(
+                context.proc(),
+                "thread/unsubscribe",
+                &params,
+                Call::Note,
+                context.out(),
+            );
         }
     }
 
@@ -358,7 +382,7 @@ impl Codex {
 
 /// Says what became of a message. What the agent refuses, because the turn is just over, is
 /// prompted again later.
-pub(super) fn steered(message: u32, injected: bool, talk: &mut Talk) {
+pub(super) fn steered(message: u32, injected: bool, context: &mut LinkContext) {
     let outcome = if injected { SteerOutcome::Injected } else { SteerOutcome::NotNow };
-    talk.steered(message, outcome);
+    context.steered(message, outcome);
 }

@@ -6,7 +6,7 @@
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Answer, AskKind, Choice, Decision, Question, ToolStart};
 use serde_json::json;
@@ -40,37 +40,44 @@ impl Droid {
         method: &str,
         params: &Json,
         raw: &str,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         if self.asks.any(|ask| ask.id == id) {
             return;
         }
         let Some(turn) = self.turn.as_mut().filter(|turn| !turn.interrupted) else {
-            return self.calls.result(talk.proc(), id, CANCEL, talk.out());
+            return self.calls.result(context.proc(), id, CANCEL, context.out());
         };
         turn.heard = true;
         let (title, kind, always, wants) = match method {
             "droid.request_permission" => {
                 if turn.allows(params) {
                     return self.calls.result(
-                        talk.proc(),
+                        context.proc(),
                         id,
                         r#"{"selectedOption":"proceed_once"}"#,
-                        talk.out(),
+                        context.out(),
                     );
                 }
                 permission(params)
             }
             "droid.ask_user" => questions(params),
             _ => {
-                talk.unrecognised(format!("request {method:?}"), Some("method"), raw);
-                return self.calls.result(talk.proc(), id, CANCEL, talk.out());
+                context.unrecognised(format!("request {method:?}"), Some("method"), raw);
+                return self.calls.result(context.proc(), id, CANCEL, context.out());
             }
         };
-        self.asks.ask(turn.key, title, kind, always, Ask { id: id.to_owned(), wants }, talk.out());
+        self.asks.ask(
+            turn.key,
+            title,
+            kind,
+            always,
+            Ask { id: id.to_owned(), wants },
+            context.out(),
+        );
     }
 
-    pub(super) fn answered(&mut self, answer: Answer, talk: &mut Talk) {
+    pub(super) fn answered(&mut self, answer: Answer, context: &mut LinkContext) {
         let Some(Ask { id, wants }) = self.asks.take(answer.ask) else { return };
         let Some(turn) = &mut self.turn else { return };
         let result = match (wants, answer.decision) {
@@ -108,13 +115,13 @@ impl Droid {
                 json!({ "cancelled": true, "answers": [] })
             }
         };
-        self.calls.result(talk.proc(), &id, &result.to_string(), talk.out());
+        self.calls.result(context.proc(), &id, &result.to_string(), context.out());
     }
 
     /// Droid settled a request without us, as when it was interrupted.
-    pub(super) fn resolved(&mut self, request: &str, talk: &mut Talk) {
+    pub(super) fn resolved(&mut self, request: &str, context: &mut LinkContext) {
         let id = json!(request).to_string();
-        self.asks.withdraw(|ask| ask.id == id, talk.out());
+        self.asks.withdraw(|ask| ask.id == id, context.out());
     }
 }
 

@@ -12,7 +12,7 @@ mod query;
 mod turn;
 
 use aetheel_backend_sdk::json::{self, Value as Json};
-use aetheel_backend_sdk::live::{self, Agent, Asks, Step, Talk};
+use aetheel_backend_sdk::live::{self, Agent, Asks, LinkContext, Step};
 use aetheel_backend_sdk::rpc::{Calls, Ids, Message};
 use aetheel_backend_sdk::text::{one_line, stderr_end};
 use aetheel_backend_sdk::wit::{
@@ -100,14 +100,14 @@ impl Agent for Droid {
         include_str!("../descriptor.json").to_owned()
     }
 
-    fn accept(&mut self, start: &StartTurn, talk: &mut Talk) -> Result<(), Failure> {
+    fn accept(&mut self, start: &StartTurn, context: &mut LinkContext) -> Result<(), Failure> {
         if self.turn.is_some() {
             return Err(failure(FailureKind::Unsupported, "one turn at a time"));
         }
         if plan::prompt(&start.parts, false).trim().is_empty() {
             return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
-        plan::check_tools(&start.settings, &mut talk.emit(name(start)))?;
+        plan::check_tools(&start.settings, &mut context.emit(name(start)))?;
         // A session that is known here goes on, whatever the host remembers.
         if self.native.is_none() && self.resume.is_none() && !self.calls.open().any(Call::opens) {
             self.resume = start.native_id.clone().map(|id| (id, start.fork));
@@ -116,17 +116,21 @@ impl Agent for Droid {
         Ok(())
     }
 
-    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(
+        &mut self,
+        start: Option<&StartTurn>,
+        context: &mut LinkContext,
+    ) -> Result<Spawn, Failure> {
         self.fixed = start.map(|start| Fixed::of(&start.settings)).unwrap_or_default();
         let mut arguments =
             ["exec", "--input-format", "stream-jsonrpc", "--output-format", "stream-jsonrpc"]
                 .map(word)
                 .to_vec();
-        self.fixed.flags(&mut arguments, talk.out());
+        self.fixed.flags(&mut arguments, context.out());
         Ok(live::spawn("droid", arguments))
     }
 
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         if self
             .calls
             .open()
@@ -137,58 +141,61 @@ impl Agent for Droid {
         if self.fixed != Fixed::of(&start.settings) {
             return Step::Restart;
         }
-        let wanted = Put::of(&start.settings, &mut talk.emit(name(start)));
+        let wanted = Put::of(&start.settings, &mut context.emit(name(start)));
         let Some(native) = &self.native else {
-            self.open(wanted, &start.cwd, talk);
+            self.open(wanted, &start.cwd, context);
             return Step::Wait;
         };
         let wanted = wanted.or(&self.defaults, self.put.as_ref());
         if let Some(params) = wanted.change_from(self.put.as_ref()) {
             self.calls.request(
-                talk.proc(),
+                context.proc(),
                 "droid.update_session_settings",
                 &params,
                 Call::Settings(wanted),
-                talk.out(),
+                context.out(),
             );
             return Step::Wait;
         }
         if let Some(put) = &mut self.put {
             put.safety = wanted.safety;
         }
-        talk.emit(name(start))
+        context
+            .emit(name(start))
             .session_ready(native, self.put.as_ref().and_then(|put| put.model.clone()));
-        turn::say(&start.parts, Call::Prompt, &mut self.calls, talk);
+        turn::say(&start.parts, Call::Prompt, &mut self.calls, context);
         self.turn = Some(Turn::new(start));
         Step::Prompted
     }
 
-    fn line(&mut self, line: Line, talk: &mut Talk) {
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
         let Some(value) =
-            json::object(&line, |what, text| self.unrecognised(what, None, text, talk))
+            json::object(&line, |what, text| self.unrecognised(what, None, text, context))
         else {
             return;
         };
         match self.calls.sort(&value) {
-            Message::Response(call, result) => self.response(call, result, talk),
-            Message::Stray(stray) => self.stray(stray, talk),
+            Message::Response(call, result) => self.response(call, result, context),
+            Message::Stray(stray) => self.stray(stray, context),
             Message::Request(id, method, params) => {
-                self.asked(&id, method, params, &line.text, talk)
+                self.asked(&id, method, params, &line.text, context)
             }
             Message::Notification("droid.session_notification", params) => {
-                self.notified(params, &line.text, talk)
+                self.notified(params, &line.text, context)
             }
             Message::Notification(method, _) => self.unrecognised(
                 format!("notification {method:?}"),
                 Some("method"),
                 &line.text,
-                talk,
+                context,
             ),
-            Message::Other => self.unrecognised("line that is no message", None, &line.text, talk),
+            Message::Other => {
+                self.unrecognised("line that is no message", None, &line.text, context)
+            }
         }
     }
 
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
         let mut told = self.turn.take();
         let usage = told.as_ref().and_then(|told| told.usage.clone());
@@ -197,53 +204,53 @@ impl Agent for Droid {
             .filter(|_| outcome == Outcome::Completed)
             .and_then(|told| told.answer.last());
         for message in told.into_iter().flat_map(|told| told.steers) {
-            talk.steered(message, SteerOutcome::Dropped);
+            context.steered(message, SteerOutcome::Dropped);
         }
-        talk.end(turn, TurnResult { outcome, text, usage });
+        context.end(turn, TurnResult { outcome, text, usage });
     }
 
-    fn interrupt(&mut self, _: TurnRef, talk: &mut Talk) {
+    fn interrupt(&mut self, _: TurnRef, context: &mut LinkContext) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.interrupted) {
             turn.interrupted = true;
             self.calls.request(
-                talk.proc(),
+                context.proc(),
                 "droid.interrupt_session",
                 "{}",
                 Call::Interrupt,
-                talk.out(),
+                context.out(),
             );
         }
     }
 
-    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
-        self.steered(&steer, talk);
+    fn steer(&mut self, steer: Steer, context: &mut LinkContext) {
+        self.steered(&steer, context);
     }
 
-    fn answer(&mut self, answer: Answer, talk: &mut Talk) {
-        self.answered(answer, talk);
+    fn answer(&mut self, answer: Answer, context: &mut LinkContext) {
+        self.answered(answer, context);
     }
 
-    fn query(&mut self, query: Query, talk: &mut Talk) {
-        self.queried(query, talk);
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
+        self.queried(query, context);
     }
 
-    fn leave(&mut self, talk: &mut Talk) {
+    fn leave(&mut self, context: &mut LinkContext) {
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             "droid.interrupt_session",
             "{}",
             Call::Interrupt,
-            talk.out(),
+            context.out(),
         );
-        self.calls.request(talk.proc(), "droid.close_session", "{}", Call::Close, talk.out());
+        self.calls.request(context.proc(), "droid.close_session", "{}", Call::Close, context.out());
     }
 
-    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+    fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         // It is on disk, and loaded by the next process.
         self.resume = self.native.take().map(|id| (id, false)).or(self.resume.take());
         self.put = None;
         for query in self.calls.clear().iter().filter_map(query::of_call) {
-            talk.refuse(query, why.clone());
+            context.refuse(query, why.clone());
         }
     }
 
@@ -280,17 +287,19 @@ impl Call {
 impl Droid {
     /// An answer to nothing, or a second one: Droid first takes some requests and then finds that
     /// it cannot, and says so under the same id.
-    fn stray(&mut self, stray: &Json, talk: &mut Talk) {
+    fn stray(&mut self, stray: &Json, context: &mut LinkContext) {
         let Some(message) = stray["error"].text("message") else { return };
         match &self.turn {
             Some(turn) if !turn.heard => self.finish(
                 turn.key,
                 Outcome::Failed(failure(FailureKind::Protocol, message)),
-                talk,
+                context,
             ),
             _ => {
                 let text = format!("Droid refused a message of ours: {}", one_line(message, 300));
-                talk.emit(TurnRef { session: self.session, turn: 0 }).diagnostic(Level::Warn, text);
+                context
+                    .emit(TurnRef { session: self.session, turn: 0 })
+                    .diagnostic(Level::Warn, text);
             }
         }
     }
@@ -301,10 +310,10 @@ impl Droid {
         what: impl Into<String>,
         path: Option<&str>,
         raw: &str,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
-        if talk.turn_of(self.session).is_some() {
-            talk.unrecognised(what, path, raw);
+        if context.turn_of(self.session).is_some() {
+            context.unrecognised(what, path, raw);
         }
     }
 }

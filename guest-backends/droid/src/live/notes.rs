@@ -1,7 +1,7 @@
 //! What Droid says while a turn runs (`droid.session_notification`).
 
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{EventKind, SteerOutcome};
 
 use super::Droid;
@@ -9,7 +9,7 @@ use crate::answer::Holds;
 use crate::{failure, tool};
 
 impl Droid {
-    pub(super) fn notified(&mut self, params: &Json, raw: &str, talk: &mut Talk) {
+    pub(super) fn notified(&mut self, params: &Json, raw: &str, context: &mut LinkContext) {
         let note = &params["notification"];
         let text = |key| note.text(key).unwrap_or_default();
         // Sub-agents have sessions of their own; their results come with the tool.
@@ -19,13 +19,13 @@ impl Droid {
             return;
         }
         match text("type") {
-            "settings_updated" => return self.settings_updated(&note["settings"], talk),
-            "permission_resolved" => return self.resolved(text("requestId"), talk),
+            "settings_updated" => return self.settings_updated(&note["settings"], context),
+            "permission_resolved" => return self.resolved(text("requestId"), context),
             _ => {}
         }
         // Droid may be busy with what nobody asked for here, or tell of a turn that is over.
         let Some(turn) = &mut self.turn else { return };
-        let mut emit = talk.emit(turn.key);
+        let mut emit = context.emit(turn.key);
         match text("type") {
             "assistant_text_delta" | "thinking_text_delta" => {
                 turn.heard = true;
@@ -37,7 +37,7 @@ impl Droid {
                 let index = note.count("blockIndex").unwrap_or_default();
                 turn.answer.more(text("messageId"), index, holds, text("textDelta"), &mut emit);
             }
-            "create_message" => self.message(note, raw, talk),
+            "create_message" => self.message(note, raw, context),
             "assistant_message_retracted" => {
                 turn.answer.retract(text("messageId"), &mut emit);
                 for id in std::mem::take(&mut turn.announced) {
@@ -84,13 +84,13 @@ impl Droid {
             "queued_messages_discarded" => {
                 if !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);
-                    talk.steered(message, SteerOutcome::Dropped);
+                    context.steered(message, SteerOutcome::Dropped);
                     if turn.is_over() {
-                        self.complete(talk);
+                        self.complete(context);
                     }
                 }
             }
-            "agent_turn_completed" => self.completed(note, raw, talk),
+            "agent_turn_completed" => self.completed(note, raw, context),
             // What it waits for is told by what it says; tokens are told at the end of the turn.
             "droid_working_state_changed"
             | "assistant_text_complete"
@@ -115,7 +115,7 @@ impl Droid {
     }
 
     /// Droid left its planning mode by itself, once the plan was approved.
-    fn settings_updated(&mut self, settings: &Json, talk: &mut Talk) {
+    fn settings_updated(&mut self, settings: &Json, context: &mut LinkContext) {
         let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else {
             return;
         };
@@ -125,14 +125,14 @@ impl Droid {
         mode.clone_into(&mut put.mode);
         if let Some(turn) = &self.turn {
             let mode = if mode == "spec" { "plan" } else { "build" };
-            talk.emit(turn.key).event(EventKind::Mode(mode.to_owned()));
+            context.emit(turn.key).event(EventKind::Mode(mode.to_owned()));
         }
     }
 
     /// A whole message: of the model, of people (an echo), or of Droid itself.
-    fn message(&mut self, note: &Json, raw: &str, talk: &mut Talk) {
+    fn message(&mut self, note: &Json, raw: &str, context: &mut LinkContext) {
         let Some(turn) = &mut self.turn else { return };
-        let mut emit = talk.emit(turn.key);
+        let mut emit = context.emit(turn.key);
         let message = &note["message"];
         match (message.text("role"), message.text("visibility")) {
             (Some("user"), None) if note.text("requestId").is_some() => {
@@ -140,7 +140,7 @@ impl Droid {
                 if std::mem::replace(&mut turn.echoed, true) && !turn.steers.is_empty() {
                     let message = turn.steers.remove(0);
                     turn.over = None;
-                    talk.steered(message, SteerOutcome::Injected);
+                    context.steered(message, SteerOutcome::Injected);
                 }
             }
             // What only the model sees; and what people see of an error, which `error` tells too.

@@ -1,7 +1,7 @@
 //! Opening the session, and putting the settings that Droid can change while it runs.
 
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::live::{Agent as _, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::wit::{
     Failure, FailureKind, Mode, Outcome, Safety, Settings, SteerOutcome,
 };
@@ -103,15 +103,15 @@ impl Put {
 
 impl Droid {
     /// Makes or loads the session.
-    pub(super) fn open(&mut self, wanted: Put, cwd: &str, talk: &mut Talk) {
+    pub(super) fn open(&mut self, wanted: Put, cwd: &str, context: &mut LinkContext) {
         if let Some((id, fork)) = self.resume.take() {
             let params = json!({ "sessionId": id }).to_string();
             return self.calls.request(
-                talk.proc(),
+                context.proc(),
                 "droid.load_session",
                 &params,
                 Call::Load { id, fork },
-                talk.out(),
+                context.out(),
             );
         }
         let mut params = json!({
@@ -130,23 +130,34 @@ impl Droid {
             params["restrictToolIds"] = json!(wanted.tools);
         }
         self.calls.request(
-            talk.proc(),
+            context.proc(),
             "droid.initialize_session",
             &params.to_string(),
             Call::New(wanted),
-            talk.out(),
+            context.out(),
         );
     }
 
-    pub(super) fn response(&mut self, call: Call, result: Result<&Json, &Json>, talk: &mut Talk) {
+    pub(super) fn response(
+        &mut self,
+        call: Call,
+        result: Result<&Json, &Json>,
+        context: &mut LinkContext,
+    ) {
         if let Some(query) = query::of_call(&call) {
-            return self.query_answered(query, &call, result, talk);
+            return self.query_answered(query, &call, result, context);
         }
         match (call, result) {
             (Call::New(wanted), Ok(result)) => self.made(wanted, result),
             (Call::Load { id, fork: true }, Ok(_)) => {
                 self.native = Some(id);
-                self.calls.request(talk.proc(), "droid.fork_session", "{}", Call::Fork, talk.out());
+                self.calls.request(
+                    context.proc(),
+                    "droid.fork_session",
+                    "{}",
+                    Call::Fork,
+                    context.out(),
+                );
             }
             (Call::Load { id, fork: false }, Ok(result)) => {
                 self.native = Some(id);
@@ -165,29 +176,29 @@ impl Droid {
             (Call::Load { id, .. }, Err(error)) if error.number("code") != Some(NO_SESSION) => {
                 // It may well be there.
                 self.resume = Some((id, false));
-                self.refused(error, talk);
+                self.refused(error, context);
             }
             (Call::Load { .. }, Err(_)) => self.fail(
                 failure(FailureKind::SessionUnknown, "Droid does not know the session"),
-                talk,
+                context,
             ),
             (Call::Settings(_), Err(error)) => {
                 // Some of them may be in force.
                 self.put = None;
-                self.refused(error, talk);
+                self.refused(error, context);
             }
             (Call::Fork, Err(error)) => {
                 self.resume = self.native.take().map(|id| (id, true));
-                self.refused(error, talk);
+                self.refused(error, context);
             }
-            (Call::New(_) | Call::Prompt, Err(error)) => self.refused(error, talk),
+            (Call::New(_) | Call::Prompt, Err(error)) => self.refused(error, context),
             (Call::Steer(message), Err(_)) => {
                 if let Some(turn) = &mut self.turn
                     && turn.forget(message)
                 {
-                    talk.steered(message, SteerOutcome::NotNow);
+                    context.steered(message, SteerOutcome::NotNow);
                     if turn.is_over() {
-                        self.complete(talk);
+                        self.complete(context);
                     }
                 }
             }
@@ -216,14 +227,14 @@ impl Droid {
     }
 
     /// Ends the turn over a request of ours that Droid refused.
-    fn refused(&mut self, error: &Json, talk: &mut Talk) {
+    fn refused(&mut self, error: &Json, context: &mut LinkContext) {
         let message = error.text("message").unwrap_or("Droid refused a request without a reason");
-        self.fail(failure::of_model(message), talk);
+        self.fail(failure::of_model(message), context);
     }
 
-    fn fail(&mut self, why: Failure, talk: &mut Talk) {
-        if let Some(turn) = talk.turn_of(self.session) {
-            self.finish(turn, Outcome::Failed(why), talk);
+    fn fail(&mut self, why: Failure, context: &mut LinkContext) {
+        if let Some(turn) = context.turn_of(self.session) {
+            self.finish(turn, Outcome::Failed(why), context);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{
     Action, FailureKind, Model, Query, QueryKind, QueryResult, SessionReady,
 };
@@ -12,32 +12,32 @@ use super::{Call, Droid};
 use crate::failure;
 
 impl Droid {
-    pub(super) fn queried(&mut self, query: Query, talk: &mut Talk) {
+    pub(super) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         let why = match query.kind {
-            _ if talk.is_leaving() => failure(FailureKind::Other, "Droid is leaving; ask again"),
-            QueryKind::Health | QueryKind::Models if !talk.is_ready() => {
+            _ if context.is_leaving() => failure(FailureKind::Other, "Droid is leaving; ask again"),
+            QueryKind::Health | QueryKind::Models if !context.is_ready() => {
                 self.session = query.session.unwrap_or(self.session);
-                return talk.later(query);
+                return context.later(query);
             }
             QueryKind::Rename(_) | QueryKind::Compact
-                if self.native.is_none() || !talk.is_ready() =>
+                if self.native.is_none() || !context.is_ready() =>
             {
                 failure(FailureKind::Unsupported, "no session is open; begin a turn first")
             }
-            QueryKind::Compact if talk.turn_of(self.session).is_some() => {
+            QueryKind::Compact if context.turn_of(self.session).is_some() => {
                 failure(FailureKind::Other, "a turn is running; ask again when it is over")
             }
             QueryKind::Health | QueryKind::Models | QueryKind::Rename(_) | QueryKind::Compact => {
-                return self.ask_droid(query, talk);
+                return self.ask_droid(query, context);
             }
             QueryKind::Sessions | QueryKind::DeleteSession(_) | QueryKind::Raw(_) => {
                 failure(FailureKind::Unsupported, "Droid has no such thing")
             }
         };
-        talk.refuse(query.query, why);
+        context.refuse(query.query, why);
     }
 
-    pub(super) fn ask_droid(&mut self, query: Query, talk: &mut Talk) {
+    pub(super) fn ask_droid(&mut self, query: Query, context: &mut LinkContext) {
         let key = query.query;
         let (method, params, call) = match query.kind {
             QueryKind::Health => ("droid.list_models", "{}".to_owned(), Call::Health(key)),
@@ -47,7 +47,7 @@ impl Droid {
             QueryKind::Compact => ("droid.compact_session", "{}".to_owned(), Call::Compact(key)),
             _ => ("droid.list_models", "{}".to_owned(), Call::Models(key)),
         };
-        self.calls.request(talk.proc(), method, &params, call, talk.out());
+        self.calls.request(context.proc(), method, &params, call, context.out());
     }
 
     pub(super) fn query_answered(
@@ -55,7 +55,7 @@ impl Droid {
         query: u32,
         call: &Call,
         result: Result<&Json, &Json>,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let answer = match (call, result) {
             (_, Err(error)) => QueryResult::Failed(failure::of_model(
@@ -76,13 +76,13 @@ impl Droid {
                         model: None,
                         title: None,
                     };
-                    talk.action(Action::SessionReady(ready));
+                    context.action(Action::SessionReady(ready));
                 }
                 QueryResult::Done
             }
             _ => QueryResult::Done,
         };
-        talk.answer(query, answer);
+        context.answer(query, answer);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value as Json;
-use aetheel_backend_sdk::live::{Agent as _, Talk};
+use aetheel_backend_sdk::live::{Agent as _, LinkContext};
 use aetheel_backend_sdk::rpc::Calls;
 use aetheel_backend_sdk::wit::{
     Action, Chunk, Delivery, FailureKind, FileDiff, Mode, Outcome, Part, Safety, Settings,
@@ -96,7 +96,7 @@ impl Turn {
 }
 
 /// Says something to Droid in the user's name.
-pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mut Talk) {
+pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, context: &mut LinkContext) {
     let images = plan::images(parts);
     let mut text = plan::prompt(parts, true);
     if text.trim().is_empty() {
@@ -105,11 +105,11 @@ pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mu
     let mut params = json!({ "text": text });
     if images.is_empty() {
         return calls.request(
-            talk.proc(),
+            context.proc(),
             "droid.add_user_message",
             &params.to_string(),
             call,
-            talk.out(),
+            context.out(),
         );
     }
     // The host puts the bytes in. JSON escapes control characters, so this mark is nowhere else in
@@ -120,8 +120,8 @@ pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mu
         .map(|image| json!({ "type": "base64", "mediaType": image.media_type, "data": "bytes" }))
         .collect();
     let params = params.to_string().replace(r#""data":"bytes""#, &format!(r#""data":"{HERE}""#));
-    calls.request(talk.proc(), "droid.add_user_message", &params, call, talk.out());
-    if let Some(Action::Write(write)) = talk.out().last_mut()
+    calls.request(context.proc(), "droid.add_user_message", &params, call, context.out());
+    if let Some(Action::Write(write)) = context.out().last_mut()
         && let [Chunk::Text(line)] = &write.body[..]
     {
         let pieces: Vec<String> = line.split(HERE).map(str::to_owned).collect();
@@ -135,22 +135,22 @@ pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, talk: &mu
 }
 
 impl Droid {
-    pub(super) fn steered(&mut self, steer: &Steer, talk: &mut Talk) {
+    pub(super) fn steered(&mut self, steer: &Steer, context: &mut LinkContext) {
         let open = |turn: &&mut Turn| {
             turn.key.turn == steer.turn && !turn.interrupted && turn.over.is_none()
         };
         match self.turn.as_mut().filter(open) {
             Some(turn) if steer.delivery == Delivery::Steer => {
                 turn.steers.push(steer.message);
-                say(&steer.parts, Call::Steer(steer.message), &mut self.calls, talk);
+                say(&steer.parts, Call::Steer(steer.message), &mut self.calls, context);
             }
             // Droid would answer it within the same turn.
-            _ => talk.steered(steer.message, SteerOutcome::NotNow),
+            _ => context.steered(steer.message, SteerOutcome::NotNow),
         }
     }
 
     /// Droid is done with the turn, or with the part of it before a steered message.
-    pub(super) fn completed(&mut self, note: &Json, raw: &str, talk: &mut Talk) {
+    pub(super) fn completed(&mut self, note: &Json, raw: &str, context: &mut LinkContext) {
         let Some(turn) = &mut self.turn else { return };
         if let Some(more) = usage::of_turn(note) {
             match &mut turn.usage {
@@ -162,17 +162,17 @@ impl Droid {
         let reason = Reason::of(word);
         if reason == Reason::Unknown {
             let path = Some("params.notification.reason".to_owned());
-            talk.emit(turn.key).unrecognised(format!("end of a turn {word:?}"), path, raw);
+            context.emit(turn.key).unrecognised(format!("end of a turn {word:?}"), path, raw);
         }
         turn.over = Some((reason, word.to_owned()));
         // A message that came too late for this run gets one of its own, at once.
         if reason != Reason::Completed || turn.steers.is_empty() {
-            self.complete(talk);
+            self.complete(context);
         }
     }
 
     /// Ends the turn as Droid said.
-    pub(super) fn complete(&mut self, talk: &mut Talk) {
+    pub(super) fn complete(&mut self, context: &mut LinkContext) {
         let Some(turn) = &mut self.turn else { return };
         let Some((reason, word)) = turn.over.take() else { return };
         let error = turn.error.take();
@@ -190,10 +190,10 @@ impl Droid {
             }
         };
         if outcome == Outcome::Completed && turn.refused {
-            ask::explain_refusal(&mut talk.emit(turn.key));
+            ask::explain_refusal(&mut context.emit(turn.key));
         }
         let key = turn.key;
-        self.finish(key, outcome, talk);
+        self.finish(key, outcome, context);
     }
 }
 

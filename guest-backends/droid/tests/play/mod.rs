@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aetheel_backend_sdk::dialogue::{Play, json_rpc};
-use aetheel_backend_sdk::fixture::start;
+use aetheel_backend_sdk::fixture::{self, start};
 use aetheel_backend_sdk::wit::{
-    Action, Ask, EventKind, Safety, StartTurn, SteerOutcome, ToolStatus, Value,
+    Action, EventKind, Safety, StartTurn, SteerOutcome, ToolStatus, Value,
 };
 use droid::Backend;
 
@@ -22,7 +22,7 @@ pub fn names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("live-"))
+        .filter_map(|name| name.strip_suffix(".dialogue").map(str::to_owned))
         .collect();
     names.sort();
     assert!(!names.is_empty());
@@ -64,19 +64,8 @@ pub fn events(actions: &[Action], turn: u32) -> Vec<&EventKind> {
 
 /// The text people see in the end.
 pub fn shown(actions: &[Action], turn: u32) -> String {
-    let mut parts: Vec<(u32, String)> = Vec::new();
-    for event in events(actions, turn) {
-        let EventKind::Text(text) = event else { continue };
-        if !parts.iter().any(|(part, _)| *part == text.part) {
-            parts.push((text.part, String::new()));
-        }
-        let (_, said) = parts.iter_mut().find(|(part, _)| *part == text.part).unwrap();
-        if text.replace {
-            said.clear();
-        }
-        said.push_str(&text.text);
-    }
-    parts.into_iter().map(|(_, said)| said).collect()
+    let of_turn = |action: &&Action| matches!(action, Action::Event(event) if event.turn == turn);
+    fixture::shown(&actions.iter().filter(of_turn).cloned().collect::<Vec<_>>()).concat()
 }
 
 pub fn notices(actions: &[Action], turn: u32) -> Vec<&str> {
@@ -98,23 +87,7 @@ pub fn tool_ends(actions: &[Action], turn: u32) -> Vec<ToolStatus> {
 }
 
 pub fn ready(actions: &[Action]) -> Vec<String> {
-    actions
-        .iter()
-        .filter_map(|action| {
-            if let Action::SessionReady(ready) = action {
-                Some(ready.native_id.clone())
-            } else {
-                None
-            }
-        })
-        .collect()
-}
-
-pub fn asks(actions: &[Action]) -> Vec<&Ask> {
-    actions
-        .iter()
-        .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
-        .collect()
+    fixture::ready(actions).into_iter().map(|ready| ready.native_id.clone()).collect()
 }
 
 pub fn steered(actions: &[Action]) -> Vec<(u32, SteerOutcome)> {

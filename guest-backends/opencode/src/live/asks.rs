@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Action, AskKind, Choice, Decision, Question, ToolStart, TurnRef};
 use serde_json::json;
@@ -50,7 +50,13 @@ pub(crate) fn withdraw(asks: &mut BTreeMap<u32, Open>, session: u32, out: &mut V
 }
 
 impl OpenCode {
-    pub(super) fn asked(&mut self, session: u32, kind: &str, request: &Value, talk: &mut Talk) {
+    pub(super) fn asked(
+        &mut self,
+        session: u32,
+        kind: &str,
+        request: &Value,
+        context: &mut LinkContext,
+    ) {
         let (Some(known), Some(id)) = (self.sessions.get(&session), request.text("id")) else {
             return;
         };
@@ -85,7 +91,7 @@ impl OpenCode {
                     "permission",
                     "reply",
                     &json!({"reply": "once"}),
-                    talk,
+                    context,
                 );
             }
             let start = about(
@@ -105,10 +111,10 @@ impl OpenCode {
         let ask = self.link.key();
         self.asks.insert(ask, Open { session, request: id.to_owned(), what, child });
         let title = one_line(&title, TITLE);
-        talk.emit(TurnRef { session, turn: name.turn }).ask(ask, title, ask_kind, always);
+        context.emit(TurnRef { session, turn: name.turn }).ask(ask, title, ask_kind, always);
     }
 
-    pub(super) fn answered(&mut self, ask: u32, decision: &Decision, talk: &mut Talk) {
+    pub(super) fn answered(&mut self, ask: u32, decision: &Decision, context: &mut LinkContext) {
         let Some(open) = self.asks.remove(&ask) else { return };
         let Open { session, request, what, child } = open;
         match &what {
@@ -121,9 +127,9 @@ impl OpenCode {
                     Decision::DenyAndStop => json!({"reply": "reject"}),
                     _ => json!({"reply": "reject", "message": NOBODY}),
                 };
-                self.reply(session, &request, "permission", "reply", &reply, talk);
+                self.reply(session, &request, "permission", "reply", &reply, context);
                 if *decision == Decision::AllowAlways {
-                    self.allow(session, permission, always, talk);
+                    self.allow(session, permission, always, context);
                 }
             }
             What::Questions(count) => {
@@ -138,12 +144,12 @@ impl OpenCode {
                     }),
                     Decision::Deny(Some(why)) => answers(&|_| vec![why.clone()]),
                     Decision::DenyAndStop => {
-                        self.reply(session, &request, "question", "reject", &json!({}), talk);
-                        return self.stop_parent(session, child, talk);
+                        self.reply(session, &request, "question", "reject", &json!({}), context);
+                        return self.stop_parent(session, child, context);
                     }
                     _ => answers(&|_| Vec::new()),
                 };
-                self.reply(session, &request, "question", "reply", &reply, talk);
+                self.reply(session, &request, "question", "reply", &reply, context);
             }
         }
         if *decision == Decision::DenyAndStop {
@@ -153,23 +159,29 @@ impl OpenCode {
             {
                 turn.stopped();
             }
-            self.stop_parent(session, child, talk);
+            self.stop_parent(session, child, context);
         }
     }
 
     /// The agent has an answer: ours, or one from elsewhere.
-    pub(super) fn replied(&mut self, properties: &Value, talk: &mut Talk) {
+    pub(super) fn replied(&mut self, properties: &Value, context: &mut LinkContext) {
         let Some(request) = properties.text("requestID") else { return };
         self.asks.retain(|ask, open| {
             if open.request == request {
-                talk.action(Action::AskWithdrawn(*ask));
+                context.action(Action::AskWithdrawn(*ask));
             }
             open.request != request
         });
     }
 
     /// Allows something for the rest of the session, also where it is asked already.
-    fn allow(&mut self, session: u32, permission: &str, always: &[String], talk: &mut Talk) {
+    fn allow(
+        &mut self,
+        session: u32,
+        permission: &str,
+        always: &[String],
+        context: &mut LinkContext,
+    ) {
         let Some(known) = self.sessions.get_mut(&session).filter(|_| !always.is_empty()) else {
             return;
         };
@@ -181,16 +193,16 @@ impl OpenCode {
         let asks: Vec<u32> =
             self.asks.iter().filter(|(_, open)| covered(open)).map(|(ask, _)| *ask).collect();
         for ask in asks {
-            talk.action(Action::AskWithdrawn(ask));
-            self.answered(ask, &Decision::AllowOnce, talk);
+            context.action(Action::AskWithdrawn(ask));
+            self.answered(ask, &Decision::AllowOnce, context);
         }
     }
 
     /// A sub-agent that is refused ends, and the agent that started it goes on.
-    fn stop_parent(&mut self, session: u32, child: bool, talk: &mut Talk) {
-        if let Some(turn) = talk.turn_of(session).filter(|_| child) {
-            self.abort(turn, talk);
-            self.link.wait(turn, Wait::Grace, talk.out());
+    fn stop_parent(&mut self, session: u32, child: bool, context: &mut LinkContext) {
+        if let Some(turn) = context.turn_of(session).filter(|_| child) {
+            self.abort(turn, context);
+            self.link.wait(turn, Wait::Grace, context.out());
         }
     }
 
@@ -201,7 +213,7 @@ impl OpenCode {
         kind: &str,
         how: &str,
         body: &serde_json::Value,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         // It becomes part of a path.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -213,7 +225,7 @@ impl OpenCode {
             directory,
             text(body),
             Purpose::Reply,
-            talk,
+            context,
         );
     }
 }

@@ -3,7 +3,7 @@
 //! (1.18.33).
 
 use aetheel_backend_sdk::failure;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, QueryResult};
 
 use super::OpenCode;
@@ -43,17 +43,17 @@ impl Compaction {
 
 impl OpenCode {
     /// The server took the request of a session.
-    pub(super) fn compaction_taken(&mut self, session: u32, talk: &mut Talk) {
+    pub(super) fn compaction_taken(&mut self, session: u32, context: &mut LinkContext) {
         if let Some(open) =
             self.sessions.get_mut(&session).and_then(|session| session.compaction.as_mut())
         {
             open.taken = true;
         }
-        self.compaction_ends(session, talk);
+        self.compaction_ends(session, context);
     }
 
     /// An event says something that may be about it.
-    pub(super) fn compaction_told(&mut self, native: &str, told: Told, talk: &mut Talk) {
+    pub(super) fn compaction_told(&mut self, native: &str, told: Told, context: &mut LinkContext) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
         else {
@@ -67,10 +67,10 @@ impl OpenCode {
             told => drop(open.told.get_or_insert(told)),
         }
         let key = session.key;
-        self.compaction_ends(key, talk);
+        self.compaction_ends(key, context);
     }
 
-    fn compaction_ends(&mut self, session: u32, talk: &mut Talk) {
+    fn compaction_ends(&mut self, session: u32, context: &mut LinkContext) {
         let Some(session) = self.sessions.get_mut(&session) else { return };
         let Some(Compaction { query, told: Some(told), .. }) =
             session.compaction.take_if(|open| open.taken && open.told.is_some())
@@ -78,13 +78,13 @@ impl OpenCode {
             return;
         };
         let why = match told {
-            Told::Shortened => return talk.answer(query, QueryResult::Done),
+            Told::Shortened => return context.answer(query, QueryResult::Done),
             Told::Failed(why) => why,
             Told::Busy | Told::Idle => failure(
                 FailureKind::Other,
                 "OpenCode ended without having shortened the conversation",
             ),
         };
-        talk.refuse(query, why);
+        context.refuse(query, why);
     }
 }

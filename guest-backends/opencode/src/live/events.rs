@@ -2,7 +2,7 @@
 //! {"type", "properties"}}`.
 
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{Action, Diagnostic, FailureKind, Level, TurnRef};
 
@@ -60,12 +60,12 @@ const IGNORED_FAMILIES: [&str; 9] = [
 const PROVISIONAL: [&str; 2] = ["New session - ", "Child session - "];
 
 impl OpenCode {
-    pub(super) fn event(&mut self, data: &str, talk: &mut Talk) {
+    pub(super) fn event(&mut self, data: &str, context: &mut LinkContext) {
         let parsed = json::parse(data).unwrap_or_default();
         let event = parsed.get("payload").unwrap_or(&parsed);
         let (kind, properties) = (event.text("type"), &event["properties"]);
         let Some(kind) = kind else {
-            return self.unrecognised("server event without a type", None, data, talk);
+            return self.unrecognised("server event without a type", None, data, context);
         };
         if IGNORED.contains(&kind) || IGNORED_FAMILIES.iter().any(|family| kind.starts_with(family))
         {
@@ -74,31 +74,31 @@ impl OpenCode {
         let native = properties.text("sessionID").unwrap_or_default();
         if let Some(child) = self.children.get(native) {
             let session = child.session;
-            return self.child_event(session, native, kind, properties, data, talk);
+            return self.child_event(session, native, kind, properties, data, context);
         }
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
         else {
-            return self.foreign(kind, properties, data, talk);
+            return self.foreign(kind, properties, data, context);
         };
         match kind {
             "session.status" => match properties["status"].text("type") {
                 Some("busy") => {
-                    self.compaction_told(native, Told::Busy, talk);
-                    self.busy(native, talk);
+                    self.compaction_told(native, Told::Busy, context);
+                    self.busy(native, context);
                 }
-                Some("idle") => self.idle(native, talk),
-                Some("retry") => retry(session, &properties["status"], talk),
-                _ => self.unrecognised("session status", Some(native), data, talk),
+                Some("idle") => self.idle(native, context),
+                Some("retry") => retry(session, &properties["status"], context),
+                _ => self.unrecognised("session status", Some(native), data, context),
             },
-            "session.idle" => self.idle(native, talk),
+            "session.idle" => self.idle(native, context),
             "session.error" => {
                 self.compaction_told(
                     native,
                     Told::Failed(failure::of_error(&properties["error"])),
-                    talk,
+                    context,
                 );
-                self.told(native, |turn, _| turn.error(&properties["error"]), talk);
+                self.told(native, |turn, _| turn.error(&properties["error"]), context);
             }
             "message.updated" => {
                 let info = &properties["info"];
@@ -111,49 +111,49 @@ impl OpenCode {
                     // Copied with a session, or of an interrupted prompt.
                     session.past.extend(info.text("id").map(str::to_owned));
                 }
-                self.told(native, |turn, past| turn.message(info, past), talk);
+                self.told(native, |turn, past| turn.message(info, past), context);
             }
-            "message.part.updated" => self.part(native, &properties["part"], talk),
+            "message.part.updated" => self.part(native, &properties["part"], context),
             "message.part.delta" => {
                 if let Some(turn) = &mut session.turn {
-                    turn.delta(properties, talk.out());
+                    turn.delta(properties, context.out());
                 }
             }
             "message.part.removed" => {
                 if let (Some(turn), Some(part)) = (&mut session.turn, properties.text("partID")) {
-                    turn.parts.removed(part, &mut talk.emit(turn.name));
+                    turn.parts.removed(part, &mut context.emit(turn.name));
                 }
             }
             "session.updated" | "session.created" => {
-                self.updated(native, &properties["info"], talk)
+                self.updated(native, &properties["info"], context)
             }
             "session.compacted" => {
-                if let Some(turn) = talk.turn_of(session.key) {
-                    talk.emit(turn).notice("OpenCode shortened the conversation");
+                if let Some(turn) = context.turn_of(session.key) {
+                    context.emit(turn).notice("OpenCode shortened the conversation");
                 }
-                self.compaction_told(native, Told::Shortened, talk);
+                self.compaction_told(native, Told::Shortened, context);
             }
             "todo.updated" => {
-                if let Some(turn) = talk.turn_of(session.key) {
-                    talk.emit(turn).plan(todo::plan(properties.list("todos")));
+                if let Some(turn) = context.turn_of(session.key) {
+                    context.emit(turn).plan(todo::plan(properties.list("todos")));
                 }
             }
             "permission.asked" | "question.asked" => {
                 let session = session.key;
-                self.asked(session, kind, properties, talk);
+                self.asked(session, kind, properties, context);
             }
             "permission.replied" | "question.replied" | "question.rejected" => {
-                self.replied(properties, talk)
+                self.replied(properties, context)
             }
             other => {
-                self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk)
+                self.unrecognised(&format!("server event {other:?}"), Some(native), data, context)
             }
         }
     }
 
-    fn idle(&mut self, native: &str, talk: &mut Talk) {
-        self.compaction_told(native, Told::Idle, talk);
-        self.told(native, |turn, _| turn.idle(), talk);
+    fn idle(&mut self, native: &str, context: &mut LinkContext) {
+        self.compaction_told(native, Told::Idle, context);
+        self.told(native, |turn, _| turn.idle(), context);
     }
 
     /// An event of a sub-agent: what it uses and asks belongs to the turn that started it, what it
@@ -165,7 +165,7 @@ impl OpenCode {
         kind: &str,
         properties: &Value,
         data: &str,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         match kind {
             "message.part.updated" => {
@@ -176,15 +176,15 @@ impl OpenCode {
                     turn.parts.part(
                         &properties["part"],
                         Some(tool.as_deref()),
-                        &mut talk.emit(turn.name),
+                        &mut context.emit(turn.name),
                     );
                 }
             }
-            "permission.asked" | "question.asked" => self.asked(session, kind, properties, talk),
+            "permission.asked" | "question.asked" => self.asked(session, kind, properties, context),
             "permission.replied" | "question.replied" | "question.rejected" => {
-                self.replied(properties, talk)
+                self.replied(properties, context)
             }
-            "session.created" => self.foreign(kind, properties, data, talk),
+            "session.created" => self.foreign(kind, properties, data, context),
             "message.part.delta"
             | "message.part.removed"
             | "message.updated"
@@ -195,13 +195,13 @@ impl OpenCode {
             | "session.updated"
             | "todo.updated" => {}
             other => {
-                self.unrecognised(&format!("server event {other:?}"), Some(native), data, talk)
+                self.unrecognised(&format!("server event {other:?}"), Some(native), data, context)
             }
         }
     }
 
     /// An event of a session nobody here asked for: a sub-agent's first, or none of ours.
-    fn foreign(&mut self, kind: &str, properties: &Value, data: &str, talk: &mut Talk) {
+    fn foreign(&mut self, kind: &str, properties: &Value, data: &str, context: &mut LinkContext) {
         match kind {
             "session.created" | "session.updated" => {
                 let (Some(id), Some(parent)) =
@@ -226,14 +226,14 @@ impl OpenCode {
             }
             "session.error" if properties.text("sessionID").is_none() => {
                 let failure = failure::of_error(&properties["error"]);
-                talk.action(Action::Diagnostic(Diagnostic {
+                context.action(Action::Diagnostic(Diagnostic {
                     level: Level::Warn,
                     text: format!("OpenCode's server: {}", failure.message),
                 }));
             }
             // Sessions of the server that are not this link's, or whose turn is over.
             _ if properties.get("sessionID").is_some() => {}
-            other => self.unrecognised(&format!("server event {other:?}"), None, data, talk),
+            other => self.unrecognised(&format!("server event {other:?}"), None, data, context),
         }
     }
 
@@ -242,7 +242,7 @@ impl OpenCode {
         &mut self,
         native: &str,
         heard: impl FnOnce(&mut super::turn::Turn, &mut std::collections::BTreeSet<String>) -> Next,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
@@ -252,30 +252,30 @@ impl OpenCode {
         let Some(turn) = &mut session.turn else { return };
         let name = turn.name;
         let next = heard(turn, &mut session.past);
-        self.follow(name, next, talk);
+        self.follow(name, next, context);
     }
 
-    fn busy(&mut self, native: &str, talk: &mut Talk) {
+    fn busy(&mut self, native: &str, context: &mut LinkContext) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
         else {
             return;
         };
-        if std::mem::take(&mut session.stray) && talk.turn_of(session.key).is_none() {
+        if std::mem::take(&mut session.stray) && context.turn_of(session.key).is_none() {
             let turn = TurnRef { session: session.key, turn: 0 };
             self.link.http(
                 ("POST", &format!("/session/{native}/abort")),
                 Some(&session.cwd),
                 Vec::new(),
                 Purpose::Abort(turn),
-                talk,
+                context,
             );
             return;
         }
-        self.told(native, |turn, _| turn.busy(), talk);
+        self.told(native, |turn, _| turn.busy(), context);
     }
 
-    fn part(&mut self, native: &str, part: &Value, talk: &mut Talk) {
+    fn part(&mut self, native: &str, part: &Value, context: &mut LinkContext) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
         else {
@@ -292,10 +292,10 @@ impl OpenCode {
                 Child { session: session.key, tool: Some(id.to_owned()) },
             );
         }
-        turn.part(part, talk.out());
+        turn.part(part, context.out());
     }
 
-    fn updated(&mut self, native: &str, info: &Value, talk: &mut Talk) {
+    fn updated(&mut self, native: &str, info: &Value, context: &mut LinkContext) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
         else {
@@ -305,22 +305,30 @@ impl OpenCode {
             self.defaults.insert(session.cwd.clone(), model);
         }
         if session.retitled(info)
-            && let (Some(turn), Some(title)) = (talk.turn_of(session.key), session.title.clone())
+            && let (Some(turn), Some(title)) = (context.turn_of(session.key), session.title.clone())
         {
-            talk.emit(turn).event(aetheel_backend_sdk::wit::EventKind::Title(title));
+            context.emit(turn).event(aetheel_backend_sdk::wit::EventKind::Title(title));
         }
     }
 
     /// In its own turn where there is one, else in any.
-    fn unrecognised(&self, what: &str, native: Option<&str>, data: &str, talk: &mut Talk) {
+    fn unrecognised(
+        &self,
+        what: &str,
+        native: Option<&str>,
+        data: &str,
+        context: &mut LinkContext,
+    ) {
         let own = self
             .sessions
             .values()
             .find(|session| native.is_some() && session.native.as_deref() == native);
-        let own = own.and_then(|session| talk.turn_of(session.key));
-        match own.or_else(|| self.sessions.keys().find_map(|key| talk.turn_of(*key))) {
-            Some(turn) => talk.emit(turn).unrecognised(what, Some("payload.type".to_owned()), data),
-            None => talk.action(Action::Diagnostic(Diagnostic {
+        let own = own.and_then(|session| context.turn_of(session.key));
+        match own.or_else(|| self.sessions.keys().find_map(|key| context.turn_of(*key))) {
+            Some(turn) => {
+                context.emit(turn).unrecognised(what, Some("payload.type".to_owned()), data)
+            }
+            None => context.action(Action::Diagnostic(Diagnostic {
                 level: Level::Debug,
                 text: format!("{what}: {}", head(data, 300)),
             })),
@@ -328,7 +336,7 @@ impl OpenCode {
     }
 
     /// The stream was opened again: what became of the turns meanwhile.
-    pub(super) fn catch_up(&mut self, talk: &mut Talk) {
+    pub(super) fn catch_up(&mut self, context: &mut LinkContext) {
         for session in self.sessions.values() {
             if let Some(turn) = &session.turn {
                 self.link.http(
@@ -336,16 +344,16 @@ impl OpenCode {
                     Some(&session.cwd),
                     Vec::new(),
                     Purpose::Status(turn.name),
-                    talk,
+                    context,
                 );
             }
         }
     }
 
-    pub(super) fn status(&mut self, turn: TurnRef, body: &Value, talk: &mut Talk) {
+    pub(super) fn status(&mut self, turn: TurnRef, body: &Value, context: &mut LinkContext) {
         let Some(session) = self.sessions.get(&turn.session) else { return };
         let Some(native) =
-            session.native.as_ref().filter(|_| talk.turn_of(session.key) == Some(turn))
+            session.native.as_ref().filter(|_| context.turn_of(session.key) == Some(turn))
         else {
             return;
         };
@@ -356,11 +364,17 @@ impl OpenCode {
             Some(&session.cwd),
             Vec::new(),
             Purpose::Messages { turn, idle },
-            talk,
+            context,
         );
     }
 
-    pub(super) fn caught_up(&mut self, turn: TurnRef, idle: bool, body: &Value, talk: &mut Talk) {
+    pub(super) fn caught_up(
+        &mut self,
+        turn: TurnRef,
+        idle: bool,
+        body: &Value,
+        context: &mut LinkContext,
+    ) {
         let Some(session) = self.sessions.get_mut(&turn.session) else { return };
         let Some(open) = session.turn.as_mut().filter(|open| open.name == turn) else { return };
         let messages = body.as_array().unwrap_or_default();
@@ -381,12 +395,12 @@ impl OpenCode {
         for message in &messages[first..] {
             open.message(&message["info"], &mut session.past);
             for part in message.list("parts") {
-                open.part(part, talk.out());
+                open.part(part, context.out());
             }
         }
         if idle {
             let next = open.idle();
-            self.follow(turn, next, talk);
+            self.follow(turn, next, context);
         }
     }
 }
@@ -402,11 +416,11 @@ pub(super) fn says_something(title: &str) -> bool {
     !title.is_empty() && !PROVISIONAL.iter().any(|beginning| title.starts_with(beginning))
 }
 
-fn retry(session: &Session, status: &Value, talk: &mut Talk) {
-    let Some(turn) = talk.turn_of(session.key) else { return };
+fn retry(session: &Session, status: &Value, context: &mut LinkContext) {
+    let Some(turn) = context.turn_of(session.key) else { return };
     let failure = failure::of_words(status.text("message").unwrap_or_default());
     let kind =
         if failure.kind == FailureKind::Other { FailureKind::Overloaded } else { failure.kind };
     let attempt = status.count("attempt").unwrap_or(1);
-    talk.emit(turn).retry(kind, format!("attempt {attempt}: {}", failure.message), None);
+    context.emit(turn).retry(kind, format!("attempt {attempt}: {}", failure.message), None);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{Action, Chunk, HttpRequest, SetTimer, TurnRef};
 
 /// Milliseconds the server may take to answer. The first request for a directory makes it start
@@ -105,9 +105,9 @@ impl Link {
         directory: Option<&str>,
         body: Vec<Chunk>,
         purpose: Purpose,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
-        let Some(proc) = talk.process() else { return };
+        let Some(proc) = context.process() else { return };
         let (method, path) = request;
         let path = match directory {
             Some(directory) => format!("{path}?directory={}", percent(directory)),
@@ -121,7 +121,7 @@ impl Link {
         let request = self.key();
         self.requests.insert(request, purpose);
         let body = (!body.is_empty()).then_some(body);
-        talk.action(Action::Http(HttpRequest {
+        context.action(Action::Http(HttpRequest {
             request,
             proc,
             method: method.to_owned(),

@@ -19,7 +19,7 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use aetheel_backend_sdk::live::{self, Agent, Step, Talk};
+use aetheel_backend_sdk::live::{self, Agent, LinkContext, Step};
 use aetheel_backend_sdk::wit::{
     Action, Answer, Delivery, Failure, FailureKind, Input, Line, Outcome, Query, Signal, Spawn,
     StartTurn, Steer, SteerOutcome, Stop, TurnRef,
@@ -69,7 +69,7 @@ impl Agent for OpenCode {
         include_str!("../descriptor.json").to_owned()
     }
 
-    fn accept(&mut self, start: &StartTurn, _: &mut Talk) -> Result<(), Failure> {
+    fn accept(&mut self, start: &StartTurn, _: &mut LinkContext) -> Result<(), Failure> {
         if prompt::is_empty(&start.parts) {
             return Err(prompt::nothing());
         }
@@ -87,27 +87,27 @@ impl Agent for OpenCode {
         Ok(())
     }
 
-    fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
         // The process counts as a key, too.
         self.link.key();
         Ok(server::plan())
     }
 
     /// It is greeted when it says that it listens, see [`server`].
-    fn spawned(&mut self, _: Option<String>, _: &mut Talk) {}
+    fn spawned(&mut self, _: Option<String>, _: &mut LinkContext) {}
 
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let Some(known) = self.sessions.get_mut(&start.session) else { return Step::Wait };
-        known.advance(start, self.defaults.get(&known.cwd), &mut self.link, talk)
+        known.advance(start, self.defaults.get(&known.cwd), &mut self.link, context)
     }
 
-    fn line(&mut self, line: Line, talk: &mut Talk) {
-        self.said(&line, talk);
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
+        self.said(&line, context);
     }
 
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
-        self.link.cancel(turn, None, talk.out());
-        asks::withdraw(&mut self.asks, turn.session, talk.out());
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
+        self.link.cancel(turn, None, context.out());
+        asks::withdraw(&mut self.asks, turn.session, context.out());
         self.children.retain(|_, child| child.session != turn.session);
         let result = match self
             .sessions
@@ -117,17 +117,17 @@ impl Agent for OpenCode {
             Some((told, past)) => told.end(outcome, past),
             None => TurnResult { outcome, text: None, usage: None },
         };
-        talk.end(turn, result);
+        context.end(turn, result);
     }
 
-    fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
+    fn interrupt(&mut self, turn: TurnRef, context: &mut LinkContext) {
         if self.turn(turn).is_some_and(|open| open.interrupt.is_none()) {
-            self.abort(turn, talk);
-            self.link.wait(turn, Wait::Grace, talk.out());
+            self.abort(turn, context);
+            self.link.wait(turn, Wait::Grace, context.out());
         }
     }
 
-    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
+    fn steer(&mut self, steer: Steer, context: &mut LinkContext) {
         let turn = TurnRef { session: steer.session, turn: steer.turn };
         if let Some(session) = self.sessions.get_mut(&steer.session)
             && let (Some(open), Some(native)) = (&mut session.turn, &session.native)
@@ -144,50 +144,50 @@ impl Agent for OpenCode {
                 Some(&session.cwd),
                 body,
                 Purpose::Steer { turn, message: steer.message },
-                talk,
+                context,
             );
         } else {
-            talk.steered(steer.message, SteerOutcome::NotNow);
+            context.steered(steer.message, SteerOutcome::NotNow);
         }
     }
 
-    fn answer(&mut self, Answer { ask, decision }: Answer, talk: &mut Talk) {
-        self.answered(ask, &decision, talk);
+    fn answer(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
+        self.answered(ask, &decision, context);
     }
 
-    fn query(&mut self, query: Query, talk: &mut Talk) {
-        self.queried(query, talk);
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
+        self.queried(query, context);
     }
 
     /// The server goes on for the others.
-    fn close(&mut self, session: u32, talk: &mut Talk) {
-        if talk.turn_of(session).is_none() {
+    fn close(&mut self, session: u32, context: &mut LinkContext) {
+        if context.turn_of(session).is_none() {
             self.sessions.remove(&session);
         }
         self.children.retain(|_, child| child.session != session);
     }
 
-    fn shutdown(&mut self, talk: &mut Talk) {
+    fn shutdown(&mut self, context: &mut LinkContext) {
         for &proc in self.listings.keys() {
-            talk.action(Action::Stop(Stop {
+            context.action(Action::Stop(Stop {
                 proc,
                 signal: Signal::Terminate,
                 grace_ms: Self::GRACE_MS,
             }));
         }
-        talk.leave();
+        context.leave();
     }
 
-    fn forget(&mut self, why: &Failure, talk: &mut Talk) {
+    fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.stream = None;
         let mut open_queries = Vec::new();
         for purpose in self.link.forget() {
             match purpose {
                 Purpose::Query { query, .. } => {
                     open_queries.push(query);
-                    talk.refuse(query, why.clone());
+                    context.refuse(query, why.clone());
                 }
-                Purpose::Steer { message, .. } => talk.steered(message, SteerOutcome::Dropped),
+                Purpose::Steer { message, .. } => context.steered(message, SteerOutcome::Dropped),
                 _ => {}
             }
         }
@@ -195,32 +195,38 @@ impl Agent for OpenCode {
             if let Some(open) =
                 known.compaction.take().filter(|open| !open_queries.contains(&open.query()))
             {
-                talk.refuse(open.query(), why.clone());
+                context.refuse(open.query(), why.clone());
             }
             known.orphaned();
         }
     }
 
-    fn timer(&mut self, timer: u32, talk: &mut Talk) {
+    fn timer(&mut self, timer: u32, context: &mut LinkContext) {
         let Some((turn, wait)) = self.link.elapsed(timer) else { return };
         let Some(open) = self.turn(turn) else { return };
         let stray = wait == Wait::Grace && !open.begun;
         if let Some(session) = self.sessions.get_mut(&turn.session) {
             session.stray |= stray;
         }
-        self.end(turn, talk);
+        self.end(turn, context);
     }
 
-    fn other(&mut self, input: Input, talk: &mut Talk) {
+    fn other(&mut self, input: Input, context: &mut LinkContext) {
         match input {
-            Input::HttpResponse(response) => self.response(&response, talk),
-            Input::HttpFailed(failed) => self.unanswered(&failed, talk),
-            Input::StreamOpened(opened) => self.stream_opened(opened.stream, opened.status, talk),
-            Input::StreamEvent(event) if self.hears(event.stream) => self.event(&event.data, talk),
-            Input::StreamClosed(closed) => self.stream_closed(closed.stream, closed.message, talk),
+            Input::HttpResponse(response) => self.response(&response, context),
+            Input::HttpFailed(failed) => self.unanswered(&failed, context),
+            Input::StreamOpened(opened) => {
+                self.stream_opened(opened.stream, opened.status, context)
+            }
+            Input::StreamEvent(event) if self.hears(event.stream) => {
+                self.event(&event.data, context)
+            }
+            Input::StreamClosed(closed) => {
+                self.stream_closed(closed.stream, closed.message, context)
+            }
             Input::Line(line) => self.listed(&line),
-            Input::SpawnFailed(failed) => self.not_listed(failed, talk),
-            Input::Exited(exited) => self.all_listed(&exited, talk),
+            Input::SpawnFailed(failed) => self.not_listed(failed, context),
+            Input::Exited(exited) => self.all_listed(&exited, context),
             _ => {}
         }
     }
@@ -237,7 +243,7 @@ impl Agent for OpenCode {
 }
 
 impl OpenCode {
-    fn abort(&mut self, turn: TurnRef, talk: &mut Talk) {
+    fn abort(&mut self, turn: TurnRef, context: &mut LinkContext) {
         let Some(session) = self.sessions.get_mut(&turn.session) else { return };
         if let (Some(open), Some(native)) = (&mut session.turn, &session.native)
             && open.abort()
@@ -247,21 +253,21 @@ impl OpenCode {
                 Some(&session.cwd),
                 Vec::new(),
                 Purpose::Abort(turn),
-                talk,
+                context,
             );
         }
     }
 
     /// Does what follows from something the server said of a turn.
-    fn follow(&mut self, turn: TurnRef, next: Next, talk: &mut Talk) {
+    fn follow(&mut self, turn: TurnRef, next: Next, context: &mut LinkContext) {
         match next {
             Next::Nothing => {}
-            Next::End => self.end(turn, talk),
-            Next::EndSoon(wait) => self.link.wait(turn, wait, talk.out()),
-            Next::AbortAgain => self.abort(turn, talk),
+            Next::End => self.end(turn, context),
+            Next::EndSoon(wait) => self.link.wait(turn, wait, context.out()),
+            Next::AbortAgain => self.abort(turn, context),
             Next::Recovered => {
-                self.link.cancel(turn, Some(Wait::Error), talk.out());
-                self.link.cancel(turn, Some(Wait::Unanswered), talk.out());
+                self.link.cancel(turn, Some(Wait::Error), context.out());
+                self.link.cancel(turn, Some(Wait::Unanswered), context.out());
             }
         }
     }
@@ -272,16 +278,16 @@ impl OpenCode {
     }
 
     /// Ends a turn in the way it went.
-    fn end(&mut self, turn: TurnRef, talk: &mut Talk) {
+    fn end(&mut self, turn: TurnRef, context: &mut LinkContext) {
         if let Some(outcome) = self.turn(turn).map(|open| open.outcome()) {
-            self.finish(turn, outcome, talk);
+            self.finish(turn, outcome, context);
         }
     }
 
     /// Ends the open turn of a session as failed.
-    fn fail(&mut self, session: u32, failure: Failure, talk: &mut Talk) {
-        if let Some(turn) = talk.turn_of(session) {
-            self.finish(turn, Outcome::Failed(failure), talk);
+    fn fail(&mut self, session: u32, failure: Failure, context: &mut LinkContext) {
+        if let Some(turn) = context.turn_of(session) {
+            self.finish(turn, Outcome::Failed(failure), context);
         }
     }
 }

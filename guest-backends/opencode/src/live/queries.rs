@@ -3,7 +3,7 @@
 //! Models are asked of `opencode models`: the server's own lists carry the keys of the providers.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::{BESIDE, Talk};
+use aetheel_backend_sdk::live::{BESIDE, LinkContext};
 use aetheel_backend_sdk::text::stderr_end;
 use aetheel_backend_sdk::wit::{
     Action, Exit, Exited, FailureKind, Line, Model, Pipe, Query, QueryKind, QueryResult,
@@ -25,21 +25,21 @@ pub(crate) struct Listing {
 }
 
 impl OpenCode {
-    pub(super) fn queried(&mut self, query: Query, talk: &mut Talk) {
+    pub(super) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         match query.kind {
             QueryKind::Raw(_) => {
-                talk.refuse(
+                context.refuse(
                     query.query,
                     failure(FailureKind::Unsupported, "OpenCode is asked no questions of its own"),
                 );
             }
-            QueryKind::Models => self.list_models(&query, talk),
-            _ if talk.is_ready() => self.ask_server(&query, talk),
-            _ => talk.later(query),
+            QueryKind::Models => self.list_models(&query, context),
+            _ if context.is_ready() => self.ask_server(&query, context),
+            _ => context.later(query),
         }
     }
 
-    fn ask_server(&mut self, query: &Query, talk: &mut Talk) {
+    fn ask_server(&mut self, query: &Query, context: &mut LinkContext) {
         let session = query.session.and_then(|session| self.sessions.get(&session));
         let directory = session.map(|session| session.cwd.clone());
         let directory = directory.as_deref();
@@ -53,14 +53,14 @@ impl OpenCode {
                 None,
                 Vec::new(),
                 purpose(Asked::Health),
-                talk,
+                context,
             ),
             QueryKind::Sessions => self.link.http(
                 ("GET", "/session"),
                 directory,
                 Vec::new(),
                 purpose(Asked::Sessions),
-                talk,
+                context,
             ),
             QueryKind::Rename(title) => match native {
                 Some(native) => {
@@ -70,13 +70,13 @@ impl OpenCode {
                         directory,
                         body,
                         purpose(Asked::Deed),
-                        talk,
+                        context,
                     );
                 }
-                None => talk.refuse(query.query, unknown()),
+                None => context.refuse(query.query, unknown()),
             },
             QueryKind::DeleteSession(id) if !prompt::is_session(id) => {
-                talk.refuse(query.query, unknown())
+                context.refuse(query.query, unknown())
             }
             QueryKind::DeleteSession(id) => {
                 self.link.http(
@@ -84,12 +84,12 @@ impl OpenCode {
                     directory,
                     Vec::new(),
                     purpose(Asked::Deed),
-                    talk,
+                    context,
                 );
             }
             QueryKind::Compact => match (session, native) {
-                (Some(session), _) if talk.turn_of(session.key).is_some() => {
-                    talk.refuse(
+                (Some(session), _) if context.turn_of(session.key).is_some() => {
+                    context.refuse(
                         query.query,
                         failure(
                             FailureKind::Unsupported,
@@ -107,25 +107,25 @@ impl OpenCode {
                             directory,
                             body,
                             purpose(asked),
-                            talk,
+                            context,
                         );
                         if let Some(session) = self.sessions.get_mut(&key) {
                             session.compaction = Some(Compaction::new(query.query));
                         }
                     }
-                    Some(_) => talk.refuse(
+                    Some(_) => context.refuse(
                         query.query,
                         failure(
                             FailureKind::Unsupported,
                             "the conversation is being shortened already",
                         ),
                     ),
-                    None => talk.refuse(
+                    None => context.refuse(
                         query.query,
                         failure(FailureKind::Other, "nothing was said in the session yet"),
                     ),
                 },
-                _ => talk.refuse(query.query, unknown()),
+                _ => context.refuse(query.query, unknown()),
             },
             QueryKind::Models | QueryKind::Raw(_) => {}
         }
@@ -136,7 +136,7 @@ impl OpenCode {
         query: u32,
         asked: Asked,
         body: &Value,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let answer = match asked {
             Asked::Health if body.is_true("healthy") => QueryResult::Health(format!(
@@ -150,13 +150,13 @@ impl OpenCode {
             Asked::Sessions => QueryResult::Sessions(
                 body.as_array().unwrap_or_default().iter().filter_map(session_info).collect(),
             ),
-            Asked::Compact { session } => return self.compaction_taken(session, talk),
+            Asked::Compact { session } => return self.compaction_taken(session, context),
             Asked::Deed => QueryResult::Done,
         };
-        talk.answer(query, answer);
+        context.answer(query, answer);
     }
 
-    fn list_models(&mut self, query: &Query, talk: &mut Talk) {
+    fn list_models(&mut self, query: &Query, context: &mut LinkContext) {
         let proc = BESIDE | self.link.key();
         self.listings.insert(proc, Listing { query: query.query, models: Vec::new() });
         let environment = vec![Variable {
@@ -164,7 +164,7 @@ impl OpenCode {
             value: Argument::Text("1".to_owned()),
         }];
         let plan = one_shot::spawn("opencode", [Argument::Text("models".to_owned())], Vec::new());
-        talk.action(Action::Spawn(Spawn { proc, environment, session: query.session, ..plan }));
+        context.action(Action::Spawn(Spawn { proc, environment, session: query.session, ..plan }));
     }
 
     /// A line of `opencode models`: the name of one, which is also what is chosen by.
@@ -179,21 +179,21 @@ impl OpenCode {
     }
 
     /// A run of it could not be started.
-    pub(super) fn not_listed(&mut self, failed: SpawnFailed, talk: &mut Talk) {
+    pub(super) fn not_listed(&mut self, failed: SpawnFailed, context: &mut LinkContext) {
         if let Some(listing) = self.listings.remove(&failed.proc) {
             let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
-            talk.refuse(listing.query, failure(kind, failed.message));
+            context.refuse(listing.query, failure(kind, failed.message));
         }
     }
 
     /// A run of it is over.
-    pub(super) fn all_listed(&mut self, exited: &Exited, talk: &mut Talk) {
+    pub(super) fn all_listed(&mut self, exited: &Exited, context: &mut LinkContext) {
         let Some(Listing { query, models }) = self.listings.remove(&exited.proc) else { return };
         if exited.how == Exit::Code(0) || !models.is_empty() {
-            return talk.answer(query, QueryResult::Models(models));
+            return context.answer(query, QueryResult::Models(models));
         }
         let said = stderr_end(&exited.stderr_tail, 5);
-        talk.refuse(
+        context.refuse(
             query,
             failure::of_words(if said.is_empty() {
                 "`opencode models` ended without a list"

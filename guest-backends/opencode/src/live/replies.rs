@@ -1,7 +1,7 @@
 //! What follows from the server's answers to requests.
 
 use aetheel_backend_sdk::json::{self, Value};
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{
     Action, Diagnostic, Failure, HttpFailed, HttpResponse, Level, SteerOutcome,
 };
@@ -11,32 +11,32 @@ use super::{OpenCode, events};
 use crate::{failure, prompt};
 
 impl OpenCode {
-    pub(super) fn response(&mut self, response: &HttpResponse, talk: &mut Talk) {
+    pub(super) fn response(&mut self, response: &HttpResponse, context: &mut LinkContext) {
         let Some(purpose) = self.link.answered(response.request) else { return };
         if !(200..300).contains(&response.status) {
             let failure = failure::of_answer(what(&purpose), response.status, &response.body);
-            self.refused(&purpose, &failure, talk);
+            self.refused(&purpose, &failure, context);
             return;
         }
         let body = json::parse(&response.body).unwrap_or_default();
         match purpose {
-            Purpose::Greeting => self.greeted(&body, talk),
+            Purpose::Greeting => self.greeted(&body, context),
             Purpose::Open { session, copy } => match body
                 .text("id")
                 .filter(|id| prompt::is_session(id))
             {
-                Some(native) => self.exists(session, native, !copy, &body, talk),
+                Some(native) => self.exists(session, native, !copy, &body, context),
                 None => self.refused(
                     &purpose,
                     &failure::of_answer("making a session", response.status, "no session in it"),
-                    talk,
+                    context,
                 ),
             },
             Purpose::Permit { session } => {
                 if let Some(native) =
                     self.sessions.get(&session).and_then(|known| known.native.clone())
                 {
-                    self.exists(session, &native, true, &body, talk);
+                    self.exists(session, &native, true, &body, context);
                 }
             }
             Purpose::Abort(turn) => {
@@ -48,43 +48,43 @@ impl OpenCode {
                 );
                 // Mostly it says so a second time.
                 if settled {
-                    self.link.wait(turn, Wait::Settle, talk.out());
+                    self.link.wait(turn, Wait::Settle, context.out());
                 }
             }
-            Purpose::Steer { message, .. } => talk.steered(message, SteerOutcome::Injected),
-            Purpose::Status(turn) => self.status(turn, &body, talk),
-            Purpose::Messages { turn, idle } => self.caught_up(turn, idle, &body, talk),
-            Purpose::Query { query, asked } => self.query_answered(query, asked, &body, talk),
+            Purpose::Steer { message, .. } => context.steered(message, SteerOutcome::Injected),
+            Purpose::Status(turn) => self.status(turn, &body, context),
+            Purpose::Messages { turn, idle } => self.caught_up(turn, idle, &body, context),
+            Purpose::Query { query, asked } => self.query_answered(query, asked, &body, context),
             Purpose::Prompt(_) | Purpose::Reply => {}
         }
     }
 
-    pub(super) fn unanswered(&mut self, failed: &HttpFailed, talk: &mut Talk) {
+    pub(super) fn unanswered(&mut self, failed: &HttpFailed, context: &mut LinkContext) {
         if let Some(purpose) = self.link.answered(failed.request) {
-            self.refused(&purpose, &failure::of_silence(what(&purpose), failed), talk);
+            self.refused(&purpose, &failure::of_silence(what(&purpose), failed), context);
         }
     }
 
     /// The server refused, or did not answer.
-    fn refused(&mut self, purpose: &Purpose, failure: &Failure, talk: &mut Talk) {
+    fn refused(&mut self, purpose: &Purpose, failure: &Failure, context: &mut LinkContext) {
         match *purpose {
-            Purpose::Greeting => talk.give_up(failure.clone()),
+            Purpose::Greeting => context.give_up(failure.clone()),
             Purpose::Open { session, .. } | Purpose::Permit { session } => {
                 if let Some(known) = self.sessions.get_mut(&session) {
                     known.failed();
                 }
-                self.fail(session, failure.clone(), talk);
+                self.fail(session, failure.clone(), context);
             }
             Purpose::Prompt(turn) => {
                 if self.turn(turn).is_some_and(|open| !open.begun) {
-                    self.fail(turn.session, failure.clone(), talk);
+                    self.fail(turn.session, failure.clone(), context);
                 }
             }
             Purpose::Steer { turn, message } => {
                 if let Some(open) = self.turn(turn) {
                     open.expected = open.expected.saturating_sub(1);
                 }
-                talk.steered(message, SteerOutcome::NotNow);
+                context.steered(message, SteerOutcome::NotNow);
             }
             Purpose::Query { query, asked } => {
                 if let Asked::Compact { session } = asked
@@ -92,10 +92,10 @@ impl OpenCode {
                 {
                     session.compaction = None;
                 }
-                talk.refuse(query, failure.clone());
+                context.refuse(query, failure.clone());
             }
             Purpose::Abort(_) | Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Reply => {
-                talk.action(Action::Diagnostic(Diagnostic {
+                context.action(Action::Diagnostic(Diagnostic {
                     level: Level::Warn,
                     text: failure.message.clone(),
                 }));
@@ -109,7 +109,7 @@ impl OpenCode {
         native: &str,
         permitted: bool,
         body: &Value,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
         let new = !permitted || !known.was_ready();
@@ -118,7 +118,7 @@ impl OpenCode {
         if new {
             let model = events::model(&body["model"])
                 .map(|(provider, model)| format!("{provider}/{model}"));
-            known.ready(model, talk);
+            known.ready(model, context);
         }
     }
 }

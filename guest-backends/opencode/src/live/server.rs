@@ -3,7 +3,7 @@
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::Talk;
+use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::one_shot;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{
@@ -49,58 +49,62 @@ pub(crate) fn plan() -> Spawn {
 }
 
 impl OpenCode {
-    pub(super) fn said(&mut self, line: &Line, talk: &mut Talk) {
+    pub(super) fn said(&mut self, line: &Line, context: &mut LinkContext) {
         if line.pipe != Pipe::Stdout {
             return;
         }
-        if line.text.starts_with(READY) && self.stream.is_none() && !talk.is_leaving() {
-            self.link.http(("GET", "/global/health"), None, Vec::new(), Purpose::Greeting, talk);
+        if line.text.starts_with(READY) && self.stream.is_none() && !context.is_leaving() {
+            self.link.http(("GET", "/global/health"), None, Vec::new(), Purpose::Greeting, context);
         } else if !line.text.trim().is_empty() {
-            talk.action(Action::Diagnostic(Diagnostic {
+            context.action(Action::Diagnostic(Diagnostic {
                 level: Level::Debug,
                 text: one_line(&line.text, 300),
             }));
         }
     }
 
-    pub(super) fn greeted(&mut self, body: &Value, talk: &mut Talk) {
+    pub(super) fn greeted(&mut self, body: &Value, context: &mut LinkContext) {
         if self.stream.is_some() {
             return;
         }
         // `/health` would answer 200 with a page of the web application.
         if body.is_true("healthy") {
-            self.listen(talk);
+            self.listen(context);
         } else {
-            talk.give_up(failure(
+            context.give_up(failure(
                 FailureKind::Protocol,
                 "OpenCode's server does not say that it is healthy",
             ));
         }
     }
 
-    fn listen(&mut self, talk: &mut Talk) {
+    fn listen(&mut self, context: &mut LinkContext) {
         let key = self.link.key();
         self.stream = Some(Stream { key, open: false, heard: false });
-        talk.action(Action::OpenStream(OpenStream {
+        context.action(Action::OpenStream(OpenStream {
             stream: key,
-            proc: talk.proc(),
+            proc: context.proc(),
             path: "/global/event".to_owned(),
         }));
     }
 
-    pub(super) fn stream_opened(&mut self, key: u32, status: u32, talk: &mut Talk) {
+    pub(super) fn stream_opened(&mut self, key: u32, status: u32, context: &mut LinkContext) {
         let Some(stream) = self.stream.as_mut().filter(|stream| stream.key == key && !stream.open)
         else {
             return;
         };
         if status != 200 {
-            return talk.give_up(failure::of_answer("the events of OpenCode's server", status, ""));
+            return context.give_up(failure::of_answer(
+                "the events of OpenCode's server",
+                status,
+                "",
+            ));
         }
         stream.open = true;
-        if talk.is_ready() {
-            self.catch_up(talk);
+        if context.is_ready() {
+            self.catch_up(context);
         } else {
-            talk.ready();
+            context.ready();
         }
     }
 
@@ -110,14 +114,19 @@ impl OpenCode {
         stream.map(|stream| stream.heard = true).is_some()
     }
 
-    pub(super) fn stream_closed(&mut self, key: u32, message: Option<String>, talk: &mut Talk) {
+    pub(super) fn stream_closed(
+        &mut self,
+        key: u32,
+        message: Option<String>,
+        context: &mut LinkContext,
+    ) {
         let Some(stream) = self.stream.take_if(|stream| stream.key == key) else { return };
-        if stream.heard && !talk.is_leaving() {
-            return self.listen(talk);
+        if stream.heard && !context.is_leaving() {
+            return self.listen(context);
         }
         let why = message.unwrap_or_else(|| "it was closed".to_owned());
         // What it said was read: it is the server that is gone, or does not listen any more.
-        talk.give_up(failure(
+        context.give_up(failure(
             FailureKind::Crashed,
             format!("the events of OpenCode's server were lost: {why}"),
         ));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::live::{Step, Talk};
+use aetheel_backend_sdk::live::{LinkContext, Step};
 use aetheel_backend_sdk::wit::{Action, Chunk, Part, SessionReady, Settings, StartTurn, TurnRef};
 use serde_json::json;
 
@@ -120,7 +120,7 @@ impl Session {
         start: &StartTurn,
         default: Option<&Model>,
         link: &mut Link,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) -> Step {
         if self.stage == Stage::Asked {
             return Step::Wait;
@@ -136,7 +136,7 @@ impl Session {
                     directory,
                     permission(),
                     Purpose::Open { session, copy: false },
-                    talk,
+                    context,
                 );
                 self.rules = Some(rules);
             }
@@ -147,7 +147,7 @@ impl Session {
                     directory,
                     text("{}"),
                     Purpose::Open { session, copy: true },
-                    talk,
+                    context,
                 );
             }
             (Some(native), _)
@@ -158,13 +158,13 @@ impl Session {
                     directory,
                     permission(),
                     Purpose::Permit { session },
-                    talk,
+                    context,
                 );
                 self.rules = Some(rules);
             }
             (Some(native), _) => {
                 let path = format!("/session/{native}/prompt_async");
-                return self.prompt(start, &path, default, link, talk);
+                return self.prompt(start, &path, default, link, context);
             }
         }
         self.stage = Stage::Asked;
@@ -215,11 +215,11 @@ impl Session {
     }
 
     /// Tells the host what resumes the session.
-    pub(crate) fn ready(&mut self, model: Option<String>, talk: &mut Talk) {
+    pub(crate) fn ready(&mut self, model: Option<String>, context: &mut LinkContext) {
         let Some(native_id) = self.native.clone() else { return };
         self.reported = true;
         let (model, title) = (self.wanted.clone().or(model), self.title.clone());
-        talk.action(Action::SessionReady(SessionReady {
+        context.action(Action::SessionReady(SessionReady {
             session: self.key,
             native_id,
             model,
@@ -233,7 +233,7 @@ impl Session {
         path: &str,
         default: Option<&Model>,
         link: &mut Link,
-        talk: &mut Talk,
+        context: &mut LinkContext,
     ) -> Step {
         let settings = &start.settings;
         // Names that are none were refused before.
@@ -244,7 +244,7 @@ impl Session {
         self.chosen |= settings.model.is_some();
         let body = body(&start.parts, settings, model.as_ref());
         let turn = TurnRef { session: start.session, turn: start.turn };
-        link.http(("POST", path), Some(&self.cwd), body, Purpose::Prompt(turn), talk);
+        link.http(("POST", path), Some(&self.cwd), body, Purpose::Prompt(turn), context);
         self.turn = Some(Turn::new(turn, settings.clone(), model));
         Step::Prompted
     }

@@ -47,7 +47,7 @@ struct Made {
 
 pub struct Play {
     backend: Backend,
-    folder: PathBuf,
+    case: PathBuf,
     rest: VecDeque<(f64, Said)>,
     /// How often the recording asks for a method and path.
     recorded: BTreeMap<String, usize>,
@@ -64,9 +64,9 @@ pub struct Play {
 
 impl Play {
     pub fn load(name: &str) -> Self {
-        let folder = folder().join(name);
-        let text = fs::read_to_string(folder.join("dialogue.jsonl")).unwrap();
-        Self { folder, ..Self::of(&text) }
+        let case = folder().join(name);
+        let text = fs::read_to_string(case.with_extension("dialogue")).unwrap();
+        Self { case, ..Self::of(&text) }
     }
 
     /// A server that says that it listens, and nothing else by itself.
@@ -84,7 +84,7 @@ impl Play {
         }
         Self {
             backend: Backend::default(),
-            folder: PathBuf::new(),
+            case: PathBuf::new(),
             rest,
             recorded,
             asked: BTreeMap::new(),
@@ -341,24 +341,16 @@ impl Play {
     }
 
     pub fn asks(&self) -> Vec<&Ask> {
-        self.actions
-            .iter()
-            .filter_map(|action| if let Action::Ask(ask) = action { Some(ask) } else { None })
-            .collect()
+        fixture::asks(&self.actions)
     }
 
     pub fn events(&self) -> Vec<&EventKind> {
-        self.actions
-            .iter()
-            .filter_map(
-                |action| if let Action::Event(event) = action { Some(&event.kind) } else { None },
-            )
-            .collect()
+        fixture::events(&self.actions).collect()
     }
 
     /// Compares with what is written beside the dialogue.
     pub fn check(&self) {
-        dialogue::check(&self.folder, &self.inputs, &self.actions);
+        fixture::check(&self.case, &self.inputs, &self.actions);
     }
 }
 

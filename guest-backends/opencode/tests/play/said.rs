@@ -2,9 +2,10 @@
 //! came of them.
 #![allow(clippy::unwrap_used, dead_code)] // every test file uses some of it
 
+use aetheel_backend_sdk::fixture;
 use aetheel_backend_sdk::wit::{
-    Action, Command, Decision, Delivery, EventKind, FailureKind, Mode, Outcome, Part, Query,
-    QueryKind, QueryResult, Safety, Settings, StartTurn, Steer, ToolStatus, TurnRef,
+    Command, Decision, Delivery, FailureKind, Mode, Outcome, Part, Query, QueryKind, QueryResult,
+    Safety, Settings, StartTurn, Steer, ToolStatus, TurnRef, Unrecognised,
 };
 use serde_json::{Value, json};
 
@@ -27,12 +28,7 @@ pub fn query(play: &mut Play, query: u32, kind: QueryKind) -> &mut Play {
 }
 
 pub fn answers(play: &Play) -> Vec<&QueryResult> {
-    play.actions
-        .iter()
-        .filter_map(|action| {
-            if let Action::QueryAnswer(answer) = action { Some(&answer.answer) } else { None }
-        })
-        .collect()
+    fixture::answers(&play.actions)
 }
 
 pub fn failures(play: &Play) -> Vec<FailureKind> {
@@ -45,38 +41,16 @@ pub fn failures(play: &Play) -> Vec<FailureKind> {
 
 /// The texts people see, by parts, of the answer or of the thinking.
 pub fn shown(play: &Play, thinking: bool) -> Vec<String> {
-    let mut parts: Vec<((u32, u32, u32), String)> = Vec::new();
-    for action in &play.actions {
-        let Action::Event(event) = action else { continue };
-        let text = match &event.kind {
-            EventKind::Text(text) if !thinking => text,
-            EventKind::Thinking(text) if thinking => text,
-            _ => continue,
-        };
-        let key = (event.session, event.turn, text.part);
-        match parts.iter_mut().find(|(part, _)| *part == key) {
-            Some((_, said)) if text.replace => text.text.clone_into(said),
-            Some((_, said)) => said.push_str(&text.text),
-            None => parts.push((key, text.text.clone())),
-        }
-    }
-    parts.into_iter().map(|(_, said)| said).filter(|said| !said.is_empty()).collect()
+    if thinking { fixture::thoughts(&play.actions) } else { fixture::shown(&play.actions) }
 }
 
 pub fn ends(play: &Play) -> Vec<(ToolStatus, &str)> {
-    let end = |event: &&EventKind| matches!(event, EventKind::ToolEnd(_));
-    play.events()
-        .into_iter()
-        .filter(end)
-        .map(|event| match event {
-            EventKind::ToolEnd(end) => (end.status, end.output.as_deref().unwrap_or_default()),
-            _ => unreachable!(),
-        })
-        .collect()
+    let ends = fixture::ends(&play.actions).into_iter();
+    ends.map(|(status, output, _)| (status, output)).collect()
 }
 
-pub fn unrecognised(play: &Play) -> Vec<&EventKind> {
-    play.events().into_iter().filter(|event| matches!(event, EventKind::Unrecognised(_))).collect()
+pub fn unrecognised(play: &Play) -> Vec<&Unrecognised> {
+    fixture::unrecognised(&play.actions)
 }
 
 pub fn session(id: &str) -> String {

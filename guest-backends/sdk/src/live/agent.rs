@@ -1,4 +1,4 @@
-use super::Talk;
+use super::LinkContext;
 use crate::end::{TurnResult, failure};
 use crate::one_shot;
 use crate::wit::{
@@ -32,7 +32,7 @@ pub trait Agent: Default + 'static {
     ///
     /// # Errors
     /// The turn fails with it.
-    fn accept(&mut self, start: &StartTurn, talk: &mut Talk) -> Result<(), Failure> {
+    fn accept(&mut self, start: &StartTurn, context: &mut LinkContext) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -41,45 +41,49 @@ pub trait Agent: Default + 'static {
     ///
     /// # Errors
     /// Everything that waits for it fails with it.
-    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure>;
+    fn launch(
+        &mut self,
+        start: Option<&StartTurn>,
+        context: &mut LinkContext,
+    ) -> Result<Spawn, Failure>;
 
-    /// The process runs. Agents that want a greeting get it here, and are [`Talk::ready`] when they
+    /// The process runs. Agents that want a greeting get it here, and are [`LinkContext::ready`] when they
     /// answered it.
-    fn spawned(&mut self, agent_version: Option<String>, talk: &mut Talk) {
-        talk.ready();
+    fn spawned(&mut self, agent_version: Option<String>, context: &mut LinkContext) {
+        context.ready();
     }
 
     /// Does the next thing a waiting turn needs; the agent is ready.
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step;
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step;
 
     /// Takes a line of output in, also outside of turns.
-    fn line(&mut self, line: Line, talk: &mut Talk);
+    fn line(&mut self, line: Line, context: &mut LinkContext);
 
     /// Ends a turn: called here when the agent says that it is over, and by the engine when it
-    /// cannot go on. What else is to be said at the end of a turn is said in it; a [`Talk::end`] is
+    /// cannot go on. What else is to be said at the end of a turn is said in it; a [`LinkContext::end`] is
     /// its last word.
-    fn finish(&mut self, turn: TurnRef, outcome: Outcome, talk: &mut Talk) {
-        talk.end(turn, TurnResult { outcome, text: None, usage: None });
+    fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
+        context.end(turn, TurnResult { outcome, text: None, usage: None });
     }
 
     /// Asks the agent to stop a turn it works on; that it does is for [`Agent::line`] to see. By
     /// default it gets SIGINT.
-    fn interrupt(&mut self, turn: TurnRef, talk: &mut Talk) {
-        talk.stop(Signal::Interrupt);
+    fn interrupt(&mut self, turn: TurnRef, context: &mut LinkContext) {
+        context.stop(Signal::Interrupt);
     }
 
-    /// Adds a message to a running turn, or says with [`Talk::steered`] that it cannot be.
-    fn steer(&mut self, steer: Steer, talk: &mut Talk) {
-        talk.steered(steer.message, SteerOutcome::NotNow);
+    /// Adds a message to a running turn, or says with [`LinkContext::steered`] that it cannot be.
+    fn steer(&mut self, steer: Steer, context: &mut LinkContext) {
+        context.steered(steer.message, SteerOutcome::NotNow);
     }
 
     /// Takes the decision about a question of the agent in, see [`Asks`].
-    fn answer(&mut self, answer: Answer, talk: &mut Talk) {}
+    fn answer(&mut self, answer: Answer, context: &mut LinkContext) {}
 
-    /// Answers a question of the host ([`Talk::answer`]), or puts it off until the agent is ready
-    /// ([`Talk::later`]).
-    fn query(&mut self, query: Query, talk: &mut Talk) {
-        talk.refuse(
+    /// Answers a question of the host ([`LinkContext::answer`]), or puts it off until the agent is ready
+    /// ([`LinkContext::later`]).
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
+        context.refuse(
             query.query,
             failure(FailureKind::Unsupported, format!("{} has no such thing", Self::NAME)),
         );
@@ -87,20 +91,20 @@ pub trait Agent: Default + 'static {
 
     /// A session is not needed any more. By default the agent leaves, which is right where a link
     /// has one session.
-    fn close(&mut self, session: u32, talk: &mut Talk) {
-        talk.leave();
+    fn close(&mut self, session: u32, context: &mut LinkContext) {
+        context.leave();
     }
 
     /// The link is about to be closed.
-    fn shutdown(&mut self, talk: &mut Talk) {
-        talk.leave();
+    fn shutdown(&mut self, context: &mut LinkContext) {
+        context.leave();
     }
 
     /// Says goodbye, where closing its stdin is not all the agent wants to hear.
-    fn leave(&mut self, talk: &mut Talk) {}
+    fn leave(&mut self, context: &mut LinkContext) {}
 
     /// The process is gone, or never came: what was asked of it will not be answered.
-    fn forget(&mut self, why: &Failure, talk: &mut Talk) {}
+    fn forget(&mut self, why: &Failure, context: &mut LinkContext) {}
 
     /// Returns how a turn ends whose agent is gone. `prompted`: the agent had its prompt. Questions
     /// that wait for it are refused with the failure it returns for a turn that waits.
@@ -108,11 +112,11 @@ pub trait Agent: Default + 'static {
         Outcome::Lost(why)
     }
 
-    /// A timer of its own ran out ([`Talk::set_timer`]).
-    fn timer(&mut self, timer: u32, talk: &mut Talk) {}
+    /// A timer of its own ran out ([`LinkContext::set_timer`]).
+    fn timer(&mut self, timer: u32, context: &mut LinkContext) {}
 
     /// Takes everything else in: HTTP, streams, processes beside the agent's (from [`BESIDE`] up).
-    fn other(&mut self, input: Input, talk: &mut Talk) {}
+    fn other(&mut self, input: Input, context: &mut LinkContext) {}
 
     /// Returns the state of an idle link, whose agent is process `proc`; by default a link cannot
     /// move.

@@ -13,11 +13,11 @@
 //! the agent is ready, and does the next thing that the turn needs: open the session, put a
 //! setting, hand the prompt over. It answers how far that is ([`Step`]).
 //!
-//! An agent may begin a turn by itself ([`Talk::begin`]); what the host starts in that session
-//! meanwhile waits for its end.
+//! An agent may begin a turn by itself ([`LinkContext::begin`]); what the host starts in that
+//! session meanwhile waits for its end.
 //!
 //! ```
-//! use aetheel_backend_sdk::live::{Agent, Live, Step, Talk, spawn};
+//! use aetheel_backend_sdk::live::{Agent, LinkContext, Live, Step, spawn};
 //! use aetheel_backend_sdk::wit::{Failure, Line, Outcome, Part, Spawn, StartTurn, TurnRef, Value};
 //!
 //! /// Says a line for every line it hears, and a dot when it is done.
@@ -28,22 +28,22 @@
 //!     fn describe() -> String {
 //!         r#"{"name":"parrot","version":"1","sharing":"session","programs":[{"name":"parrot"}]}"#.to_owned()
 //!     }
-//!     fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+//!     fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
 //!         Ok(spawn("parrot", []))
 //!     }
-//!     fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+//!     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
 //!         for part in &start.parts {
 //!             if let Part::Text(text) = part {
-//!                 talk.say(text);
+//!                 context.say(text);
 //!             }
 //!         }
 //!         Step::Prompted
 //!     }
-//!     fn line(&mut self, line: Line, talk: &mut Talk) {
-//!         let Some(turn) = talk.turn() else { return };
+//!     fn line(&mut self, line: Line, context: &mut LinkContext) {
+//!         let Some(turn) = context.turn() else { return };
 //!         match line.text.as_str() {
-//!             "." => self.finish(turn, Outcome::Completed, talk),
-//!             text => talk.emit(turn).text(0, format!("{text}\n")),
+//!             "." => self.finish(turn, Outcome::Completed, context),
+//!             text => context.emit(turn).text(0, format!("{text}\n")),
 //!         }
 //!     }
 //! }
@@ -54,15 +54,15 @@
 
 mod agent;
 mod asks;
+mod context;
 mod counts;
-mod talk;
 
 pub use agent::{Agent, BESIDE, Step, spawn};
 pub use asks::Asks;
-pub use talk::Talk;
+pub use context::LinkContext;
 
+use self::context::{Link, Phase};
 use self::counts::Counts;
-use self::talk::{Link, Phase};
 use crate::Backend;
 use crate::end::{TurnResult, failure, last_words};
 use crate::wit::{
@@ -90,11 +90,13 @@ impl<A: Agent> Backend for Live<A> {
             Input::Spawned(spawned) if link.is(spawned.proc) => {
                 if link.phase == Phase::Asked {
                     link.phase = Phase::Up;
-                    agent.spawned(spawned.agent_version, &mut Talk::new(link, out));
+                    agent.spawned(spawned.agent_version, &mut LinkContext::new(link, out));
                 }
             }
             Input::SpawnFailed(failed) if link.is(failed.proc) => self.spawn_failed(failed, out),
-            Input::Line(line) if link.is(line.proc) => agent.line(line, &mut Talk::new(link, out)),
+            Input::Line(line) if link.is(line.proc) => {
+                agent.line(line, &mut LinkContext::new(link, out))
+            }
             Input::Exited(exited) if link.is(exited.proc) => self.exited(&exited, out),
             Input::Timer(timer) if link.leaving == Some(timer) => {
                 out.push(Action::Stop(Stop {
@@ -103,8 +105,8 @@ impl<A: Agent> Backend for Live<A> {
                     grace_ms: A::GRACE_MS,
                 }));
             }
-            Input::Timer(timer) => agent.timer(timer, &mut Talk::new(link, out)),
-            other => agent.other(other, &mut Talk::new(link, out)),
+            Input::Timer(timer) => agent.timer(timer, &mut LinkContext::new(link, out)),
+            other => agent.other(other, &mut LinkContext::new(link, out)),
         }
         self.advance(out);
         Ok(())
@@ -133,15 +135,15 @@ impl<A: Agent> Backend for Live<A> {
 
 impl<A: Agent> Live<A> {
     fn command(&mut self, command: Command, out: &mut Vec<Action>) {
-        let talk = &mut Talk::new(&mut self.link, out);
+        let context = &mut LinkContext::new(&mut self.link, out);
         match command {
             Command::StartTurn(start) => self.start(start, out),
             Command::Interrupt(turn) => self.interrupt(turn, out),
-            Command::Steer(steer) => self.agent.steer(steer, talk),
-            Command::Answer(answer) => self.agent.answer(answer, talk),
-            Command::Query(query) => self.agent.query(query, talk),
-            Command::CloseSession(session) => self.agent.close(session, talk),
-            Command::Shutdown => self.agent.shutdown(talk),
+            Command::Steer(steer) => self.agent.steer(steer, context),
+            Command::Answer(answer) => self.agent.answer(answer, context),
+            Command::Query(query) => self.agent.query(query, context),
+            Command::CloseSession(session) => self.agent.close(session, context),
+            Command::Shutdown => self.agent.shutdown(context),
         }
     }
 
@@ -153,9 +155,11 @@ impl<A: Agent> Live<A> {
             self.link.next.insert(turn.session, start);
         } else if self.link.turns.contains_key(&turn.session) {
             let why = failure(FailureKind::Unsupported, "the session has a turn already");
-            Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
-        } else if let Err(why) = self.agent.accept(&start, &mut Talk::new(&mut self.link, out)) {
-            Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
+            LinkContext::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
+        } else if let Err(why) =
+            self.agent.accept(&start, &mut LinkContext::new(&mut self.link, out))
+        {
+            LinkContext::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
         } else {
             self.link.closing = false;
             self.link.open(turn, Some(start));
@@ -165,7 +169,7 @@ impl<A: Agent> Live<A> {
     fn interrupt(&mut self, turn: TurnRef, out: &mut Vec<Action>) {
         if self.link.is_next(turn) {
             self.link.next.remove(&turn.session);
-            return Talk::new(&mut self.link, out).refuse_turn(turn, Outcome::Interrupted);
+            return LinkContext::new(&mut self.link, out).refuse_turn(turn, Outcome::Interrupted);
         }
         let Some(open) = self.link.turns.get_mut(&turn.session).filter(|open| open.name == turn)
         else {
@@ -173,7 +177,7 @@ impl<A: Agent> Live<A> {
         };
         open.interrupted = true;
         if open.prompted {
-            self.agent.interrupt(turn, &mut Talk::new(&mut self.link, out));
+            self.agent.interrupt(turn, &mut LinkContext::new(&mut self.link, out));
         } else {
             // Whatever is under way is good for the next turn.
             self.finish(turn, Outcome::Interrupted, out);
@@ -207,7 +211,7 @@ impl<A: Agent> Live<A> {
             Phase::Leaving if A::OVERLAPS && self.link.comes_back() => self.replace(out),
             Phase::Ready => {
                 for query in std::mem::take(&mut self.link.queries) {
-                    self.agent.query(query, &mut Talk::new(&mut self.link, out));
+                    self.agent.query(query, &mut LinkContext::new(&mut self.link, out));
                 }
                 for session in self.link.waiting() {
                     self.prompt(session, out);
@@ -227,7 +231,7 @@ impl<A: Agent> Live<A> {
             return;
         };
         let (name, Some(start)) = (open.name, open.start.take()) else { return };
-        let step = self.agent.prompt(&start, &mut Talk::new(&mut self.link, out));
+        let step = self.agent.prompt(&start, &mut LinkContext::new(&mut self.link, out));
         // It may have been ended meanwhile.
         let Some(open) = self.link.turns.get_mut(&session).filter(|open| open.name == name) else {
             return;
@@ -252,7 +256,7 @@ impl<A: Agent> Live<A> {
             .or(queries.iter().find_map(|query| query.session))
             .filter(|_| !A::SHARED);
         let start = first.as_mut().and_then(|open| open.start.take());
-        let plan = self.agent.launch(start.as_deref(), &mut Talk::new(&mut self.link, out));
+        let plan = self.agent.launch(start.as_deref(), &mut LinkContext::new(&mut self.link, out));
         if let Some(open) = name.and_then(|name| self.link.turns.get_mut(&name.session)) {
             open.start = start;
         }
@@ -271,10 +275,10 @@ impl<A: Agent> Live<A> {
     fn leave(&mut self, out: &mut Vec<Action>) {
         match self.link.phase {
             Phase::Up | Phase::Ready if A::LEAVE_MS > 0 => {
-                let mut talk = Talk::new(&mut self.link, out);
-                self.agent.leave(&mut talk);
-                talk.action(Action::CloseStdin(talk.proc()));
-                let timer = talk.set_timer(A::LEAVE_MS);
+                let mut context = LinkContext::new(&mut self.link, out);
+                self.agent.leave(&mut context);
+                context.action(Action::CloseStdin(context.proc()));
+                let timer = context.set_timer(A::LEAVE_MS);
                 self.link.leaving = Some(timer);
             }
             // There is no stdin to close yet, or none that is listened to.
@@ -313,7 +317,7 @@ impl<A: Agent> Live<A> {
             out.push(Action::CancelTimer(timer));
         }
         let why = failure(FailureKind::Crashed, last_words(A::NAME, exited));
-        self.agent.forget(&why, &mut Talk::new(&mut self.link, out));
+        self.agent.forget(&why, &mut LinkContext::new(&mut self.link, out));
         if !comes_back {
             let told = self.agent.lost(exited, false, why.clone());
             self.refuse_queries(if let Outcome::Failed(told) = &told { told } else { &why }, out);
@@ -332,7 +336,7 @@ impl<A: Agent> Live<A> {
 
     /// Ends everything that waits for the agent.
     fn fail_all(&mut self, why: &Failure, out: &mut Vec<Action>) {
-        self.agent.forget(why, &mut Talk::new(&mut self.link, out));
+        self.agent.forget(why, &mut LinkContext::new(&mut self.link, out));
         self.refuse_queries(why, out);
         for (name, prompted, interrupted) in self.link.open_turns() {
             let outcome = match why.clone() {
@@ -346,15 +350,15 @@ impl<A: Agent> Live<A> {
 
     fn refuse_queries(&mut self, why: &Failure, out: &mut Vec<Action>) {
         for query in std::mem::take(&mut self.link.queries) {
-            Talk::new(&mut self.link, out).refuse(query.query, why.clone());
+            LinkContext::new(&mut self.link, out).refuse(query.query, why.clone());
         }
     }
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, out: &mut Vec<Action>) {
-        let talk = &mut Talk::new(&mut self.link, out);
-        self.agent.finish(turn, outcome.clone(), talk);
+        let context = &mut LinkContext::new(&mut self.link, out);
+        self.agent.finish(turn, outcome.clone(), context);
         // Whatever the agent made of it.
-        talk.end(turn, TurnResult { outcome, text: None, usage: None });
+        context.end(turn, TurnResult { outcome, text: None, usage: None });
     }
 }
 

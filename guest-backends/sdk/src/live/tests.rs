@@ -14,48 +14,48 @@ impl Agent for Toy {
     fn describe() -> String {
         "{}".to_owned()
     }
-    fn launch(&mut self, start: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(&mut self, start: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
         if start.is_some_and(|start| start.cwd.is_empty()) {
             return Err(failure(FailureKind::BadRequest, "no place to work"));
         }
         self.fresh = true;
         Ok(spawn("toy", []))
     }
-    fn spawned(&mut self, _: Option<String>, talk: &mut Talk) {
-        talk.say("hello");
+    fn spawned(&mut self, _: Option<String>, context: &mut LinkContext) {
+        context.say("hello");
     }
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let text = crate::text::prompt(&start.parts);
         if text.starts_with('~') && !std::mem::take(&mut self.fresh) {
             return Step::Restart;
         }
-        talk.say(&text);
+        context.say(&text);
         Step::Prompted
     }
-    fn line(&mut self, line: Line, talk: &mut Talk) {
-        match (line.text.as_str(), talk.turn()) {
-            ("hello", _) => talk.ready(),
-            ("useless", _) => talk.give_up(failure(FailureKind::Protocol, "too old")),
-            (">", _) => drop(talk.begin(1)),
-            (".", Some(turn)) => self.finish(turn, Outcome::Completed, talk),
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
+        match (line.text.as_str(), context.turn()) {
+            ("hello", _) => context.ready(),
+            ("useless", _) => context.give_up(failure(FailureKind::Protocol, "too old")),
+            (">", _) => drop(context.begin(1)),
+            (".", Some(turn)) => self.finish(turn, Outcome::Completed, context),
             ("!", Some(turn)) => {
-                self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), talk)
+                self.finish(turn, Outcome::Failed(failure(FailureKind::Other, "stopped")), context)
             }
-            (text, Some(turn)) => talk.emit(turn).text(0, text),
-            (text, None) => talk.unrecognised("line outside a turn", None, text),
+            (text, Some(turn)) => context.emit(turn).text(0, text),
+            (text, None) => context.unrecognised("line outside a turn", None, text),
         }
     }
-    fn query(&mut self, query: Query, talk: &mut Talk) {
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
         match query.kind {
-            QueryKind::Health | QueryKind::Models if !talk.is_ready() => talk.later(query),
+            QueryKind::Health | QueryKind::Models if !context.is_ready() => context.later(query),
             QueryKind::Models => {
-                talk.answer(query.query, crate::wit::QueryResult::Models(Vec::new()));
-                talk.restart();
+                context.answer(query.query, crate::wit::QueryResult::Models(Vec::new()));
+                context.restart();
             }
             QueryKind::Health => {
-                talk.answer(query.query, crate::wit::QueryResult::Health("well".to_owned()))
+                context.answer(query.query, crate::wit::QueryResult::Health("well".to_owned()))
             }
-            _ => talk.refuse(query.query, failure(FailureKind::Unsupported, "no such thing")),
+            _ => context.refuse(query.query, failure(FailureKind::Unsupported, "no such thing")),
         }
     }
     fn save(&self, proc: u32) -> Option<String> {
@@ -311,20 +311,24 @@ impl Agent for Slow {
     fn describe() -> String {
         Toy::describe()
     }
-    fn launch(&mut self, start: Option<&StartTurn>, talk: &mut Talk) -> Result<Spawn, Failure> {
-        self.0.launch(start, talk)
+    fn launch(
+        &mut self,
+        start: Option<&StartTurn>,
+        context: &mut LinkContext,
+    ) -> Result<Spawn, Failure> {
+        self.0.launch(start, context)
     }
-    fn spawned(&mut self, version: Option<String>, talk: &mut Talk) {
-        self.0.spawned(version, talk);
+    fn spawned(&mut self, version: Option<String>, context: &mut LinkContext) {
+        self.0.spawned(version, context);
     }
-    fn prompt(&mut self, start: &StartTurn, talk: &mut Talk) -> Step {
-        self.0.prompt(start, talk)
+    fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
+        self.0.prompt(start, context)
     }
-    fn line(&mut self, line: Line, talk: &mut Talk) {
-        self.0.line(line, talk);
+    fn line(&mut self, line: Line, context: &mut LinkContext) {
+        self.0.line(line, context);
     }
-    fn query(&mut self, query: Query, talk: &mut Talk) {
-        self.0.query(query, talk);
+    fn query(&mut self, query: Query, context: &mut LinkContext) {
+        self.0.query(query, context);
     }
     fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
         match exited.stderr_tail.as_str() {
@@ -419,22 +423,22 @@ impl Agent for Inn {
     fn describe() -> String {
         "{}".to_owned()
     }
-    fn launch(&mut self, _: Option<&StartTurn>, _: &mut Talk) -> Result<Spawn, Failure> {
+    fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
         Ok(Spawn { listens: true, keep_open: false, ..spawn("inn", []) })
     }
-    fn prompt(&mut self, _: &StartTurn, _: &mut Talk) -> Step {
+    fn prompt(&mut self, _: &StartTurn, _: &mut LinkContext) -> Step {
         Step::Prompted
     }
-    fn line(&mut self, line: Line, _: &mut Talk) {
+    fn line(&mut self, line: Line, _: &mut LinkContext) {
         assert_eq!(line.proc, 1, "those of others are told apart");
     }
-    fn query(&mut self, _: Query, talk: &mut Talk) {
-        talk.action(Action::Spawn(Spawn { proc: BESIDE, ..spawn("cellar", []) }));
+    fn query(&mut self, _: Query, context: &mut LinkContext) {
+        context.action(Action::Spawn(Spawn { proc: BESIDE, ..spawn("cellar", []) }));
     }
-    fn other(&mut self, input: Input, talk: &mut Talk) {
+    fn other(&mut self, input: Input, context: &mut LinkContext) {
         if let Input::Exited(exited) = input {
             assert_eq!(exited.proc, BESIDE);
-            talk.answer(7, crate::wit::QueryResult::Health("full".to_owned()));
+            context.answer(7, crate::wit::QueryResult::Health("full".to_owned()));
         }
     }
 }

@@ -26,6 +26,7 @@ macro_rules! project {
                 "sdk/src/dialogue_tests.rs",
                 include_str!("../../../../guest-backends/sdk/src/dialogue_tests.rs"),
             ),
+            ("sdk/src/disturb.rs", include_str!("../../../../guest-backends/sdk/src/disturb.rs")),
             ("sdk/src/either.rs", include_str!("../../../../guest-backends/sdk/src/either.rs")),
             ("sdk/src/emit.rs", include_str!("../../../../guest-backends/sdk/src/emit.rs")),
             ("sdk/src/end.rs", include_str!("../../../../guest-backends/sdk/src/end.rs")),
@@ -48,14 +49,14 @@ macro_rules! project {
                 include_str!("../../../../guest-backends/sdk/src/live/asks.rs"),
             ),
             (
+                "sdk/src/live/context.rs",
+                include_str!("../../../../guest-backends/sdk/src/live/context.rs"),
+            ),
+            (
                 "sdk/src/live/counts.rs",
                 include_str!("../../../../guest-backends/sdk/src/live/counts.rs"),
             ),
             ("sdk/src/live/mod.rs", include_str!("../../../../guest-backends/sdk/src/live/mod.rs")),
-            (
-                "sdk/src/live/talk.rs",
-                include_str!("../../../../guest-backends/sdk/src/live/talk.rs"),
-            ),
             (
                 "sdk/src/live/tests.rs",
                 include_str!("../../../../guest-backends/sdk/src/live/tests.rs"),
@@ -68,7 +69,6 @@ macro_rules! project {
             ),
             ("sdk/src/outline.rs", include_str!("../../../../guest-backends/sdk/src/outline.rs")),
             ("sdk/src/rpc.rs", include_str!("../../../../guest-backends/sdk/src/rpc.rs")),
-            ("sdk/src/storm.rs", include_str!("../../../../guest-backends/sdk/src/storm.rs")),
             ("sdk/src/text.rs", include_str!("../../../../guest-backends/sdk/src/text.rs")),
             (
                 "sdk/src/throughput.rs",

@@ -1,0 +1,219 @@
+//! The content of messages: in pieces while the model writes (`stream_event`), and whole
+//! (`assistant`, `user`).
+
+use aetheel_backend_sdk::Emit;
+use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::wit::ToolStatus;
+
+use super::Claude;
+use crate::answer::Holds;
+use crate::tool;
+
+/// Tools that use tokens of their own.
+const ASKS_A_MODEL: [&str; 5] = ["Agent", "Task", "Skill", "WebFetch", "WebSearch"];
+/// What Claude Code says in the place of an answer that has no text.
+const NO_CONTENT: &str = "(no content)";
+
+impl Claude {
+    pub(super) fn stream(&mut self, event: &Value, raw: &str, emit: &mut Emit) {
+        let index = || event.count("index").unwrap_or_default();
+        match event.text("type") {
+            Some("message_start") => {
+                let message = &event["message"];
+                self.answer.begin(message.text("id"), emit);
+                self.spent.begin(message.get("usage"));
+            }
+            Some("content_block_start") => {
+                self.block_start(index(), &event["content_block"], raw, emit)
+            }
+            Some("content_block_delta") => self.delta(index(), &event["delta"], raw, emit),
+            Some("message_delta") => {
+                if event["delta"].text("stop_reason").is_some() {
+                    self.answer.complete();
+                }
+                if let Some(usage) = event.get("usage") {
+                    emit.usage(self.spent.end(usage));
+                }
+            }
+            Some("message_stop") => self.answer.complete(),
+            Some("content_block_stop" | "ping") => {}
+            Some(kind) => emit.unrecognised(
+                format!("stream event {kind:?}"),
+                Some("event.type".to_owned()),
+                raw,
+            ),
+            None => {
+                emit.unrecognised("stream event without a type", Some("event.type".to_owned()), raw)
+            }
+        }
+    }
+
+    fn block_start(&mut self, index: u32, block: &Value, raw: &str, emit: &mut Emit) {
+        match block.text("type") {
+            Some("text") => {
+                self.answer.open(index, Holds::Text, block.text("text").unwrap_or_default(), emit)
+            }
+            Some("thinking") => self.answer.open(
+                index,
+                Holds::Thinking,
+                block.text("thinking").unwrap_or_default(),
+                emit,
+            ),
+            Some("redacted_thinking") => {}
+            Some("tool_use") => {
+                let (id, name) =
+                    (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
+                self.answer.open(index, Holds::Tool(id.to_owned()), "", emit);
+                // Its input is still being written, which takes long for long files.
+                emit.tool_start(tool::start(id, name, None, &Value::Null));
+            }
+            kind => emit.unrecognised(
+                format!("content block {:?}", kind.unwrap_or_default()),
+                Some("event.content_block.type".to_owned()),
+                raw,
+            ),
+        }
+    }
+
+    fn delta(&mut self, index: u32, delta: &Value, raw: &str, emit: &mut Emit) {
+        let known = match delta.text("type") {
+            Some("text_delta") => {
+                self.answer.more(index, delta.text("text").unwrap_or_default(), emit)
+            }
+            Some("thinking_delta") => {
+                self.answer.more(index, delta.text("thinking").unwrap_or_default(), emit)
+            }
+            Some("citations_delta" | "input_json_delta" | "signature_delta") => true,
+            kind => {
+                let what = format!("content block delta {:?}", kind.unwrap_or_default());
+                emit.unrecognised(what, Some("event.delta.type".to_owned()), raw);
+                true
+            }
+        };
+        if !known {
+            emit.unrecognised(
+                "content block delta for no block",
+                Some("event.index".to_owned()),
+                raw,
+            );
+        }
+    }
+
+    pub(super) fn assistant(
+        &mut self,
+        line: &Value,
+        parent: Option<&str>,
+        raw: &str,
+        emit: &mut Emit,
+    ) {
+        let message = &line["message"];
+        let synthetic = message.text("model") == Some("<synthetic>");
+        if let Some(error) = line.text("error") {
+            self.error = Some(error.to_owned());
+            if synthetic {
+                // Claude Code's own words about the error; the `result` has them too.
+                return;
+            }
+        }
+        let id = message.text("id");
+        for (at, block) in message.list("content").iter().enumerate() {
+            match (block.text("type"), parent) {
+                (Some("text"), None) if synthetic => match block.text("text").unwrap_or_default() {
+                    NO_CONTENT | "" => {}
+                    said => self.answer.aside(said, emit),
+                },
+                (Some("text"), None) => {
+                    self.answer.whole(id, Holds::Text, block.text("text").unwrap_or_default(), emit)
+                }
+                (Some("text"), Some(parent)) => {
+                    emit.text_of(parent, 0, block.text("text").unwrap_or_default())
+                }
+                (Some("thinking"), None) => self.answer.whole(
+                    id,
+                    Holds::Thinking,
+                    block.text("thinking").unwrap_or_default(),
+                    emit,
+                ),
+                (Some("thinking"), Some(_)) | (Some("redacted_thinking"), _) => {}
+                (Some("tool_use"), _) => {
+                    let (tool, name) = (
+                        block.text("id").unwrap_or_default(),
+                        block.text("name").unwrap_or_default(),
+                    );
+                    let input = &block["input"];
+                    self.aside |= parent.is_some() || ASKS_A_MODEL.contains(&name);
+                    if parent.is_none() {
+                        self.answer.whole(id, Holds::Tool(tool.to_owned()), "", emit);
+                    }
+                    emit.tool_start(tool::start(tool, name, parent, input));
+                    if parent.is_none()
+                        && let Some(plan) = self.todo.used(tool, name, input)
+                    {
+                        emit.plan(plan);
+                    }
+                }
+                (kind, _) => unknown_block(kind, format!("message.content[{at}].type"), raw, emit),
+            }
+        }
+    }
+
+    pub(super) fn user(&mut self, line: &Value, raw: &str, emit: &mut Emit) {
+        let blocks = line["message"].list("content");
+        // It says more about the one result the line has; with several there is no telling which.
+        let results =
+            blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
+        let beside = if results == 1 { &line["tool_use_result"] } else { &Value::Null };
+        for (at, block) in blocks.iter().enumerate() {
+            match block.text("type") {
+                // Prompts, and what Claude Code tells the model in the user's name.
+                Some("text" | "image" | "document") => {}
+                Some("tool_result") => {
+                    let id = block.text("tool_use_id").unwrap_or_default();
+                    let output = tool_output(
+                        &block["content"],
+                        &format!("message.content[{at}].content"),
+                        raw,
+                        emit,
+                    );
+                    let mut end = tool::end(id, block, output, beside);
+                    if end.status != ToolStatus::Ok
+                        && self.refused.iter().any(|refused| refused == id)
+                    {
+                        end.status = ToolStatus::Denied;
+                    }
+                    if matches!(end.status, ToolStatus::Denied | ToolStatus::Cancelled) {
+                        self.stopped.push(id.to_owned());
+                    }
+                    let ok = end.status == ToolStatus::Ok;
+                    emit.tool_end(end);
+                    if let Some(plan) = self.todo.ended(id, ok, beside) {
+                        emit.plan(plan);
+                    }
+                }
+                kind => unknown_block(kind, format!("message.content[{at}].type"), raw, emit),
+            }
+        }
+    }
+}
+
+fn unknown_block(kind: Option<&str>, path: String, raw: &str, emit: &mut Emit) {
+    emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some(path), raw);
+}
+
+/// The text of a tool's result; other things are named in its place.
+fn tool_output(content: &Value, path: &str, raw: &str, emit: &mut Emit) -> String {
+    let Some(blocks) = content.as_array() else {
+        return content.as_str().unwrap_or_default().to_owned();
+    };
+    let mut texts = Vec::new();
+    for (at, block) in blocks.iter().enumerate() {
+        match block.text("type") {
+            Some("text") => texts.push(block.text("text").unwrap_or_default().to_owned()),
+            Some(kind @ ("document" | "image" | "tool_reference")) => {
+                texts.push(format!("[{kind}]"))
+            }
+            kind => unknown_block(kind, format!("{path}[{at}].type"), raw, emit),
+        }
+    }
+    texts.join("\n")
+}
