@@ -16,7 +16,7 @@ use super::start::{Ground, Purpose, Refused};
 use super::system::System;
 use super::vitals::{Organs, Pulse};
 use super::webhooks::Waiting;
-use super::{desk, fail, hooks, salvage, tell};
+use super::{fail, hooks, salvage, tell};
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::plain::with_causes;
@@ -64,7 +64,12 @@ pub async fn serve(mut settings: Settings) -> u8 {
         let options =
             Options::from_config(&ground.config, ground.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&ground).await?;
-        let discord = Discord::connect(options).await.map_err(refused)?;
+        let notes = ground.workspace.discord_notes().clone();
+        for (channel, message) in ground.taken_messages() {
+            // The mark of a message that is safe may not have been written.
+            notes.note(channel, message);
+        }
+        let discord = Discord::connect(options, notes).await.map_err(refused)?;
         Ok::<_, Refused>((ground, booted, discord, webhooks, lock))
     };
     // The lock is held to the end.
@@ -84,12 +89,6 @@ pub async fn serve(mut settings: Settings) -> u8 {
         tracing::warn!("{warning}");
     }
     let workspace = ground.workspace.clone();
-    let notes = workspace.discord_notes().clone();
-    let taken = ground.taken_messages();
-    for (channel, message) in taken {
-        // The mark of a message that is safe may not have been written.
-        notes.note(channel, message);
-    }
     let (roster, state) = (ground.roster(), workspace.folder().join("state"));
     let (dispatcher, rest) = ground.dispatcher(Arc::new(discord.clone()));
     // Before anything new comes: what was accepted earlier is first in its lane.
@@ -100,7 +99,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         "lost replies",
         salvage::follow(dispatcher.clone(), Arc::clone(&roster), workspace.lost_turns().clone()),
     );
-    let acceptance = Acceptance::new(Arc::clone(&roster), &config.config_dir);
+    let accept = Acceptance::new(Arc::clone(&roster), &config.config_dir).by_button();
     pulse.know(Organs {
         dispatcher: dispatcher.clone(),
         discord: discord.clone(),
@@ -108,12 +107,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
         backend,
         state,
     });
-    let desk =
-        desk::desk(dispatcher.clone(), acceptance, config.allowed.clone(), notes.clone()).await;
-    let saving = vigil::task("notes", desk::keep_saving(notes.clone()));
     let last = config.stop_grace * 2 + DELIVERY;
     let listening = tokio::select! {
-        listening = discord.listen(desk) => listening.map_err(|error| {
+        listening = discord.listen(dispatcher.clone(), Some(accept)) => listening.map_err(|error| {
             let refused = refused(error);
             tell(&refused);
             refused.code
@@ -196,8 +192,6 @@ pub async fn serve(mut settings: Settings) -> u8 {
     webhooks.close().await;
     listening.close().await;
     tracing::info!("shutdown: discord is closed");
-    saving.abort();
-    desk::save(&notes).await;
     rest.close().await;
     tracing::info!("shutdown: done");
     code

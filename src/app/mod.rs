@@ -3,7 +3,6 @@
 mod acceptance;
 mod agents;
 mod auto;
-mod desk;
 mod doctor;
 mod exposure;
 mod fence;
@@ -14,7 +13,6 @@ mod hooks;
 mod kit;
 mod listing;
 mod options;
-mod panel;
 mod phase;
 mod programs;
 mod recover;

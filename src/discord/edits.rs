@@ -25,7 +25,7 @@ impl Reception {
         if prompt.is_empty() {
             return;
         }
-        match self.desk.intake.amend(&key(message), &prompt) {
+        match self.dispatcher.amend(&key(message), &prompt) {
             Ok(true) => {
                 let (api, patience) = (self.api.clone(), self.patience);
                 tokio::spawn(async move {
@@ -37,14 +37,14 @@ impl Reception {
                 });
             }
             Ok(false) => debug!(channel, message_id = message, "an edited message was not waiting"),
-            Err(why) => self.tell(channel, message, why),
+            Err(refusal) => self.tell(channel, message, refusal.to_string()),
         }
     }
 
     /// Somebody deleted messages: what waits because of them is not answered.
     pub(super) fn deleted(&self, channel: u64, messages: &[u64]) {
         for &message in messages {
-            if self.desk.intake.withdraw(&key(message)) {
+            if self.dispatcher.withdraw(&key(message)) {
                 self.waiting.forget(message);
                 info!(
                     channel,

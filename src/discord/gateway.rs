@@ -22,11 +22,11 @@ use tracing::{debug, error, info, warn};
 
 use super::api::Api;
 use super::handler::Handler;
-use super::intake::Desk;
 use super::panel::Panels;
 use super::reception::Arrival;
 use super::rest::{Patience, http_client};
-use super::{Inner, StartError};
+use super::{Accept, Inner, StartError};
+use crate::dispatch::Dispatcher;
 use crate::figures;
 
 const TICK: Duration = Duration::from_millis(250);
@@ -70,7 +70,7 @@ enum End {
 /// Keeps the bot logged in until `stop` fires or its sender is gone.
 pub(super) async fn keep_connected(
     inner: Arc<Inner>,
-    desk: Desk,
+    (dispatcher, accept): (Dispatcher, Option<Accept>),
     arrivals: mpsc::UnboundedSender<Arrival>,
     phase: Arc<watch::Sender<Phase>>,
     mut stop: oneshot::Receiver<()>,
@@ -88,7 +88,7 @@ pub(super) async fn keep_connected(
             Err(error) => return fail(&phase, error),
         };
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        if let Some(wait) = too_soon(&desk.seen.logins(), now_ms) {
+        if let Some(wait) = too_soon(&inner.notes.logins(), now_ms) {
             warn!(
                 seconds = wait.as_secs(),
                 "many discord logins lately, perhaps by restarts in a row; waiting before the next"
@@ -98,11 +98,12 @@ pub(super) async fn keep_connected(
                 () = tokio::time::sleep(wait) => continue,
             }
         }
-        desk.seen.logging_in(now_ms);
+        inner.notes.logging_in(now_ms);
         let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
         let began = Instant::now();
         figures::discord_login();
-        let login = Login::begin(&inner, &desk, &arrivals, &phase, url, generation, &current);
+        let uses = (dispatcher.clone(), accept.clone());
+        let login = Login::begin(&inner, uses, &arrivals, &phase, url, generation, &current);
         match watch_over(login, &inner, &mut stop).await {
             Verdict::Stopped => return,
             Verdict::Fatal(error) => return fail(&phase, error),
@@ -220,7 +221,7 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
 impl Login {
     fn begin(
         inner: &Arc<Inner>,
-        desk: &Desk,
+        (dispatcher, accept): (Dispatcher, Option<Accept>),
         arrivals: &mpsc::UnboundedSender<Arrival>,
         phase: &Arc<watch::Sender<Phase>>,
         url: String,
@@ -230,7 +231,7 @@ impl Login {
         let connected = Arc::new(Mutex::new(Instant::now()));
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let (seen, inner, desk) = (Arc::clone(&connected), Arc::clone(inner), desk.clone());
+        let (seen, inner) = (Arc::clone(&connected), Arc::clone(inner));
         let (arrivals, phase, current) = (arrivals.clone(), Arc::clone(phase), Arc::clone(current));
         let main = tokio::runtime::Handle::current();
         let run = move || {
@@ -253,8 +254,7 @@ impl Login {
                     api: api.clone(),
                     sender: inner.api.clone(),
                     identity: Arc::clone(&inner.identity),
-                    panel: Arc::clone(&desk.panel),
-                    gate: Arc::clone(&desk.gate),
+                    dispatcher: dispatcher.clone(),
                     runtime: main,
                     patience: inner.options.windows.send,
                     alias: inner.options.command_alias.clone(),
@@ -268,7 +268,8 @@ impl Login {
                     identity: Arc::clone(&inner.identity),
                     interactions: Arc::clone(&inner.interactions),
                     asks: Arc::clone(&inner.asks),
-                    desk,
+                    dispatcher,
+                    accept,
                     arrivals,
                     phase,
                     windows: inner.options.windows.clone(),

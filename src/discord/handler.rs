@@ -20,17 +20,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 
 use super::api::{Api, nonce};
+use super::asker::Asker;
 use super::asks::{Asks, Press, Presses};
 use super::commands::{self, Verb, Who};
 use super::gateway::Phase;
-use super::intake::{Asker, Desk};
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
 use super::panel::{Caller, Panels};
 use super::reception::{Arrival, CLOSING, Heard, Parent, stop_text};
 use super::rest::Patience;
 use super::wire::{Edit, Message, Slash, User, WORDS};
-use super::{Identity, Inner, Windows};
+use super::{Accept, Identity, Inner, Windows};
+use crate::dispatch::Dispatcher;
 use crate::event::Lane;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
@@ -62,7 +63,8 @@ pub(super) struct Handler {
     pub(super) interactions: Arc<Interactions>,
     pub(super) asks: Arc<Asks>,
     pub(super) panels: Arc<Panels>,
-    pub(super) desk: Desk,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) accept: Option<Accept>,
     pub(super) arrivals: mpsc::UnboundedSender<Arrival>,
     pub(super) phase: Arc<watch::Sender<Phase>>,
     pub(super) windows: Windows,
@@ -217,12 +219,12 @@ impl Handler {
             return self.refuse(&slash, "I do not know this command any more. Use `/ask`.");
         };
         let verb = command.verb;
-        if let Err(why) = self.desk.gate.admit(&asker) {
+        if let Err(why) = self.identity.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
             return self.refuse(&slash, "You may not use me here.");
         }
         if let Some(parent) = slash.parent {
-            self.desk.intake.learn(slash.channel, parent);
+            self.dispatcher.learn(slash.channel, parent);
         }
         if command.who == Who::Owners && !asker.owner {
             self.identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
@@ -273,9 +275,9 @@ impl Handler {
             return;
         }
         // Stopping does not wait its turn. It is told when it is on disk.
-        let intake = Arc::clone(&self.desk.intake);
+        let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
-            let stopped = intake.stop(&Lane::Channel(channel)).await;
+            let stopped = dispatcher.stop_for_good(&Lane::Channel(channel)).await;
             let _ = kept.send(Ok(Heard::Done(stop_text(stopped).into())));
         });
     }
@@ -297,8 +299,8 @@ impl Handler {
             api: self.api.clone(),
             identity: Arc::clone(&self.identity),
             asks: Arc::clone(&self.asks),
-            intake: Arc::clone(&self.desk.intake),
-            gate: Arc::clone(&self.desk.gate),
+            dispatcher: self.dispatcher.clone(),
+            accept: self.accept.clone(),
         };
         tokio::spawn(async move { presses.answer(press).await });
     }

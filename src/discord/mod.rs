@@ -3,19 +3,20 @@
 //!
 //! Questions of agents go out with buttons, and the decisions of people come in. Owns everything
 //! that is Discord's: the connection, its requests and their limits, what a message looks like. It
-//! decides nothing about turns, sessions or who may ask: [`Intake`], [`Gate`] and [`Seen`] do.
-//! serenity speaks the gateway and is named nowhere outside this folder; requests go through a
+//! decides nothing about turns and sessions: the [`Dispatcher`] does, which it holds as the other
+//! adapters do; who may ask is for the operator's lists ([`crate::access`]) to say. serenity speaks the gateway and is named nowhere outside this folder; requests go through a
 //! client of our own (`rest.rs` says why). Pinned by `tests/discord.rs` against a local Discord
 //! that checks every request against Discord's own description.
 //!
 //! ```text
-//! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
-//!                            ├─(buttons)─▶ asks ──▶ Intake
-//!                            └─(menus, most commands)─▶ panel ──▶ Panel
+//! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Dispatcher
+//!                            ├─(buttons)─▶ asks ──▶ Dispatcher
+//!                            └─(menus, most commands)─▶ panel ──▶ Dispatcher
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
 mod api;
+mod asker;
 mod asks;
 mod below;
 mod checkup;
@@ -28,11 +29,11 @@ mod gateway;
 mod handler;
 mod heading;
 mod holding;
-mod intake;
 mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod notes;
 mod notices;
 mod nowhere;
 mod options;
@@ -50,6 +51,7 @@ mod waiting;
 mod wire;
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -62,19 +64,22 @@ use tracing::{debug, info, warn};
 
 pub use checkup::{Checkup, Known, Place};
 pub use clock::Clock;
-pub use intake::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
 pub use options::{Options, Windows};
-pub use panel::Panel;
 pub use permissions::Missing;
 pub use pulses::Pulses;
 
+use crate::config::AllowLists;
+use crate::dispatch::{Again, AgainRefusal, Dispatcher, Person};
 use crate::vigil;
+use crate::workspace::DiscordNotes;
 use api::Api;
+use asker::Asker;
 use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
 use holding::Holding;
 use interactions::Interactions;
+use notes::Notes;
 use reception::Reception;
 use rest::{Rest, RestError};
 use waiting::Waiting;
@@ -124,12 +129,22 @@ pub enum StartError {
     },
 }
 
+/// Takes up an offer that the dispatcher knows nothing of; resolves to none where it is none of
+/// those either.
+pub type Accept =
+    Arc<dyn Fn(String, Person) -> Pin<Box<dyn Future<Output = Accepting> + Send>> + Send + Sync>;
+
+/// What came of a button of an offer; none: it is another offer.
+type Accepting = Option<Result<Again, AgainRefusal>>;
+
 /// Who the bot is.
 #[derive(Debug)]
 pub(crate) struct Identity {
     id: u64,
     application: u64,
     owners: Vec<u64>,
+    /// Who may use it.
+    allowed: AllowLists,
     /// Whether messages can be read that do not name the bot.
     reads: bool,
     refusals: Mutex<HashMap<u64, Instant>>,
@@ -161,7 +176,7 @@ struct Inner {
     waiting: Arc<Waiting>,
     files: Fetcher,
     asks: Arc<Asks>,
-    handled: threads::Handled,
+    notes: Arc<Notes>,
     holding: Holding,
     /// When the gateway was last seen connected.
     connected: Arc<Mutex<Option<Instant>>>,
@@ -176,12 +191,12 @@ pub struct Discord {
 }
 
 impl Discord {
-    /// Checks the token, learns who the bot is and registers the slash commands. Dropping the
-    /// future leaves nothing behind.
+    /// Checks the token, learns who the bot is, registers the slash commands and reads what an
+    /// earlier life noted. Dropping the future leaves nothing behind.
     ///
     /// # Errors
     /// [`StartError`]; takes a minute when Discord is not reachable.
-    pub async fn connect(options: Options) -> Result<Self, StartError> {
+    pub async fn connect(options: Options, notes: DiscordNotes) -> Result<Self, StartError> {
         token::check_shape(options.token.expose_secret())?;
         let unreachable =
             |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
@@ -225,12 +240,13 @@ impl Discord {
             id: me.id,
             application: application.id,
             owners,
+            allowed: options.allowed.clone(),
             reads,
             refusals: Mutex::default(),
         });
-        let (interactions, waiting, asks, connected) =
-            (Arc::default(), Arc::default(), Arc::default(), Arc::default());
-        let handled = threads::Handled::default();
+        let notes = Arc::new(Notes::read(notes).await);
+        let asks = Arc::new(Asks::new(Arc::clone(&notes)));
+        let (interactions, waiting, connected) = (Arc::default(), Arc::default(), Arc::default());
         let began_ms = jiff::Timestamp::now().as_millisecond();
         Ok(Self {
             inner: Arc::new(Inner {
@@ -241,7 +257,7 @@ impl Discord {
                 waiting,
                 files,
                 asks,
-                handled,
+                notes,
                 holding: Holding::default(),
                 connected,
                 began_ms,
@@ -254,22 +270,27 @@ impl Discord {
     ///
     /// # Errors
     /// [`StartError`] when Discord will not have the bot.
-    pub async fn listen(&self, desk: Desk) -> Result<Listening, StartError> {
-        let (inner, book) = (Arc::clone(&self.inner), Arc::clone(&desk.questions));
+    pub async fn listen(
+        &self,
+        dispatcher: Dispatcher,
+        accept: Option<Accept>,
+    ) -> Result<Listening, StartError> {
+        let inner = Arc::clone(&self.inner);
         // Beside everything else: Discord may be slow, and prompts should not wait for old
         // questions.
         vigil::errand("old questions", async move {
-            inner.asks.listen(book, &inner.api, inner.options.windows.send).await
+            inner.asks.close_earlier(&inner.api, inner.options.windows.send).await
         });
+        let notes = Arc::clone(&self.inner.notes);
+        let saving = vigil::task("notes", async move { notes.keep_saving().await });
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
         let closing = Arc::new(AtomicBool::new(false));
-        self.inner.handled.note_in(&desk.seen);
         let reception = Reception::new(
             self.inner.api.clone(),
             Arc::clone(&self.inner.identity),
             (Arc::clone(&self.inner.interactions), Arc::clone(&self.inner.waiting)),
-            desk.clone(),
+            (dispatcher.clone(), Arc::clone(&self.inner.notes)),
             Arc::clone(&closing),
             (self.inner.options.windows.send, self.inner.options.redactor.clone()),
         );
@@ -280,7 +301,7 @@ impl Discord {
             "discord",
             gateway::keep_connected(
                 Arc::clone(&self.inner),
-                desk,
+                (dispatcher, accept),
                 arrivals,
                 Arc::clone(&phase),
                 stopped,
@@ -293,6 +314,7 @@ impl Discord {
             stop: Some(stop),
             gateway: Some(gateway),
             reception,
+            saving,
             pulses,
             inner,
         };
@@ -323,6 +345,7 @@ pub struct Listening {
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
+    saving: JoinHandle<()>,
     pulses: Pulses,
     inner: Arc<Inner>,
 }
@@ -347,8 +370,8 @@ impl Listening {
         }
     }
 
-    /// Takes back what is shown of prompts that still wait, and disconnects; each takes at most
-    /// five seconds, also in the middle of a reconnect.
+    /// Takes back what is shown of prompts that still wait, disconnects and saves what was noted;
+    /// the first two take at most five seconds each, also in the middle of a reconnect.
     pub async fn close(mut self) {
         self.stop_intake();
         let Inner { waiting, api, identity, .. } = &*self.inner;
@@ -364,6 +387,8 @@ impl Listening {
         {
             warn!("discord did not let go in time");
         }
+        self.saving.abort();
+        self.inner.notes.save().await;
     }
 
     async fn settled(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
@@ -378,5 +403,6 @@ impl Drop for Listening {
         // The gateway task notices that its stop signal is gone; what it already heard is still
         // taken in by nobody.
         self.reception.abort();
+        self.saving.abort();
     }
 }

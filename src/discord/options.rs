@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use super::StartError;
 use super::clock::Clock;
 use super::rest::Patience;
-use crate::config::{Config, FooterPart};
+use crate::config::{AllowLists, Config, FooterPart};
 use crate::redact::Redactor;
 
 /// What the adapter must know.
@@ -29,6 +29,8 @@ pub struct Options {
     pub footer: Vec<FooterPart>,
     /// Users with the rights of the application's owner.
     pub owners: Vec<u64>,
+    /// Who may use the bot.
+    pub allowed: AllowLists,
     /// Applied to everything that is sent.
     pub redactor: Redactor,
     /// Time limits.
@@ -50,6 +52,7 @@ impl Options {
             requests_per_second: config.discord_requests_per_second,
             footer: config.footer.clone(),
             owners: config.owners.clone(),
+            allowed: config.allowed.clone(),
             redactor,
             windows: Windows::default(),
         })

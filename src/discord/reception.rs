@@ -26,13 +26,13 @@ use tracing::{debug, error, info, warn};
 use super::Identity;
 use super::api::{Api, nonce};
 use super::commands::Verb;
-use super::intake::Desk;
 use super::interactions::Interactions;
 use super::mention::Name;
+use super::notes::Notes;
 use super::rest::Patience;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
-use crate::dispatch::{Pulse, caught};
+use crate::dispatch::{Dispatcher, Pulse, caught};
 use crate::redact::Redactor;
 pub(super) use commands::stop_text;
 use missed::Recent;
@@ -123,7 +123,8 @@ pub(super) struct Reception {
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
     pub(super) waiting: Arc<Waiting>,
-    pub(super) desk: Desk,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) notes: Arc<Notes>,
     pub(super) closing: Arc<AtomicBool>,
     /// For sending answers of our own.
     pub(super) patience: Patience,
@@ -145,7 +146,7 @@ impl Reception {
         api: Api,
         identity: Arc<Identity>,
         (interactions, waiting): (Arc<Interactions>, Arc<Waiting>),
-        desk: Desk,
+        (dispatcher, notes): (Dispatcher, Arc<Notes>),
         closing: Arc<AtomicBool>,
         (patience, redactor): (Patience, Redactor),
     ) -> Self {
@@ -154,7 +155,8 @@ impl Reception {
             identity,
             interactions,
             waiting,
-            desk,
+            dispatcher,
+            notes,
             closing,
             patience,
             redactor,
@@ -265,7 +267,7 @@ impl Reception {
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
             Work::Missed(since) => self.catch_up(channel, since, pressed).await,
-            Work::Pulse(pulse) => self.desk.intake.pulse(pulse),
+            Work::Pulse(pulse) => self.dispatcher.pulse(pulse),
         }
     }
 

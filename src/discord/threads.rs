@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::Inner;
 use super::asks::escape;
-use super::intake::Seen;
 use super::live::Live;
 use super::mention;
 use super::reception::{Parent, Reception};
@@ -47,7 +45,7 @@ impl Reception {
             return Ok(false);
         }
         let (channel, me) = (message.channel_id, self.identity.id);
-        if self.desk.intake.reads_all(&Lane::Channel(channel)).await {
+        if self.dispatcher.reads_all(&Lane::Channel(channel)).await {
             return Ok(true);
         }
         let parent = match parent {
@@ -58,10 +56,10 @@ impl Reception {
         };
         let Some(parent) = parent else { return Ok(false) };
         // Nothing was learnt of a thread in which the bot was not spoken to before.
-        if self.desk.intake.reads_all(&Lane::Channel(parent)).await {
+        if self.dispatcher.reads_all(&Lane::Channel(parent)).await {
             return Ok(true);
         }
-        if self.desk.intake.knows(&Lane::Channel(channel)).await {
+        if self.dispatcher.knows(&Lane::Channel(channel)).await {
             return Ok(true);
         }
         Ok(self.seen_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
@@ -129,7 +127,7 @@ pub(super) async fn open(
     match first {
         Ok(first) => {
             info!(channel, thread, user = event.asker, "opened a thread for a new conversation");
-            inner.handled.saw(thread, first);
+            inner.notes.saw(thread, first);
             Ok(Opened { thread, first })
         }
         Err(error) => {
@@ -146,30 +144,6 @@ async fn said_before(inner: &Inner, thread: u64) -> Option<u64> {
     page.into_iter()
         .find(|message| message.author.id == inner.identity.id && message.kind == 0)
         .map(|message| message.id)
-}
-
-/// Notes messages as handled, from before the bot listens on.
-#[derive(Default)]
-pub(super) struct Handled(Mutex<(Option<Arc<dyn Seen>>, Early)>);
-
-/// Channel and message of what was handled before it was known where to note it.
-type Early = Vec<(u64, u64)>;
-
-impl Handled {
-    /// From now on it is known where they are noted.
-    pub(super) fn note_in(&self, seen: &Arc<dyn Seen>) {
-        let mut handled = self.0.lock();
-        handled.0 = Some(Arc::clone(seen));
-        handled.1.drain(..).for_each(|(channel, message)| seen.saw(channel, message));
-    }
-
-    fn saw(&self, channel: u64, message: u64) {
-        let mut handled = self.0.lock();
-        match &handled.0 {
-            Some(seen) => seen.saw(channel, message),
-            None => handled.1.push((channel, message)),
-        }
-    }
 }
 
 /// The first message of a thread: who asked what.

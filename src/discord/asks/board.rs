@@ -14,7 +14,6 @@ use crate::discord::Inner;
 use crate::discord::api::nonce;
 use crate::discord::below::FILE;
 use crate::discord::holding::Watch;
-use crate::discord::intake::Posted;
 use crate::discord::rest::{RestError, Upload};
 use crate::dispatch::{OpenQuestion, Settlement, Unseen};
 
@@ -122,11 +121,7 @@ impl Board {
             let error = match self.try_post(question, &mut steps).await {
                 Ok(message) => {
                     self.posted.insert(question.id.clone(), message);
-                    self.inner.asks.posted(Posted {
-                        id: question.id.clone(),
-                        channel: self.channel,
-                        message,
-                    });
+                    self.inner.notes.opened(&question.id, self.channel, message);
                     return;
                 }
                 Err(error) => error,
@@ -234,7 +229,7 @@ impl Board {
                 warn!(channel = self.channel, question = id, %error, "cannot show what became of a question; a click on it will");
             }
             // Where the message cannot be reached, nobody can click on it through us either.
-            _ => self.inner.asks.closed(id),
+            _ => self.inner.notes.closed(id),
         }
     }
 }

@@ -10,7 +10,7 @@ mod look;
 mod press;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -23,11 +23,14 @@ pub(super) use press::Press;
 
 use self::press::Choice;
 use super::api::Api;
-use super::intake::{Asker, Gate, Intake, OpenQuestions, Posted};
+use super::asker::Asker;
+use super::notes::Notes;
 use super::rest::Patience;
-use super::{Identity, notices, stopping};
+use super::{Accept, Identity, notices, stopping};
 use crate::agent::Decision;
-use crate::dispatch::{AgainRefusal, AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+use crate::dispatch::{
+    Again, AgainRefusal, AnswerRefusal, Dispatcher, OpenQuestion, Person, Settlement, Subject,
+};
 use crate::event::Lane;
 use crate::plain::short_line;
 
@@ -39,13 +42,12 @@ const NOTE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs
 const REMEMBERED: usize = 256;
 
 /// The questions of this program.
-#[derive(Default)]
 pub(super) struct Asks {
     open: Mutex<HashMap<String, Standing>>,
     /// What the messages of questions that are over say.
     over: Mutex<VecDeque<(String, String)>>,
-    /// Where open questions are kept over restarts; set once the bot listens.
-    book: OnceLock<Arc<dyn OpenQuestions>>,
+    /// Where open questions are kept over restarts.
+    notes: Arc<Notes>,
 }
 
 /// How an open question stands.
@@ -56,6 +58,10 @@ struct Standing {
 }
 
 impl Asks {
+    pub(super) fn new(notes: Arc<Notes>) -> Self {
+        Self { open: Mutex::default(), over: Mutex::default(), notes }
+    }
+
     /// Takes a question in, before it can be seen.
     fn open(&self, question: &OpenQuestion) {
         let standing = Standing { question: question.clone(), given: Vec::new() };
@@ -85,31 +91,15 @@ impl Asks {
         self.open.lock().contains_key(id)
     }
 
-    /// Keeps where a question was posted.
-    fn posted(&self, posted: Posted) {
-        if let Some(book) = self.book.get() {
-            book.opened(posted);
-        }
-    }
-
-    /// What became of a question is shown.
-    fn closed(&self, id: &str) {
-        if let Some(book) = self.book.get() {
-            book.closed(id);
-        }
-    }
-
-    /// Begins to keep open questions, and says of those of an earlier life that they are over.
-    pub(super) async fn listen(&self, book: Arc<dyn OpenQuestions>, api: &Api, patience: Patience) {
-        let left = book.left_over();
-        // Set before: nothing is asked before the bot listens.
-        let _ = self.book.set(book);
+    /// Says of the questions that an earlier life left open that they are over.
+    pub(super) async fn close_earlier(&self, api: &Api, patience: Patience) {
+        let left = self.notes.take_left_open();
         let count = left.len();
-        for Posted { id, channel, message } in left {
+        for (id, channel, message) in left {
             let content = match api.message(channel, message, patience).await {
                 Ok(found) => look::stale(&found.content, true),
                 Err(error) if error.is_gone() => {
-                    self.closed(&id);
+                    self.notes.closed(&id);
                     continue;
                 }
                 Err(_) => look::stale("", true),
@@ -118,7 +108,7 @@ impl Asks {
                 Err(error) if !error.is_forbidden() => {
                     warn!(question = id, channel, %error, "cannot close a question of an earlier run")
                 }
-                _ => self.closed(&id),
+                _ => self.notes.closed(&id),
             }
         }
         if count > 0 {
@@ -224,8 +214,8 @@ pub(super) struct Presses {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) asks: Arc<Asks>,
-    pub(super) intake: Arc<dyn Intake>,
-    pub(super) gate: Arc<dyn Gate>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) accept: Option<Accept>,
 }
 
 impl Presses {
@@ -278,7 +268,7 @@ impl Presses {
         };
         // Before anything else: nobody gets to see a window, or to answer a part, who may not
         // answer.
-        if let Err(refusal) = self.intake.may_answer(id, &person) {
+        if let Err(refusal) = self.dispatcher.may_answer(id, &person) {
             return refused(refusal);
         }
         let words = press.text.clone();
@@ -332,7 +322,7 @@ impl Presses {
                 }
             }
         };
-        match self.intake.answer(id, &person, decision) {
+        match self.dispatcher.answer(id, &person, decision) {
             Ok(()) => Reaction::Accept,
             Err(refusal) => refused(refusal),
         }
@@ -342,7 +332,7 @@ impl Presses {
     async fn again(&self, id: &str, press: &Press) -> Reaction {
         let person = self.person(press);
         let content = press.content.as_deref().unwrap_or_default();
-        match self.intake.again(id, &person, self.admits(press)).await {
+        match self.taken_up(id, &person, press).await {
             Ok(what) => Reaction::Show(notices::taken_up(content, &person, what), json!([])),
             Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => {
                 Reaction::Close(content.to_owned(), refusal.to_string())
@@ -351,13 +341,28 @@ impl Presses {
         }
     }
 
+    /// Has the offer of a button taken up by whoever made it.
+    async fn taken_up(
+        &self,
+        id: &str,
+        person: &Person,
+        press: &Press,
+    ) -> Result<Again, AgainRefusal> {
+        if let Some(accept) = &self.accept
+            && let Some(pressed) = accept(id.to_owned(), person.clone()).await
+        {
+            return pressed;
+        }
+        self.dispatcher.again(id, person, self.admits(press)).await
+    }
+
     /// Stops a turn. Its answer takes the button away; where none is on its way, this does.
     async fn stop(&self, event: u64, press: &Press) -> Reaction {
         if !self.admits(press) {
             return Reaction::Tell("You may not use me here.".to_owned());
         }
         let Some(channel) = press.channel else { return Reaction::Tell(stopping::OVER.to_owned()) };
-        if self.intake.stop_turn(&Lane::Channel(channel), event).await {
+        if self.dispatcher.stop_turn(&Lane::Channel(channel), event).await {
             info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
             return Reaction::Accept;
         }
@@ -375,7 +380,7 @@ impl Presses {
                 guild: press.guild,
                 owner: self.identity.owners.contains(&press.user.id),
             };
-            self.gate.admit(&asker).is_ok()
+            self.identity.admit(&asker).is_ok()
         })
     }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::discord::Identity;
-use crate::discord::intake::Asker;
+use crate::discord::asker::Asker;
 use crate::discord::wire::{Channel, Slash, id_in, interacting};
 use crate::plain::short_line;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Order, Panel};
+use super::Order;
+use super::scope::Scope;
 use crate::agent::descriptor::Choice;
-use crate::discord::intake::Asker;
 use crate::dispatch::{Setting, conversation};
 use crate::plain::short_line;
 
@@ -28,24 +28,15 @@ pub(super) fn read(value: &Value) -> Option<(String, String)> {
 }
 
 /// What fits to what was typed, as Discord wants it.
-pub(super) async fn choices(
-    panel: &dyn Panel,
-    asker: &Asker,
-    order: Order,
-    typed: &str,
-) -> Vec<Value> {
+pub(super) async fn choices(scope: &Scope, order: Order, typed: &str) -> Vec<Value> {
     let all: Vec<Choice> = match order {
-        Order::Set(Setting::Model) => panel.models(asker, TELL).await,
-        Order::Set(setting) => offered(panel, asker, setting).await,
-        Order::Ping | Order::Project => offered(panel, asker, Setting::Backend).await,
+        Order::Set(Setting::Model) => scope.models(TELL).await,
+        Order::Set(setting) => offered(scope, setting).await,
+        Order::Ping | Order::Project => offered(scope, Setting::Backend).await,
         Order::Sessions => {
             let now = Timestamp::now();
-            let found = panel
-                .conversations(asker, TELL)
-                .await
-                .all
-                .into_iter()
-                .filter(|known| !known.current);
+            let found =
+                scope.conversations(TELL).await.all.into_iter().filter(|known| !known.current);
             found
                 .map(|known| Choice { label: conversation(&known, now), id: known.id.to_string() })
                 .collect()
@@ -55,8 +46,8 @@ pub(super) async fn choices(
     fitting(all, typed)
 }
 
-async fn offered(panel: &dyn Panel, asker: &Asker, setting: Setting) -> Vec<Choice> {
-    let knob = panel.view(asker).await.knobs.into_iter().find(|knob| knob.setting == setting);
+async fn offered(scope: &Scope, setting: Setting) -> Vec<Choice> {
+    let knob = scope.view().await.knobs.into_iter().find(|knob| knob.setting == setting);
     knob.map(|knob| knob.choices).unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 //! like.
 //!
 //! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what
-//! they mean: [`Panel`] does. What changes something is visible to all, what only shows something
+//! they mean: the [`Dispatcher`] does. What changes something is visible to all, what only shows something
 //! or went wrong to whoever asked. Pinned by `tests/discord/panel.rs`.
 
 mod caller;
@@ -10,11 +10,11 @@ mod complete;
 mod menu;
 mod orders;
 mod page;
+mod scope;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -22,14 +22,14 @@ use tracing::{debug, warn};
 
 pub(super) use caller::Caller;
 pub(super) use orders::Order;
+use scope::Scope;
 
 use super::Identity;
 use super::api::{Api, nonce};
+use super::asker::Asker;
 use super::commands::{self, Who};
-use super::intake::{Asker, Gate};
 use super::rest::Patience;
-use crate::agent::descriptor::Choice;
-use crate::dispatch::{Conversations, Project, QueueView, Setting, View};
+use crate::dispatch::{Dispatcher, Setting};
 
 /// After which an answer is announced rather than given: Discord waits three seconds.
 const SOON: Duration = Duration::from_millis(1_200);
@@ -37,59 +37,6 @@ const SOON: Duration = Duration::from_millis(1_200);
 const ACK: Patience = Patience::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
 /// For suggestions, which cannot be announced.
 const SUGGEST: Duration = Duration::from_millis(1_500);
-
-/// What people can be shown of a channel, and choose for it. Every call may take a while.
-#[async_trait]
-pub trait Panel: Send + Sync {
-    /// Who answers where somebody asks, and how.
-    async fn view(&self, asker: &Asker) -> View;
-
-    /// What runs and waits there.
-    async fn queue(&self, asker: &Asker) -> QueueView;
-
-    /// Chooses a setting there, or with no value, tells what is in force. Returns what to tell
-    /// everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the user.
-    async fn choose(
-        &self,
-        asker: &Asker,
-        setting: Setting,
-        value: Option<&str>,
-    ) -> Result<String, String>;
-
-    /// The models to choose from there, as far as they are known within `wait`.
-    async fn models(&self, asker: &Asker, wait: Duration) -> Vec<Choice>;
-
-    /// The conversations that can be taken up again there, as far as they are known within `wait`.
-    async fn conversations(&self, asker: &Asker, wait: Duration) -> Conversations;
-
-    /// Takes one of them up again. Returns what to tell everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the user.
-    async fn resume(&self, asker: &Asker, id: &str) -> Result<String, String>;
-
-    /// Has the conversation there shortened. Returns what to tell everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the user.
-    async fn compact(&self, asker: &Asker) -> Result<String, String>;
-
-    /// Binds the channel to a project, or with nothing to write, tells what it is bound to. Returns
-    /// what to tell everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the owner.
-    async fn project(&self, asker: &Asker, project: &Project) -> Result<String, String>;
-
-    /// Asks a backend, with no name that of the channel, whether it can work.
-    ///
-    /// # Errors
-    /// Why not, in words for the owner.
-    async fn ping(&self, asker: &Asker, name: Option<&str>) -> Result<String, String>;
-}
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,8 +80,7 @@ pub(super) struct Panels {
     /// For what is sent from `runtime`.
     pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
-    pub(super) panel: Arc<dyn Panel>,
-    pub(super) gate: Arc<dyn Gate>,
+    pub(super) dispatcher: Dispatcher,
     /// Where work is done that may outlive the gateway's thread.
     pub(super) runtime: Handle,
     /// For what is sent after the acknowledgement.
@@ -152,12 +98,12 @@ impl Panels {
     ) {
         let this = Arc::clone(self);
         tokio::spawn(async move {
-            let (panel, asker) = (Arc::clone(&this.panel), caller.asker(&this.identity));
+            let asker = caller.asker(&this.identity);
             let alone =
-                this.gate.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let mut work = this
-                .runtime
-                .spawn(async move { order.carry_out(&*panel, (&asker, alone), &given).await });
+                this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
+            let scope = Scope::new(&this.dispatcher, asker);
+            let mut work =
+                this.runtime.spawn(async move { order.carry_out(&scope, alone, &given).await });
             let said = tokio::select! {
                 said = &mut work => said.unwrap_or_else(|_| Said::private("That went wrong. (internal)")),
                 () = sleep(SOON) => return this.later(caller, order, work).await,
@@ -210,7 +156,7 @@ impl Panels {
 
     async fn chosen(self: Arc<Self>, caller: Caller, setting: Setting, value: String) {
         let asker = caller.asker(&self.identity);
-        if let Err(why) = self.gate.admit(&asker) {
+        if let Err(why) = self.identity.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
             self.acknowledge(
                 &caller,
@@ -219,10 +165,10 @@ impl Panels {
             .await;
             return;
         }
-        let panel = Arc::clone(&self.panel);
+        let scope = Scope::new(&self.dispatcher, asker);
         let mut work = self.runtime.spawn(async move {
-            let chosen = panel.choose(&asker, setting, Some(&value)).await;
-            (chosen, menu::settings(&panel.view(&asker).await))
+            let chosen = scope.choose(setting, Some(&value)).await;
+            (chosen, menu::settings(&scope.view().await))
         });
         let lost = |_| (Err("That went wrong. (internal)".to_owned()), Said::private("…"));
         tokio::select! {
@@ -281,14 +227,14 @@ impl Panels {
                     },
                 );
             // Nobody hears of what they may not use.
-            let admitted = this.gate.admit(&asker).is_ok();
+            let admitted = this.identity.admit(&asker).is_ok();
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(order) => {
-                    let panel = Arc::clone(&this.panel);
-                    let work = this.runtime.spawn(async move {
-                        complete::choices(&*panel, &asker, order, &typed).await
-                    });
+                    let scope = Scope::new(&this.dispatcher, asker);
+                    let work = this
+                        .runtime
+                        .spawn(async move { complete::choices(&scope, order, &typed).await });
                     timeout(SUGGEST, work).await.ok().and_then(Result::ok).unwrap_or_default()
                 }
             };

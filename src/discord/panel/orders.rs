@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Panel, Said, menu, page};
+use super::scope::Scope;
+use super::{Said, menu, page};
 use crate::discord::commands::{TABLE, Who};
-use crate::discord::intake::Asker;
 use crate::dispatch::{Project, Setting, View, queue_rows, session_rows, status_rows};
 
 /// For what agents tell of their sessions, where somebody waits for an answer.
@@ -39,21 +39,19 @@ impl Order {
     /// `alone` says that whoever asks may write in private.
     pub(super) async fn carry_out(
         self,
-        panel: &dyn Panel,
-        (asker, alone): (&Asker, bool),
+        scope: &Scope,
+        alone: bool,
         given: &[(String, String)],
     ) -> Said {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
             (Self::Status, _) => {
-                Said::private(page::of(&status_rows(&panel.view(asker).await, asker.owner, now)))
+                Said::private(page::of(&status_rows(&scope.view().await, scope.asker.owner, now)))
             }
-            (Self::Queue, _) => {
-                Said::private(page::of(&queue_rows(&panel.queue(asker).await, now)))
-            }
+            (Self::Queue, _) => Said::private(page::of(&queue_rows(&scope.queue(), now))),
             (Self::Sessions, None) => {
-                let found = panel.conversations(asker, TELL).await;
+                let found = scope.conversations(TELL).await;
                 let hint = if found.all.is_empty() {
                     ""
                 } else {
@@ -62,19 +60,19 @@ impl Order {
                 Said::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
             }
             (Self::Sessions, Some(id)) => {
-                Said::changed(panel.resume(asker, id).await.map(|text| page::escaped(&text)))
+                Said::changed(scope.resume(id).await.map(|text| page::escaped(&text)))
             }
-            (Self::Settings, _) => menu::settings(&panel.view(asker).await),
+            (Self::Settings, _) => menu::settings(&scope.view().await),
             (Self::Set(setting), None) => {
-                let (Ok(text) | Err(text)) = panel.choose(asker, setting, None).await;
+                let (Ok(text) | Err(text)) = scope.choose(setting, None).await;
                 Said::private(text)
             }
             (Self::Set(setting), Some(value)) => {
-                Said::changed(panel.choose(asker, setting, Some(value)).await)
+                Said::changed(scope.choose(setting, Some(value)).await)
             }
-            (Self::Compact, _) => Said::changed(panel.compact(asker).await),
+            (Self::Compact, _) => Said::changed(scope.compact().await),
             (Self::Project, None) => {
-                let (Ok(text) | Err(text)) = panel.project(asker, &Project::default()).await;
+                let (Ok(text) | Err(text)) = scope.project(&Project::default()).await;
                 Said::private(text)
             }
             (Self::Project, Some(_)) => {
@@ -87,19 +85,19 @@ impl Order {
                     )
                 };
                 Said::changed(
-                    panel
-                        .project(
-                            asker,
-                            &Project { directory: wanted("directory"), backend: wanted("backend") },
-                        )
+                    scope
+                        .project(&Project {
+                            directory: wanted("directory"),
+                            backend: wanted("backend"),
+                        })
                         .await,
                 )
             }
             (Self::Ping, name) => {
-                let (Ok(text) | Err(text)) = panel.ping(asker, name).await;
+                let (Ok(text) | Err(text)) = scope.ping(name).await;
                 Said::private(page::escaped(&text))
             }
-            (Self::Help, _) => Said::private(help(&panel.view(asker).await, asker.owner, alone)),
+            (Self::Help, _) => Said::private(help(&scope.view().await, scope.asker.owner, alone)),
         }
     }
 }

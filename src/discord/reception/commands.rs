@@ -44,12 +44,12 @@ impl Reception {
                 let _ = kept.send(self.steer(slash).await);
             }
             Verb::Reset => {
-                let _ =
-                    kept.send(
-                        self.desk.intake.reset(&lane).await.map(|had| {
-                            Heard::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
-                        }),
-                    );
+                let _ = kept.send(
+                    self.dispatcher
+                        .reset(&lane)
+                        .await
+                        .map(|had| Heard::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())),
+                );
             }
             // Answered on the gateway's thread.
             Verb::Stop | Verb::Panel(_) => {}
@@ -68,7 +68,7 @@ impl Reception {
             return Err(CLOSING.to_owned());
         }
         let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
-        let saved = self.submit(event).map_err(|not_taken| not_taken.text)?.safe().await;
+        let saved = self.submit(event).map_err(|refusal| refusal.to_string())?.safe().await;
         saved.map(|_| Heard::Kept).map_err(|why| {
             self.waiting.forget(slash.interaction);
             why.to_string()
@@ -80,19 +80,20 @@ impl Reception {
         if self.closing.load(Ordering::SeqCst) {
             return Err(CLOSING.to_owned());
         }
-        let outcome = self.desk.intake.steer(asked(slash)).await?;
+        let underway =
+            self.dispatcher.steer(asked(slash)).await.map_err(|refusal| refusal.to_string())?;
         let (api, identity, interactions) =
             (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
         let (slash, patience) = (slash.clone(), self.patience);
         let heading = heading::line(&slash.prompt, &self.redactor);
         tokio::spawn(async move {
-            if let Some(text) = outcome.await {
+            if let Some(text) = underway.outcome().await.told() {
                 answer(
                     &api,
                     &identity,
                     &interactions,
                     &slash,
-                    heading::under(Some(&heading), &text),
+                    heading::under(Some(&heading), text),
                     patience,
                 );
             }

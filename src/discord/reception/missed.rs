@@ -47,7 +47,7 @@ struct Tally {
 impl Reception {
     /// The channels that were spoken in, each with the first id that is answered there.
     pub(super) fn to_catch_up(&self) -> Vec<(u64, u64)> {
-        let mut channels = self.desk.seen.channels();
+        let mut channels = self.notes.channels();
         channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
         if channels.len() > CHANNELS_MOST {
             warn!(
@@ -63,7 +63,7 @@ impl Reception {
     /// Takes in what was written in a channel since it was last seen to. Nothing else of that
     /// channel is seen to meanwhile.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) {
-        let Some(last) = self.desk.seen.last(channel) else { return };
+        let Some(last) = self.notes.last(channel) else { return };
         let counted = id_from(COUNTED_SPAN);
         let mut after = last.max(counted);
         let mut tally = Tally { at_least: last < counted, ..Tally::default() };
@@ -83,7 +83,7 @@ impl Reception {
                 old_pages += 1;
             } else if !page.is_empty() {
                 // All of it is kept, or no affair of ours.
-                self.desk.seen.saw(channel, after);
+                self.notes.saw(channel, after);
             }
             if !full {
                 break;
@@ -166,7 +166,7 @@ impl Reception {
             .collect();
         if old {
             // What strangers wrote is nobody's loss.
-            if self.desk.gate.admit(&self.asker(&message, parent)).is_ok() {
+            if self.identity.admit(&self.asker(&message, parent)).is_ok() {
                 tally.left_out += 1;
                 if let Some((_, older)) =
                     tally.newest.replace((self.prompt(&message, &names, parent), message.id))
@@ -213,7 +213,7 @@ impl Reception {
             tokio::time::sleep(AGAIN).await;
         }
         self.recent.lock().note(message);
-        self.desk.seen.saw(channel, message);
+        self.notes.saw(channel, message);
         let (api, patience, older) =
             (self.api.clone(), self.patience, std::mem::take(&mut tally.older));
         tokio::spawn(async move {
