@@ -27,17 +27,17 @@ impl Reception {
         }
         match self.dispatcher.amend(&key(message), &prompt) {
             Ok(true) => {
-                let (api, patience) = (self.api.clone(), self.patience);
+                let (api, timeouts) = (self.api.clone(), self.timeouts);
                 tokio::spawn(async move {
                     if let Err(error) =
-                        api.react(channel, message, PENCIL, patience.of(Rank::Sign)).await
+                        api.react(channel, message, PENCIL, timeouts.of(Rank::Marker)).await
                     {
                         debug!(channel, %error, "cannot mark an edited message; the permission Add Reactions lets me");
                     }
                 });
             }
             Ok(false) => debug!(channel, message_id = message, "an edited message was not waiting"),
-            Err(refusal) => self.tell(channel, message, refusal.to_string()),
+            Err(refusal) => self.report(channel, message, refusal.to_string()),
         }
     }
 

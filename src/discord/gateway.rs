@@ -24,18 +24,18 @@ use super::api::Api;
 use super::handler::Handler;
 use super::panel::Panels;
 use super::reception::Arrival;
-use super::rest::{Patience, http_client};
+use super::rest::{Timeouts, http_client};
 use super::{Accept, Inner, StartError};
 use crate::dispatch::Dispatcher;
 use crate::figures;
 
-const TICK: Duration = Duration::from_millis(250);
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// A connection that was not seen for so long is down.
-pub(super) const FRESH: Duration = Duration::from_secs(2);
+pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
 /// For serenity to say goodbye, and for its thread to end.
-const GOODBYE: Duration = Duration::from_secs(3);
-const LAST: Duration = Duration::from_secs(4);
-const MOST_PAUSE: Duration = Duration::from_secs(60);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
+const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
 /// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left
 /// we slow down.
 const FEW_LOGINS: u64 = 50;
@@ -109,14 +109,14 @@ pub(super) async fn keep_connected(
             Verdict::Fatal(error) => return fail(&phase, error),
             Verdict::Rebuild => {}
         }
-        if began.elapsed() > MOST_PAUSE * 2 {
+        if began.elapsed() > LOGIN_PAUSE_LIMIT * 2 {
             pause = Duration::from_secs(1);
         }
         tokio::select! {
             _ = &mut stop => return,
             () = tokio::time::sleep(pause) => {}
         }
-        pause = (pause * 2).min(MOST_PAUSE);
+        pause = (pause * 2).min(LOGIN_PAUSE_LIMIT);
     }
 }
 
@@ -139,9 +139,9 @@ fn fail(phase: &watch::Sender<Phase>, error: StartError) {
 
 /// Asks for the gateway's address until there is one, minding how many logins are left today.
 async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
-    let patience = Patience::new(Duration::from_secs(10), Duration::from_secs(30));
+    let timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(30));
     loop {
-        match inner.api.gateway(patience).await {
+        match inner.api.gateway(timeouts).await {
             Ok(gateway) => {
                 let limit = gateway.session_start_limit;
                 figures::discord_logins_left(limit.remaining);
@@ -198,10 +198,10 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
                 }
                 Err(_) => Verdict::Rebuild,
             },
-            () = tokio::time::sleep(TICK) => {}
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
         }
         let silent = login.connected.lock().elapsed();
-        if silent < FRESH {
+        if silent < CONNECTED_GRACE {
             was_up = true;
         } else if was_up {
             was_up = false;
@@ -256,7 +256,7 @@ impl Login {
                     identity: Arc::clone(&inner.identity),
                     dispatcher: dispatcher.clone(),
                     runtime: main,
-                    patience: inner.options.windows.send,
+                    timeouts: inner.options.windows.send,
                     alias: inner.options.command_alias.clone(),
                 });
                 let handler = Handler {
@@ -299,7 +299,7 @@ impl Login {
 
     async fn say_goodbye(mut self) {
         self.stop.take();
-        if tokio::time::timeout(LAST, &mut self.ended).await.is_err() {
+        if tokio::time::timeout(THREAD_END_TIMEOUT, &mut self.ended).await.is_err() {
             debug!("the discord thread did not end in time; leaving it behind");
         }
     }
@@ -349,7 +349,7 @@ async fn connect(
                 *connected.lock() = now;
                 *seen.lock() = Some(now);
             }
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(WATCH_INTERVAL).await;
         }
     });
     let ended = tokio::select! {
@@ -359,7 +359,7 @@ async fn connect(
     watching.abort();
     match ended {
         None => {
-            let _ = tokio::time::timeout(GOODBYE, shards.shutdown_all()).await;
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, shards.shutdown_all()).await;
             info!("disconnected from discord");
             Ok(())
         }

@@ -30,15 +30,16 @@ use super::gateway::Phase;
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
 use super::panel::{Caller, Panels};
-use super::reception::{Arrival, CLOSING, Heard, Parent, stop_text};
-use super::rest::Patience;
+use super::reception::{Arrival, CLOSING, Outcome, Parent, stop_text};
+use super::rest::Timeouts;
 use super::wire::{Edit, Message, Slash, User, id_in};
 use super::{Accept, Identity, Inner, Windows};
 use crate::dispatch::Dispatcher;
 use crate::event::Lane;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
-const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// Events without which we are deaf.
 const NEEDED: [&str; 5] =
     ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
@@ -247,38 +248,39 @@ impl Handler {
         if let Verb::Panel(order) = verb {
             return self.panels.slash(Caller::from(&slash), order, slash.given);
         }
-        let ack = self.interactions.open(
-            slash.interaction,
-            slash.token.clone(),
-            self.windows.interaction,
-        );
+        let ack =
+            self.interactions.add(slash.interaction, slash.token.clone(), self.windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
-        let (channel, patience) = (slash.channel, self.windows.send);
+        let (channel, timeouts) = (slash.channel, self.windows.send);
         let (kept, is_kept) = oneshot::channel();
-        let doors = Arc::clone(&self.interactions);
+        let interactions = Arc::clone(&self.interactions);
         tokio::spawn(async move {
-            let told = match is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
-                Ok(Heard::Kept) => None,
-                Ok(Heard::Done(answer)) => {
-                    Some(match api.answer_at_once(interaction, &token, &answer, ACK).await {
-                        // It is done, whether or not the command can still be answered.
-                        Err(_) => {
-                            api.post(channel, None, &nonce(), &answer, patience).await.map(drop)
-                        }
-                        said => said,
-                    })
+            let sent = match is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
+                Ok(Outcome::Kept) => None,
+                Ok(Outcome::Done(answer)) => {
+                    Some(
+                        match api.answer_at_once(interaction, &token, &answer, ACK_TIMEOUTS).await {
+                            // It is done, whether or not the command can still be answered.
+                            Err(_) => {
+                                api.post(channel, None, &nonce(), &answer, timeouts).await.map(drop)
+                            }
+                            sent => sent,
+                        },
+                    )
                 }
-                Err(why) => Some(api.answer_privately(interaction, &token, &why, ACK).await),
+                Err(why) => {
+                    Some(api.answer_privately(interaction, &token, &why, ACK_TIMEOUTS).await)
+                }
             };
-            if let Some(told) = told {
-                doors.take(interaction);
+            if let Some(sent) = sent {
+                interactions.take(interaction);
                 ack.send_replace(Ack::Lost);
-                if let Err(error) = told {
+                if let Err(error) = sent {
                     warn!(interaction, %error, "cannot answer a command");
                 }
                 return;
             }
-            let taken = api.defer(interaction, &token, ACK).await;
+            let taken = api.defer(interaction, &token, ACK_TIMEOUTS).await;
             if let Err(error) = &taken {
                 warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
             }
@@ -292,7 +294,7 @@ impl Handler {
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
             let stopped = dispatcher.stop_for_good(&Lane::Channel(channel)).await;
-            let _ = kept.send(Ok(Heard::Done(stop_text(stopped).into())));
+            let _ = kept.send(Ok(Outcome::Done(stop_text(stopped).into())));
         });
     }
 
@@ -316,7 +318,8 @@ impl Handler {
     fn refuse(&self, slash: &Slash, text: &'static str) {
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
         tokio::spawn(async move {
-            if let Err(error) = api.answer_privately(interaction, &token, text, ACK).await {
+            if let Err(error) = api.answer_privately(interaction, &token, text, ACK_TIMEOUTS).await
+            {
                 warn!(interaction, %error, "cannot answer a command");
             }
         });

@@ -200,7 +200,7 @@ impl Discord {
         token::check_shape(options.token.expose_secret())?;
         let unreachable =
             |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
-        let told = |error: RestError| match error {
+        let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
             RestError::Untrusted(why) => {
                 StartError::Untrusted { base: options.api_base.clone(), why }
@@ -217,9 +217,9 @@ impl Discord {
         let files =
             Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
         let api = Api::new(rest);
-        let patience = options.windows.send;
-        let me = api.me(patience).await.map_err(told)?;
-        let application = api.application(patience).await.map_err(told)?;
+        let timeouts = options.windows.send;
+        let me = api.me(timeouts).await.map_err(refused)?;
+        let application = api.application(timeouts).await.map_err(refused)?;
         let team =
             application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
         let owners = application
@@ -229,7 +229,7 @@ impl Discord {
             .chain(team)
             .chain(options.owners.iter().copied())
             .collect();
-        commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
+        commands::register(&api, application.id, options.command_alias.as_deref(), timeouts).await;
         let reads = application.reads();
         if !reads {
             info!(
@@ -328,7 +328,7 @@ impl Discord {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         let connected = self.inner.connected.lock();
-        connected.is_some_and(|at| at.elapsed() < gateway::FRESH)
+        connected.is_some_and(|at| at.elapsed() < gateway::CONNECTED_GRACE)
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.

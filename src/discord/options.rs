@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use super::StartError;
 use super::clock::Clock;
-use super::rest::Patience;
+use super::rest::Timeouts;
 use crate::config::{AllowLists, Config, FooterPart};
 use crate::redact::Redactor;
 
@@ -63,7 +63,7 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct Windows {
     /// For a request that matters: one attempt, and all of them.
-    pub(super) send: Patience,
+    pub(super) send: Timeouts,
     /// After which a login that is not connected is replaced.
     pub(super) reconnect: Duration,
     /// For which an interaction's token is used.
@@ -77,7 +77,7 @@ pub struct Windows {
 impl Default for Windows {
     fn default() -> Self {
         Self {
-            send: Patience::new(Duration::from_secs(30), Duration::from_secs(60)),
+            send: Timeouts::new(Duration::from_secs(30), Duration::from_secs(60)),
             reconnect: Duration::from_secs(20),
             interaction: Duration::from_secs(14 * 60),
             again: (Duration::from_secs(5), Duration::from_secs(600)),
@@ -90,7 +90,7 @@ impl Windows {
     /// Sets how long a request is repeated: one attempt, and all of them together.
     #[must_use]
     pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
-        self.send = Patience::new(attempt, total);
+        self.send = Timeouts::new(attempt, total);
         self
     }
 

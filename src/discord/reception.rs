@@ -29,7 +29,7 @@ use super::commands::Verb;
 use super::interactions::Interactions;
 use super::mention::Name;
 use super::notes::Notes;
-use super::rest::Patience;
+use super::rest::Timeouts;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
 use crate::dispatch::{Dispatcher, Pulse, caught};
@@ -39,15 +39,15 @@ use missed::Recent;
 use people::People;
 
 /// Between two tries of what Discord could not say, or the disk not take.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
-const REFUSAL_EVERY: Duration = Duration::from_secs(10);
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
 /// Requests made while the next arrival of the channel waits. What they cannot find out is asked
 /// for again.
-const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(3));
+const LOOK_UP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
 /// A command waits so long for what its channel's line has before it: Discord wants to hear of it
 /// within three seconds.
-const IN_LINE: Duration = Duration::from_millis(500);
+const COMMAND_GRACE: Duration = Duration::from_millis(500);
 /// Channels whose missed messages are read at the same time.
 const READS: usize = 8;
 
@@ -72,7 +72,7 @@ pub(super) enum Arrival {
 
 /// What is told of a command once nothing of it can be lost any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Outcome {
     /// It is kept; its answer comes later.
     Kept,
     /// It is done; this is its answer.
@@ -80,7 +80,7 @@ pub(super) enum Heard {
 }
 
 /// Tells what is to be said of a command, or why it is not taken.
-pub(super) type Kept = oneshot::Sender<Result<Heard, String>>;
+pub(super) type Kept = oneshot::Sender<Result<Outcome, String>>;
 
 /// The channel a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,14 +127,14 @@ pub(super) struct Reception {
     pub(super) notes: Arc<Notes>,
     pub(super) closing: Arc<AtomicBool>,
     /// For sending answers of our own.
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     /// Applied to what we show of a prompt.
     pub(super) redactor: Redactor,
     lines: Mutex<HashMap<u64, Line>>,
     recent: Mutex<Recent>,
     pub(super) people: People,
     /// When channels were last told something.
-    told: Mutex<HashMap<u64, Instant>>,
+    reported: Mutex<HashMap<u64, Instant>>,
     reads: Semaphore,
     /// The login for which it was said last that Discord does not hand out what was missed.
     blind: AtomicU64,
@@ -148,7 +148,7 @@ impl Reception {
         (interactions, waiting): (Arc<Interactions>, Arc<Waiting>),
         (dispatcher, notes): (Dispatcher, Arc<Notes>),
         closing: Arc<AtomicBool>,
-        (patience, redactor): (Patience, Redactor),
+        (timeouts, redactor): (Timeouts, Redactor),
     ) -> Self {
         Self {
             api,
@@ -158,12 +158,12 @@ impl Reception {
             dispatcher,
             notes,
             closing,
-            patience,
+            timeouts,
             redactor,
             lines: Mutex::default(),
             recent: Mutex::default(),
             people: People::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             reads: Semaphore::new(READS),
             blind: AtomicU64::new(0),
             logins: AtomicU64::new(0),
@@ -216,7 +216,7 @@ impl Reception {
                 // Where its channel is busy with what was missed, it does not wait unkept.
                 let this = Arc::clone(self);
                 workers.spawn(async move {
-                    tokio::time::sleep(IN_LINE).await;
+                    tokio::time::sleep(COMMAND_GRACE).await;
                     this.claimed(&claim).await;
                 });
             }
@@ -280,37 +280,37 @@ impl Reception {
     }
 
     /// Whether nothing was told in a channel for a while; from now on something was.
-    fn may_tell(&self, channel: u64) -> bool {
-        let (mut told, now) = (self.told.lock(), Instant::now());
-        told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
-        if told.contains_key(&channel) {
+    fn may_report(&self, channel: u64) -> bool {
+        let (mut reported, now) = (self.reported.lock(), Instant::now());
+        reported.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
+        if reported.contains_key(&channel) {
             return false;
         }
-        told.insert(channel, now);
+        reported.insert(channel, now);
         true
     }
 
     /// Tells something about a message, unless that channel was told something a moment ago.
-    pub(super) fn tell(&self, channel: u64, message: u64, text: String) {
-        if self.may_tell(channel) {
-            let (api, patience) = (self.api.clone(), self.patience);
+    pub(super) fn report(&self, channel: u64, message: u64, text: String) {
+        if self.may_report(channel) {
+            let (api, timeouts) = (self.api.clone(), self.timeouts);
             tokio::spawn(
-                async move { say(&api, channel, message, &nonce(), &text, patience).await },
+                async move { send(&api, channel, message, &nonce(), &text, timeouts).await },
             );
         }
     }
 }
 
 /// Posts a word about a message. False: trying again may help.
-async fn say(
+async fn send(
     api: &Api,
     channel: u64,
     message: u64,
     nonce: &str,
     text: &str,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> bool {
-    match api.post(channel, Some(message), nonce, text, patience).await {
+    match api.post(channel, Some(message), nonce, text, timeouts).await {
         Ok(_) => true,
         Err(error) => {
             warn!(channel, length = text.chars().count(), %error, "cannot send a message to discord");
@@ -320,8 +320,8 @@ async fn say(
 }
 
 /// Puts the mark of something that is not taken on a message. False: trying again may help.
-async fn mark(api: &Api, channel: u64, message: u64, patience: Patience) -> bool {
-    match api.mark(channel, message, patience).await {
+async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool {
+    match api.mark(channel, message, timeouts).await {
         Ok(()) => true,
         Err(error) => {
             debug!(channel, %error, "cannot mark a message that was not taken; the permission Add Reactions lets me");

@@ -86,13 +86,13 @@ pub(super) async fn open(
     let Origin::Interaction { channel, .. } = event.origin else {
         return Err(ELSEWHERE.to_owned());
     };
-    let (api, patience) = (&inner.api, inner.options.windows.send);
+    let (api, timeouts) = (&inner.api, inner.options.windows.send);
     let name = thread_name(&event.prompt);
     let nonce = format!("{}.t", traces.stem);
     let mut live =
         Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
     let shown =
-        live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, patience).await;
+        live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, timeouts).await;
     let begun = match (shown, live.first()) {
         (Ok(_), Some(begun)) => begun,
         (Err(error), _) => {
@@ -103,7 +103,7 @@ pub(super) async fn open(
     };
     // A thread has the id of the message it hangs on.
     let thread = begun;
-    let new = match api.thread(channel, begun, &name, patience).await {
+    let new = match api.thread(channel, begun, &name, timeouts).await {
         Ok(new) => new,
         Err(error) => {
             warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "\nhint: the bot needs Create Public Threads there" } else { "" });
@@ -115,13 +115,13 @@ pub(super) async fn open(
             return Err(why.to_owned());
         }
     };
-    let said = if new { None } else { said_before(inner, thread).await };
-    let first = match said {
+    let sent = if new { None } else { sent_before(inner, thread).await };
+    let first = match sent {
         Some(first) => Ok(first),
         None => {
             let author = event.author.as_deref().unwrap_or_default();
             let text = opening(author, &event.prompt, inner.identity.reads);
-            api.post(thread, None, &nonce, &text, patience).await.map(|posted| posted.id)
+            api.post(thread, None, &nonce, &text, timeouts).await.map(|posted| posted.id)
         }
     };
     match first {
@@ -138,7 +138,7 @@ pub(super) async fn open(
 }
 
 /// What an earlier try said first in a thread.
-async fn said_before(inner: &Inner, thread: u64) -> Option<u64> {
+async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
     let (page, _) =
         inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
     page.into_iter()

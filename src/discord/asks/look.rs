@@ -105,14 +105,14 @@ fn listed(asked: &Question) -> String {
     {
         return String::new();
     }
-    let told = |option: &crate::agent::Choice| match &option.description {
+    let described = |option: &crate::agent::Choice| match &option.description {
         Some(said) => format!("{} – {said}", option.label),
         None => option.label.clone(),
     };
     (1..)
         .zip(&asked.options)
         .map(|(number, option)| {
-            format!("{number}\\. {}\n", escape(&short_line(&told(option), 400)))
+            format!("{number}\\. {}\n", escape(&short_line(&described(option), 400)))
         })
         .collect()
 }
@@ -285,7 +285,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
 
 /// A question's last message once it is over.
 pub(super) fn over(last: &str, how: &Settlement) -> String {
-    let sign = match how {
+    let mark = match how {
         Settlement::Answered {
             decision: Decision::AllowOnce | Decision::AllowAlways | Decision::AllowChanged(_),
             ..
@@ -297,7 +297,7 @@ pub(super) fn over(last: &str, how: &Settlement) -> String {
         Settlement::Expired => "⌛",
         Settlement::Withdrawn | Settlement::TurnEnded => "⏹️",
     };
-    with_note(last, &format!("{sign} {}", escape(&short_line(&how.told(), 250))))
+    with_note(last, &format!("{mark} {}", escape(&short_line(&how.told(), 250))))
 }
 
 /// A message of an earlier life of the program.

@@ -5,8 +5,8 @@
 //! are over the last ones are remembered, so that a late click shows what became of them; all
 //! others are of an earlier life of the program. Pinned by `tests/discord/asks.rs`.
 
-mod board;
 mod look;
+mod messages;
 mod press;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,15 +17,15 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
-pub(super) use board::{Board, Errand, Errands};
 pub(super) use look::escape;
+pub(super) use messages::{QuestionMessages, QuestionOperation, QuestionOperations};
 pub(super) use press::Press;
 
 use self::press::Choice;
 use super::api::Api;
 use super::asker::Asker;
 use super::notes::Notes;
-use super::rest::Patience;
+use super::rest::Timeouts;
 use super::{Accept, Identity, notices, stopping};
 use crate::agent::Decision;
 use crate::dispatch::{
@@ -35,9 +35,10 @@ use crate::event::Lane;
 use crate::plain::short_line;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
-const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// For a word in private after that.
-const NOTE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(15));
+const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
 /// Questions that are over and remembered.
 const REMEMBERED: usize = 256;
 
@@ -92,11 +93,11 @@ impl Asks {
     }
 
     /// Says of the questions that an earlier life left open that they are over.
-    pub(super) async fn close_earlier(&self, api: &Api, patience: Patience) {
+    pub(super) async fn close_earlier(&self, api: &Api, timeouts: Timeouts) {
         let left = self.notes.take_left_open();
         let count = left.len();
         for (id, channel, message) in left {
-            let content = match api.message(channel, message, patience).await {
+            let content = match api.message(channel, message, timeouts).await {
                 Ok(found) => look::stale(&found.content, true),
                 Err(error) if error.is_gone() => {
                     self.notes.closed(&id);
@@ -104,7 +105,7 @@ impl Asks {
                 }
                 Err(_) => look::stale("", true),
             };
-            match api.edit_with(channel, message, &content, &json!([]), patience).await {
+            match api.edit_with(channel, message, &content, &json!([]), timeouts).await {
                 Err(error) if !error.is_forbidden() => {
                     warn!(question = id, channel, %error, "cannot close a question of an earlier run")
                 }
@@ -119,7 +120,7 @@ impl Asks {
     /// What the message of a question shows that is not open any more, and whether that is to be
     /// put there.
     fn gone(&self, id: &str, content: Option<&str>) -> Reaction {
-        let said = AnswerRefusal::Gone.to_string();
+        let refusal = AnswerRefusal::Gone.to_string();
         let known = self
             .over
             .lock()
@@ -127,11 +128,11 @@ impl Asks {
             .find(|(known, _)| known == id)
             .map(|(_, content)| content.clone());
         match (known, content) {
-            (Some(content), _) => Reaction::Close(content, said),
+            (Some(content), _) => Reaction::Close(content, refusal),
             // What became of it is on its way.
-            (None, _) if self.is_open(id) => Reaction::Tell(said),
-            (None, Some(content)) => Reaction::Close(look::stale(content, false), said),
-            (None, None) => Reaction::Tell(said),
+            (None, _) if self.is_open(id) => Reaction::Private(refusal),
+            (None, Some(content)) => Reaction::Close(look::stale(content, false), refusal),
+            (None, None) => Reaction::Private(refusal),
         }
     }
 
@@ -167,7 +168,7 @@ impl Asks {
                     .iter()
                     .all(|value| asked.options.iter().any(|option| option.id == *value)))
         {
-            return Step::Next(Reaction::Tell("Please choose one of the options.".to_owned()));
+            return Step::Next(Reaction::Private("Please choose one of the options.".to_owned()));
         }
         let mut all = given.clone();
         all.push((asked.id.clone(), values));
@@ -205,7 +206,7 @@ enum Reaction {
     /// A window to write in.
     Window(Value),
     /// Told in private.
-    Tell(String),
+    Private(String),
 }
 
 /// Answers presses of buttons.
@@ -240,18 +241,20 @@ impl Presses {
                 Some(note),
             ),
             Reaction::Window(window) => (json!({"type": 9, "data": window}), None),
-            Reaction::Tell(text) => (
+            Reaction::Private(text) => (
                 json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": none}}),
                 None,
             ),
         };
-        if let Err(error) = self.api.callback(interaction, token, body, ACK).await {
+        if let Err(error) = self.api.callback(interaction, token, body, ACK_TIMEOUTS).await {
             warn!(interaction, %error, "cannot answer the press of a button in time");
             return;
         }
         if let Some(note) = note
-            && let Err(error) =
-                self.api.note(self.identity.application, interaction, token, &note, NOTE).await
+            && let Err(error) = self
+                .api
+                .note(self.identity.application, interaction, token, &note, NOTE_TIMEOUTS)
+                .await
         {
             debug!(interaction, %error, "cannot tell that a question is no longer open");
         }
@@ -259,12 +262,12 @@ impl Presses {
 
     fn react(&self, press: &Press) -> Reaction {
         let Some((id, choice)) = Choice::read(&press.custom_id) else {
-            return Reaction::Tell("I do not know this button any more.".to_owned());
+            return Reaction::Private("I do not know this button any more.".to_owned());
         };
         let person = self.person(press);
         let refused = |refusal: AnswerRefusal| match refusal {
             AnswerRefusal::Gone => self.asks.gone(id, press.content.as_deref()),
-            other => Reaction::Tell(other.to_string()),
+            other => Reaction::Private(other.to_string()),
         };
         // Before anything else: nobody gets to see a window, or to answer a part, who may not
         // answer.
@@ -337,7 +340,7 @@ impl Presses {
             Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => {
                 Reaction::Close(content.to_owned(), refusal.to_string())
             }
-            Err(refusal) => Reaction::Tell(refusal.to_string()),
+            Err(refusal) => Reaction::Private(refusal.to_string()),
         }
     }
 
@@ -359,9 +362,11 @@ impl Presses {
     /// Stops a turn. Its answer takes the button away; where none is on its way, this does.
     async fn stop(&self, event: u64, press: &Press) -> Reaction {
         if !self.admits(press) {
-            return Reaction::Tell("You may not use me here.".to_owned());
+            return Reaction::Private("You may not use me here.".to_owned());
         }
-        let Some(channel) = press.channel else { return Reaction::Tell(stopping::OVER.to_owned()) };
+        let Some(channel) = press.channel else {
+            return Reaction::Private(stopping::OVER.to_owned());
+        };
         if self.dispatcher.stop_turn(&Lane::Channel(channel), event).await {
             info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
             return Reaction::Accept;

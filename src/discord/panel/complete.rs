@@ -16,7 +16,7 @@ const MOST: usize = 25;
 /// Characters of a suggestion's name and of its value.
 const LONGEST: usize = 100;
 /// For what agents tell: the whole must be there within three seconds.
-const TELL: Duration = Duration::from_millis(1_100);
+const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
 
 /// Reads an interaction of type 4: the command, and what was typed.
 pub(super) fn read(value: &Value) -> Option<(String, String)> {
@@ -30,13 +30,17 @@ pub(super) fn read(value: &Value) -> Option<(String, String)> {
 /// What fits to what was typed, as Discord wants it.
 pub(super) async fn choices(scope: &Scope, order: Order, typed: &str) -> Vec<Value> {
     let all: Vec<Choice> = match order {
-        Order::Set(Setting::Model) => scope.models(TELL).await,
+        Order::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,
         Order::Set(setting) => offered(scope, setting).await,
         Order::Ping | Order::Project => offered(scope, Setting::Backend).await,
         Order::Sessions => {
             let now = Timestamp::now();
-            let found =
-                scope.conversations(TELL).await.all.into_iter().filter(|known| !known.current);
+            let found = scope
+                .conversations(LISTING_TIMEOUT)
+                .await
+                .all
+                .into_iter()
+                .filter(|known| !known.current);
             found
                 .map(|known| Choice { label: conversation(&known, now), id: known.id.to_string() })
                 .collect()

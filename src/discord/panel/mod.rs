@@ -28,19 +28,20 @@ use super::Identity;
 use super::api::{Api, nonce};
 use super::asker::Asker;
 use super::commands::{self, Who};
-use super::rest::Patience;
+use super::rest::Timeouts;
 use crate::dispatch::{Dispatcher, Setting};
 
 /// After which an answer is announced rather than given: Discord waits three seconds.
-const SOON: Duration = Duration::from_millis(1_200);
+const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
 /// For the acknowledgement itself.
-const ACK: Patience = Patience::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
 /// For suggestions, which cannot be announced.
-const SUGGEST: Duration = Duration::from_millis(1_500);
+const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
+struct Response {
     text: String,
     /// For whoever asked alone.
     private: bool,
@@ -48,7 +49,7 @@ struct Said {
     components: Value,
 }
 
-impl Said {
+impl Response {
     fn private(text: impl Into<String>) -> Self {
         Self { text: page::within(&text.into()), private: true, components: Value::Null }
     }
@@ -84,7 +85,7 @@ pub(super) struct Panels {
     /// Where work is done that may outlive the gateway's thread.
     pub(super) runtime: Handle,
     /// For what is sent after the acknowledgement.
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     pub(super) alias: Option<String>,
 }
 
@@ -104,16 +105,17 @@ impl Panels {
             let scope = Scope::new(&this.dispatcher, asker);
             let mut work =
                 this.runtime.spawn(async move { order.carry_out(&scope, alone, &given).await });
-            let said = tokio::select! {
-                said = &mut work => said.unwrap_or_else(|_| Said::private("That went wrong. (internal)")),
-                () = sleep(SOON) => return this.later(caller, order, work).await,
+            let response = tokio::select! {
+                response = &mut work => response.unwrap_or_else(|_| Response::private("That went wrong. (internal)")),
+                () = sleep(ANSWER_GRACE) => return this.later(caller, order, work).await,
             };
-            if !this.acknowledge(&caller, json!({"type": 4, "data": said.data()})).await
-                && !said.private
+            if !this.acknowledge(&caller, json!({"type": 4, "data": response.data()})).await
+                && !response.private
             {
                 // What changed something is told, if need be as a message.
                 let sender = Arc::clone(&this);
-                this.runtime.spawn(async move { sender.post(caller.channel, &said.text).await });
+                this.runtime
+                    .spawn(async move { sender.post(caller.channel, &response.text).await });
             }
         });
     }
@@ -123,7 +125,7 @@ impl Panels {
         self: Arc<Self>,
         caller: Caller,
         order: Order,
-        work: tokio::task::JoinHandle<Said>,
+        work: tokio::task::JoinHandle<Response>,
     ) {
         let mut data = json!({"allowed_mentions": {"parse": []}});
         if order.is_private() {
@@ -132,11 +134,12 @@ impl Panels {
         let announced = self.acknowledge(&caller, json!({"type": 5, "data": data})).await;
         let this = Arc::clone(&self);
         self.runtime.spawn(async move {
-            let said = work.await.unwrap_or_else(|_| Said::private("That went wrong. (internal)"));
+            let response =
+                work.await.unwrap_or_else(|_| Response::private("That went wrong. (internal)"));
             if announced {
-                this.put_original(&caller, &said).await;
-            } else if !said.private {
-                this.post(caller.channel, &said.text).await;
+                this.put_original(&caller, &response).await;
+            } else if !response.private {
+                this.post(caller.channel, &response.text).await;
             }
         });
     }
@@ -160,7 +163,7 @@ impl Panels {
             self.identity.log_refusal(&asker, &why);
             self.acknowledge(
                 &caller,
-                json!({"type": 4, "data": Said::private("You may not use me here.").data()}),
+                json!({"type": 4, "data": Response::private("You may not use me here.").data()}),
             )
             .await;
             return;
@@ -170,18 +173,18 @@ impl Panels {
             let chosen = scope.choose(setting, Some(&value)).await;
             (chosen, menu::settings(&scope.view().await))
         });
-        let lost = |_| (Err("That went wrong. (internal)".to_owned()), Said::private("…"));
+        let lost = |_| (Err("That went wrong. (internal)".to_owned()), Response::private("…"));
         tokio::select! {
             done = &mut work => {
                 let (chosen, shown) = done.unwrap_or_else(lost);
                 let body = match &chosen {
                     Ok(_) => json!({"type": 7, "data": {"content": shown.text, "components": shown.components, "allowed_mentions": {"parse": []}}}),
-                    Err(why) => json!({"type": 4, "data": Said::private(why).data()}),
+                    Err(why) => json!({"type": 4, "data": Response::private(why).data()}),
                 };
                 self.acknowledge(&caller, body).await;
                 self.announce(&caller, chosen);
             }
-            () = sleep(SOON) => {
+            () = sleep(ANSWER_GRACE) => {
                 self.acknowledge(&caller, json!({"type": 6})).await;
                 let this = Arc::clone(&self);
                 self.runtime.spawn(async move {
@@ -235,7 +238,11 @@ impl Panels {
                     let work = this
                         .runtime
                         .spawn(async move { complete::choices(&scope, order, &typed).await });
-                    timeout(SUGGEST, work).await.ok().and_then(Result::ok).unwrap_or_default()
+                    timeout(SUGGESTION_TIMEOUT, work)
+                        .await
+                        .ok()
+                        .and_then(Result::ok)
+                        .unwrap_or_default()
                 }
             };
             if let Err(error) = this
@@ -244,7 +251,7 @@ impl Panels {
                     caller.interaction,
                     &caller.token,
                     json!({"type": 8, "data": {"choices": choices}}),
-                    ACK,
+                    ACK_TIMEOUTS,
                 )
                 .await
             {
@@ -255,7 +262,7 @@ impl Panels {
 
     /// Tells Discord something within its three seconds; false: it did not take it.
     async fn acknowledge(&self, caller: &Caller, body: Value) -> bool {
-        match self.api.callback(caller.interaction, &caller.token, body, ACK).await {
+        match self.api.callback(caller.interaction, &caller.token, body, ACK_TIMEOUTS).await {
             Ok(()) => true,
             Err(error) => {
                 warn!(interaction = caller.interaction, %error, "cannot answer a command or a menu in time");
@@ -264,15 +271,15 @@ impl Panels {
         }
     }
 
-    async fn put_original(&self, caller: &Caller, said: &Said) {
+    async fn put_original(&self, caller: &Caller, response: &Response) {
         let (application, with) =
-            (self.identity.application, (said.text.as_str(), &said.components));
+            (self.identity.application, (response.text.as_str(), &response.components));
         if let Err(error) = self
             .sender
-            .edit_original_with(application, caller.interaction, &caller.token, with, self.patience)
+            .edit_original_with(application, caller.interaction, &caller.token, with, self.timeouts)
             .await
         {
-            warn!(channel = caller.channel, length = said.text.chars().count(), %error, "cannot answer a command");
+            warn!(channel = caller.channel, length = response.text.chars().count(), %error, "cannot answer a command");
         }
     }
 
@@ -285,7 +292,7 @@ impl Panels {
                 caller.interaction,
                 &caller.token,
                 &text,
-                self.patience,
+                self.timeouts,
             )
             .await
         {
@@ -294,7 +301,7 @@ impl Panels {
     }
 
     async fn post(&self, channel: u64, text: &str) {
-        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.patience).await {
+        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.timeouts).await {
             warn!(channel, length = text.chars().count(), %error, "cannot tell the channel what was chosen");
         }
     }

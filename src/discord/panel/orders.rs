@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::scope::Scope;
-use super::{Said, menu, page};
+use super::{Response, menu, page};
 use crate::discord::commands::{TABLE, Who};
 use crate::dispatch::{Project, Setting, View, queue_rows, session_rows, status_rows};
 
 /// For what agents tell of their sessions, where somebody waits for an answer.
-const TELL: Duration = Duration::from_secs(8);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,49 +42,51 @@ impl Order {
         scope: &Scope,
         alone: bool,
         given: &[(String, String)],
-    ) -> Said {
+    ) -> Response {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
-            (Self::Status, _) => {
-                Said::private(page::of(&status_rows(&scope.view().await, scope.asker.owner, now)))
-            }
-            (Self::Queue, _) => Said::private(page::of(&queue_rows(&scope.queue(), now))),
+            (Self::Status, _) => Response::private(page::of(&status_rows(
+                &scope.view().await,
+                scope.asker.owner,
+                now,
+            ))),
+            (Self::Queue, _) => Response::private(page::of(&queue_rows(&scope.queue(), now))),
             (Self::Sessions, None) => {
-                let found = scope.conversations(TELL).await;
+                let found = scope.conversations(LISTING_TIMEOUT).await;
                 let hint = if found.all.is_empty() {
                     ""
                 } else {
                     "\n-# `/sessions resume:` takes one up again."
                 };
-                Said::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
+                Response::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
             }
             (Self::Sessions, Some(id)) => {
-                Said::changed(scope.resume(id).await.map(|text| page::escaped(&text)))
+                Response::changed(scope.resume(id).await.map(|text| page::escaped(&text)))
             }
             (Self::Settings, _) => menu::settings(&scope.view().await),
             (Self::Set(setting), None) => {
                 let (Ok(text) | Err(text)) = scope.choose(setting, None).await;
-                Said::private(text)
+                Response::private(text)
             }
             (Self::Set(setting), Some(value)) => {
-                Said::changed(scope.choose(setting, Some(value)).await)
+                Response::changed(scope.choose(setting, Some(value)).await)
             }
-            (Self::Compact, _) => Said::changed(scope.compact().await),
+            (Self::Compact, _) => Response::changed(scope.compact().await),
             (Self::Project, None) => {
                 let (Ok(text) | Err(text)) = scope.project(&Project::default()).await;
-                Said::private(text)
+                Response::private(text)
             }
             (Self::Project, Some(_)) => {
-                let said = |name: &str| {
+                let given_for = |name: &str| {
                     given.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim())
                 };
                 let wanted = |name: &str| {
-                    said(name).map(
-                        |value| if value == "unset" { String::new() } else { value.to_owned() },
-                    )
+                    given_for(name).map(|value| {
+                        if value == "unset" { String::new() } else { value.to_owned() }
+                    })
                 };
-                Said::changed(
+                Response::changed(
                     scope
                         .project(&Project {
                             directory: wanted("directory"),
@@ -95,9 +97,11 @@ impl Order {
             }
             (Self::Ping, name) => {
                 let (Ok(text) | Err(text)) = scope.ping(name).await;
-                Said::private(page::escaped(&text))
+                Response::private(page::escaped(&text))
             }
-            (Self::Help, _) => Said::private(help(&scope.view().await, scope.asker.owner, alone)),
+            (Self::Help, _) => {
+                Response::private(help(&scope.view().await, scope.asker.owner, alone))
+            }
         }
     }
 }

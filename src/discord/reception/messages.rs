@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{AGAIN, Parent, Reception, key, mark, quotes, say};
+use super::{Parent, RETRY_INTERVAL, Reception, key, mark, quotes, send};
 use crate::discord::asker::Asker;
 use crate::discord::heading;
 use crate::discord::mention::{self, Name};
@@ -57,7 +57,7 @@ impl Reception {
         loop {
             match self.is_for_us(message, parent).await {
                 Ok(ours) => return ours,
-                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_INTERVAL).await,
                 Err(_) => return false,
             }
         }
@@ -68,7 +68,7 @@ impl Reception {
         loop {
             match self.people.channel(&self.api, channel).await {
                 Ok(channel) => return Some(channel),
-                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_INTERVAL).await,
                 Err(_) => return None,
             }
         }
@@ -104,7 +104,7 @@ impl Reception {
             self.identity.log_refusal(&asker, &why);
             if asker.guild.is_none() {
                 // Nobody else hears it there, and silence would look like a fault.
-                self.tell(channel, id, STRANGER.to_owned());
+                self.report(channel, id, STRANGER.to_owned());
             }
             return Fate::NotAdmitted;
         }
@@ -137,7 +137,7 @@ impl Reception {
             // Somebody was quicker; then it is a prompt like any other.
             Err(AnswerRefusal::Gone) => None,
             Err(refusal) => {
-                self.tell(message.channel_id, message.id, refusal.to_string());
+                self.report(message.channel_id, message.id, refusal.to_string());
                 Some(Fate::Refused)
             }
         }
@@ -182,7 +182,7 @@ impl Reception {
                 self.notes.saw(channel, message - 1);
             }
             if self.closing.load(Ordering::SeqCst) {
-                self.tell(channel, message, LATER.to_owned());
+                self.report(channel, message, LATER.to_owned());
                 return Fate::Left;
             }
             let empty =
@@ -209,8 +209,8 @@ impl Reception {
                 return Fate::Refused;
             }
             if !self.closing.load(Ordering::SeqCst) {
-                self.tell(channel, message, NO_ROOM.to_owned());
-                tokio::time::sleep(AGAIN).await;
+                self.report(channel, message, NO_ROOM.to_owned());
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
     }
@@ -229,17 +229,17 @@ impl Reception {
             Ok(None) => return true,
             Err(_) => return false,
         };
-        let (api, dispatcher, patience) =
-            (self.api.clone(), self.dispatcher.clone(), self.patience);
-        let (in_words, why) = (self.may_tell(channel), why.to_owned());
+        let (api, dispatcher, timeouts) =
+            (self.api.clone(), self.dispatcher.clone(), self.timeouts);
+        let (in_words, why) = (self.may_report(channel), why.to_owned());
         tokio::spawn(async move {
-            let told = if in_words {
-                say(&api, channel, message, &format!("{}.0", declined.stem), &why, patience).await
+            let sent = if in_words {
+                send(&api, channel, message, &format!("{}.0", declined.stem), &why, timeouts).await
             } else {
-                mark(&api, channel, message, patience).await
+                mark(&api, channel, message, timeouts).await
             };
             // Otherwise the next life tells it.
-            if told {
+            if sent {
                 dispatcher.declined(declined);
             }
         });
@@ -275,11 +275,11 @@ impl Reception {
                 self.waiting.number(&self.api, channel, message, accepted.ahead);
             }
             (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
-                if let Some(door) = self.interactions.peek(id) {
+                if let Some(token) = self.interactions.peek(id) {
                     self.waiting.line(
                         &self.api,
                         self.identity.application,
-                        (door, heading),
+                        (token, heading),
                         accepted.ahead,
                     );
                 }
