@@ -31,7 +31,7 @@ pub struct Options {
     pub owners: Vec<u64>,
     /// Who may use the bot.
     pub allowed: AllowLists,
-    /// Applied to everything that is sent.
+    /// Applied to prompts and notices that are shown; the dispatcher applies it to answers.
     pub redactor: Redactor,
     /// Time limits.
     pub windows: Windows,

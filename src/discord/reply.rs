@@ -4,8 +4,8 @@
 //! the final text is delivered whole, however long Discord keeps it from that, and behind earlier
 //! answers of its channel. A question, or what people say to the running turn, stands below what
 //! was said before it and above what is said after; nobody types while a question waits. The text
-//! is the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add
-//! stands below it.
+//! is the agent's, exactly, as the dispatcher hands it out without secrets; it is cut by
+//! [`crate::split`], or attached where it is too long, and what we add stands below it.
 
 mod settling;
 
@@ -236,7 +236,7 @@ struct Writer {
     live: Live,
     /// What was asked, above the first message.
     heading: Option<String>,
-    /// What was said before something else that stands below it, without secrets.
+    /// What was said before something else that stands below it.
     above: String,
     progress: Arc<Progress>,
     questions: QuestionMessages,
@@ -311,7 +311,7 @@ impl Writer {
             None => {
                 // The turn vanished without an answer: leave what there is, without pretending that
                 // work goes on.
-                let text = self.clean(self.progress.text());
+                let text = self.progress.text();
                 if self.posted && self.says_more(&text) {
                     let _ = self
                         .live
@@ -352,7 +352,6 @@ impl Writer {
 
     /// Shows what was said until now and leaves it there: what comes stands below something else.
     async fn go_below(&mut self, before: String) {
-        let before = self.clean(before);
         // Where the agent took back what stands above, all of it is said below in the end.
         if self.below_of(&before).is_none_or(|rest| rest.trim().is_empty()) {
             // A command's own message would stand above for ever without a word.
@@ -408,13 +407,12 @@ impl Writer {
             let transcript = self.progress.transcript.lock();
             (transcript.text(), status(&transcript))
         };
-        let text = self.clean(text);
         if status.is_none() && !self.says_more(&text) {
             return Vec::new();
         }
         // It may end as a file: what is posted now need not go then.
         let mut pieces = opening(&self.to_say(&text), self.drafted(), "The rest follows.");
-        if let Some(status) = status.map(|status| self.clean(status)) {
+        if let Some(status) = status {
             match pieces.last_mut() {
                 Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {
                     piece.push('\n');
@@ -425,10 +423,6 @@ impl Writer {
             }
         }
         pieces
-    }
-
-    fn clean(&self, text: String) -> String {
-        self.inner.options.redactor.clean(text)
     }
 }
 

@@ -42,6 +42,11 @@ pub struct Home {
     /// Bytes of a prompt, at most.
     pub prompt_limit: usize,
     pub approvers: Vec<u64>,
+    pub redactor: Redactor,
+    /// Whether replies of the dispatcher go to Discord.
+    pub shown: bool,
+    /// What agents say at first, and all they say; where it is nothing, `ok` at last.
+    pub says: &'static [&'static str],
     /// Levels of thinking of the backend `demo`.
     pub efforts: [&'static str; 2],
     /// Turns that began, in order.
@@ -84,6 +89,9 @@ impl Home {
             kept: false,
             prompt_limit: 256 << 10,
             approvers: vec![],
+            redactor: Redactor::default(),
+            shown: false,
+            says: &[],
             efforts: ["low", "high"],
             begun: Mutex::default(),
             busy: watch::Sender::new(false),
@@ -157,6 +165,7 @@ impl Home {
                         }
                     }
                 }
+                agent.say(home.says).await;
                 let mut busy = home.busy.subscribe();
                 loop {
                     tokio::select! {
@@ -169,7 +178,8 @@ impl Home {
                     }
                 }
                 let session = home.sessions.fetch_add(1, Ordering::SeqCst);
-                agent.say(&[&format!("session s-{session}"), "text ok", "done"]).await;
+                let last = if home.says.is_empty() { "text ok" } else { "" };
+                agent.say(&[&format!("session s-{session}"), last, "done"]).await;
                 agent.exit(Exit::Code(0), "").await;
             }
         })
@@ -200,6 +210,7 @@ impl Home {
             parts(folder, "demo", backends, self.launcher(), &collected, limits).await;
         parts.outlet = Arc::new(Silent { discord: discord.clone(), home: Arc::clone(self) });
         parts.workspace = self.workspace.clone();
+        parts.redactor = self.redactor.clone();
         if self.kept {
             parts.journal = Some(self.workspace.journal().await.unwrap());
         }
@@ -280,6 +291,9 @@ struct Silent {
 impl Outlet for Silent {
     fn open(&self, event: &Event) -> Box<dyn Reply> {
         self.home.begun.lock().unwrap().push(event.clone());
+        if self.home.shown {
+            return self.discord.open(event);
+        }
         Box::new(SilentReply(Arc::clone(&self.home)))
     }
 

@@ -30,7 +30,6 @@ impl Writer {
         answer: Answer,
         mut turn: Turn,
     ) -> Result<(), DeliveryError> {
-        let answer = answer.cleaned(&self.inner.options.redactor);
         turn.come().await;
         let mut tries = 0;
         loop {
