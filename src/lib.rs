@@ -6,7 +6,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | root | [`cli`] [`app`] [`telemetry`] |
+//! | root | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`telemetry`] |
 //! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] [`disk`] |
@@ -44,7 +44,11 @@ pub mod sources;
 pub mod web;
 pub mod workspace;
 
+pub mod agents;
 pub mod app;
 pub mod cli;
+pub mod commands;
 pub mod config;
+pub mod startup;
 pub mod telemetry;
+pub mod terminal;

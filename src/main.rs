@@ -8,7 +8,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     match aetheel::cli::Cli::try_parse() {
-        Ok(cli) => ExitCode::from(aetheel::app::run(cli)),
+        Ok(cli) => ExitCode::from(aetheel::commands::run(cli)),
         Err(error) => {
             let wrong = error.use_stderr();
             if wrong && std::env::var("LOG_FORMAT").is_ok_and(|form| form.trim() == "json") {

@@ -221,7 +221,7 @@ impl Queue {
     /// [`Queue::finish`].
     ///
     /// Not an iterator: what it returns depends on what was finished in between.
-    #[allow(clippy::should_implement_trait)]
+    #[allow(clippy::should_implement_trait, reason = "an iterator would borrow the queue")]
     pub fn next(&mut self) -> Option<Event> {
         if self.running.len() >= self.limits.max_concurrent {
             return None;

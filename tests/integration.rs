@@ -1,6 +1,6 @@
 //! The one integration binary: what holds across modules, against real components, processes and a
 //! local Discord.
-#![allow(clippy::unwrap_used)] // a test that panics says what is wrong
+#![allow(clippy::unwrap_used, reason = "a test that panics says what is wrong")]
 
 mod support;
 

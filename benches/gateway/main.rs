@@ -7,7 +7,7 @@
 //! and `live` do everything only a few times, to see that it works. Figures that stand against a
 //! goal are ratios where the machine's speed would decide, and what is compared is measured in
 //! turn, so that other work on the machine hits both.
-#![allow(clippy::unwrap_used)] // a panic says what is wrong
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod agent;
 mod answers;
@@ -19,7 +19,7 @@ mod cpu;
 mod host;
 mod links;
 mod live;
-#[allow(unused_imports)] // the tests use them
+#[allow(unused_imports, reason = "the tests use them")]
 #[path = "../../tests/support/discord/mod.rs"]
 mod local_discord;
 mod messages;

@@ -1,6 +1,6 @@
 //! What needs no sandbox and no process: `cargo bench --bench pure`, a part of it with `-- queue`,
 //! `-- framing`, `-- schedule` or `-- splitting`.
-#![allow(clippy::unwrap_used)] // a panic says what is wrong
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod figures;
 mod framing;

@@ -5,7 +5,7 @@
 //! The JSON form (kebab-case, one key per variant) is the form of recordings, see
 //! `docs/recordings.md`.
 
-#![allow(missing_docs)] // each item is documented where it is defined: wit/types.wit
+#![allow(missing_docs, reason = "each item is documented where it is defined: wit/types.wit")]
 
 mod action;
 mod ask;

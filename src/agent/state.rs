@@ -105,7 +105,6 @@ fn is_plain(path: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

@@ -1,313 +1,311 @@
-//! Putting the program together: start in order, stop in order, exit with the right code.
+//! `aetheel run`: Discord, until a signal.
 
-mod acceptance;
-mod agents;
-mod auto;
-mod doctor;
-mod exposure;
-mod fence;
-mod foundation;
-mod gateway;
-mod heart;
+pub mod health;
 mod hooks;
-mod kit;
-mod listing;
-mod options;
+mod liveness;
 mod phase;
-mod programs;
-mod recover;
-mod roster;
-mod salvage;
-pub mod settings;
-pub mod start;
-mod survey;
-mod system;
-mod unknown;
-mod variant;
-mod vitals;
+pub mod recovery;
+mod service_manager;
 mod webhooks;
 
-use std::io::{IsTerminal as _, Write as _};
-use std::sync::OnceLock;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cli::{BackendCommand, Cli, Command, Common, exit};
-use crate::config::LogFormat;
-use crate::console::{self, Console, Leave};
-use crate::{demo, process, telemetry};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
-use self::foundation::Foundation;
-use self::settings::Settings;
-use self::start::{Ground, Purpose, Refused};
+use self::health::{ProgramHealth, Watched};
+use self::liveness::Liveness;
+use self::phase::Phase;
+use self::service_manager::System;
+use self::webhooks::Waiting;
+use crate::agents::acceptance::Acceptance;
+use crate::cli::exit;
+use crate::discord::{Discord, Options, StartError};
+use crate::plain::with_causes;
+use crate::sources::Schedules;
+use crate::startup::settings::Settings;
+use crate::startup::{Prepared, Purpose, Refused};
+use crate::terminal::fail;
+use crate::vigil::{self, Fallen};
+use crate::web::status::StatusPages;
+use crate::{access, telemetry};
 
-/// Runs a command and returns the exit code.
-pub fn run(cli: Cli) -> u8 {
-    // The scripted agent is found by what `/proc` says of it, like any other agent.
-    if !matches!(cli.command, Command::DemoAgent { .. })
-        && let Err(error) = process::seclude()
-    {
-        fail(&format!("cannot keep this process out of reach of its agents: {error}"));
-        return exit::SOFTWARE;
-    }
-    match cli.command {
-        Command::DemoAgent { arguments } => {
-            demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
-        }
-        Command::Check(common) => {
-            with_settings(&common, None, |settings| block_on(check(settings)))
-        }
-        Command::Doctor { common, json, offline } => {
-            let env_file = common.env_file.clone();
-            with_settings(&common, None, |settings| {
-                block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline }))
-            })
-        }
-        Command::Console { common, backend } => {
-            with_settings(&common, backend, |settings| block_on(talk(settings)))
-        }
-        Command::Backend(BackendCommand::List { common, json, all }) => {
-            with_sound_settings(&common, |settings| block_on(list(settings, json, all)))
-        }
-        Command::Backend(BackendCommand::Ping { common, name }) => {
-            with_settings(&common, name, |settings| block_on(ping(settings)))
-        }
-        Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
-            with_sound_settings(&common, |settings| {
-                block_on(kit::install::run(settings, component, kit::install::Wish { pin, yes }))
-            })
-        }
-        Command::Backend(BackendCommand::Approve { common, name, yes }) => {
-            with_sound_settings(&common, |settings| {
-                block_on(kit::approve::run(settings, name, yes))
-            })
-        }
-        Command::Backend(BackendCommand::Rollback { common, name }) => {
-            with_sound_settings(&common, |settings| block_on(kit::rollback::run(settings, name)))
-        }
-        Command::Backend(command) => kit::run(command),
-        Command::Recover { common, dry_run, json } => {
-            with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
-        }
-        Command::Run(common) => {
-            with_settings(&common, None, |settings| block_on(gateway::serve(settings)))
-        }
-    }
-}
+/// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out
+/// of order.
+const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 
-/// Reads the settings, and leaves no secret in the environment. What is wrong with them is for
-/// `run` to tell, with all it finds.
-fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
-    let settings = settings::read(common, backend);
-    settings::forget_secrets(&settings);
-    let _ = FORM.set(settings.config.log_format);
-    run(settings)
-}
-
-/// As [`with_settings`], for what looks at nothing else before it begins.
-fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 {
-    with_settings(common, None, |settings| {
-        if settings.faults.is_empty() {
-            return run(settings);
-        }
-        tell(&Refused { code: exit::CONFIG, faults: settings.faults });
-        exit::CONFIG
-    })
-}
-
-/// Runs on a runtime of our own; what still blocks in the background when it is done does not hold
-/// the exit up.
-fn block_on(future: impl Future<Output = u8>) -> u8 {
-    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => {
-            let code = runtime.block_on(future);
-            runtime.shutdown_timeout(Duration::from_secs(1));
-            code
-        }
-        Err(error) => {
-            fail(&format!("cannot start the async runtime: {error}"));
-            exit::SOFTWARE
-        }
-    }
-}
-
-/// Tells why the program will not start: every reason, then how many.
-fn tell(refused: &Refused) {
-    for fault in &refused.faults {
-        fail(fault);
-    }
-    let count = refused.faults.len();
-    let sum =
-        format!("nothing was started: {count} {}", if count == 1 { "fault" } else { "faults" });
-    match form() {
-        LogFormat::Json => fail(&sum),
-        _ => say(&sum),
-    }
-}
-
-/// `LOG_FORMAT`, once it is read.
-static FORM: OnceLock<LogFormat> = OnceLock::new();
-
-fn form() -> LogFormat {
-    FORM.get().copied().unwrap_or(LogFormat::Auto)
-}
-
-/// Tells a fault where there is no log yet.
-fn fail(fault: &str) {
-    let _ = std::io::stderr().write_all(telemetry::fault_line(form(), fault).as_bytes());
-}
-
-/// A line on stderr; where that is gone the exit code still tells.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// `aetheel check`.
-async fn check(settings: Settings) -> u8 {
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        fail(&fault);
-        return exit::CONFIG;
-    }
-    let token = settings.config.discord_bot_token.is_some();
-    match Ground::prepare(settings, Purpose::Look).await {
-        Ok(ground) => {
-            let mut out = std::io::stdout();
-            let left_out = ground.describe(&mut out).await;
-            let note = if token {
-                ""
-            } else {
-                "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n"
-            };
-            let sum = match left_out {
-                0 => "all is well".to_owned(),
-                1 => "1 fault: it would start, and leave out what that is about".to_owned(),
-                count => {
-                    format!("{count} faults: it would start, and leave out what they are about")
-                }
-            };
-            // A closed stdout has nobody to tell; the exit code still does.
-            let _ = writeln!(out, "{note}{sum}");
-            if left_out == 0 { exit::OK } else { exit::CONFIG }
-        }
-        Err(refused) => {
-            tell(&refused);
-            refused.code
-        }
-    }
-}
-
-/// `aetheel backend list`.
-async fn list(settings: Settings, json: bool, all: bool) -> u8 {
-    let Settings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
-        fail(&fault);
-        return exit::CONFIG;
-    }
-    let foundation = match Foundation::lay(&config, &variables).await {
-        Ok(foundation) => foundation,
-        Err(faults) => {
-            tell(&Refused { code: exit::UNAVAILABLE, faults });
-            return exit::UNAVAILABLE;
-        }
-    };
-    let listing = foundation.list().await;
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = match serde_json::to_string_pretty(&listing) {
-        Ok(text) if json => text + "\n",
-        _ => listing.table(colour, all),
-    };
-    // A closed stdout has nobody to tell.
-    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
-    exit::OK
-}
-
-/// `aetheel backend ping`.
-async fn ping(settings: Settings) -> u8 {
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        fail(&fault);
-        return exit::CONFIG;
-    }
-    let ground = match Ground::prepare(settings, Purpose::Talk).await {
-        Ok(ground) => ground,
-        Err(refused) => {
-            tell(&refused);
-            return refused.code;
-        }
-    };
-    let (name, redactor) = (ground.config.agent_backend.clone(), ground.redactor.clone());
-    // Nothing is answered: there are no prompts.
-    let (dispatcher, rest) =
-        ground.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
-    let said = dispatcher.ping(&name).await;
-    dispatcher.shutdown(Duration::ZERO).await;
-    rest.close().await;
-    match said {
-        Ok(said) => {
-            // A closed stdout has nobody to tell; the exit code still does.
-            let _ = writeln!(std::io::stdout(), "{}", redactor.clean(said));
-            exit::OK
-        }
-        Err(fault) => {
-            say(&format!("error: {}", redactor.clean(fault)));
-            exit::UNAVAILABLE
-        }
-    }
-}
-
-/// `aetheel console`.
-async fn talk(settings: Settings) -> u8 {
+/// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
+pub async fn serve(mut settings: Settings) -> u8 {
     let began = Instant::now();
-    // What goes wrong with a turn is told with its answer, so that the log has little to add;
-    // LOG_LEVEL overrides.
-    let filter = if settings.variables.contains_key("LOG_LEVEL") {
-        settings.config.log_level.as_str()
-    } else {
-        "warn,aetheel::dispatch=error"
-    };
-    if let Err(fault) =
-        telemetry::start(settings.config.log_format, filter, settings.redactor.clone())
-    {
+    if let Err(fault) = telemetry::start(
+        settings.config.log_format,
+        &settings.config.log_level,
+        settings.redactor.clone(),
+    ) {
         fail(&fault);
         return exit::CONFIG;
     }
-    let ground = match Ground::prepare(settings, Purpose::Talk).await {
-        Ok(ground) => ground,
-        Err(refused) => {
-            tell(&refused);
-            return refused.code;
-        }
-    };
-    // What is to be said at the first start is said where the gateway serves.
-    if let Err(refused) = ground.boot().await {
-        tell(&refused);
-        return refused.code;
-    }
-    let console =
-        std::sync::Arc::new(Console::here(ground.config.config_dir.join("state/console.history")));
-    if let Some(print) = console.beside() {
-        telemetry::print_beside(print);
-    }
-    let live = console.is_live();
-    let (grace, roster) = (ground.config.shutdown_grace, ground.roster());
-    let (dispatcher, rest) = ground.dispatcher(console.clone());
-    let salvage = tokio::spawn(salvage::watch(dispatcher.clone(), roster));
-    tracing::info!(
-        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "console ready"
-    );
-    let left = console::run(&dispatcher, &console).await;
-    console.leave();
-    salvage.abort();
-    let (grace, code) = match left {
-        // At a terminal the person has seen it; a script must be told.
-        Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
-        Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
-        Ok(Leave::Terminated) => (grace, exit::OK),
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
         Err(error) => {
             tracing::error!(%error, "cannot listen for signals");
-            (Duration::ZERO, exit::SOFTWARE)
+            return exit::SOFTWARE;
         }
     };
-    dispatcher.shutdown(grace).await;
-    rest.close().await;
+    // Until this returns, whatever way: what ends after that ends with the program.
+    let watch = vigil::keep();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let phase = watch::Sender::new(Phase::Starting);
+    let liveness = Liveness::default();
+    let (health, system) =
+        (ProgramHealth::new(phase.subscribe(), liveness.clone()), System::from_environment());
+    let _pages = open_pages(settings.config.status_address, &health)
+        .await
+        .map_err(|fault| settings.unavailable.push(fault));
+    let started = async {
+        let mut prepared = Prepared::prepare(settings, Purpose::Serve).await?;
+        let lock = prepared.keep_events().await?;
+        let booted = prepared.boot().await?;
+        let options =
+            Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
+        let webhooks = Waiting::bind(&prepared).await?;
+        let notes = prepared.workspace.discord_notes().clone();
+        for (channel, message) in prepared.taken_messages() {
+            // The mark of a message that is safe may not have been written.
+            notes.note(channel, message);
+        }
+        let discord = Discord::connect(options, notes).await.map_err(refused)?;
+        Ok::<_, Refused>((prepared, booted, discord, webhooks, lock))
+    };
+    // The lock is held to the end.
+    let (prepared, booted, discord, webhooks, _lock) = tokio::select! {
+        started = started => match started {
+            Ok(started) => started,
+            Err(refused) => {
+                return refused.print();
+            }
+        },
+        () = signals.next() => return exit::OK,
+        code = deserted() => return code,
+    };
+    let config = prepared.config.clone();
+    if let Some(warning) = access::warning(&config.allowed, config.safety) {
+        tracing::warn!("{warning}");
+    }
+    let workspace = prepared.workspace.clone();
+    let (agents, state) = (prepared.agents(), workspace.folder().join("state"));
+    let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()));
+    // Before anything new comes: what was accepted earlier is first in its lane.
+    dispatcher.recover();
+    let webhooks = webhooks.serve(&dispatcher);
+    let backend = config.agent_backend.clone();
+    let recovery = vigil::task(
+        "lost replies",
+        recovery::follow(dispatcher.clone(), Arc::clone(&agents), workspace.lost_turns().clone()),
+    );
+    let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
+    health.know(Watched {
+        dispatcher: dispatcher.clone(),
+        discord: discord.clone(),
+        agents,
+        backend,
+        state,
+    });
+    let last = config.stop_grace * 2 + DELIVERY_GRACE;
+    let listening = tokio::select! {
+        listening = discord.listen(dispatcher.clone(), Some(accept)) => listening.map_err(|error| {
+            refused(error).print()
+        }),
+        () = signals.next() => Err(exit::OK),
+        code = deserted() => Err(code),
+    };
+    let listening = match listening {
+        Ok(listening) => listening,
+        Err(code) => {
+            // What an earlier life left open may be running already.
+            let _ = timeout(last, dispatcher.shutdown(Duration::ZERO)).await;
+            guard.close().await;
+            return code;
+        }
+    };
+    webhooks.open().await;
+    let schedules = Schedules::new(
+        dispatcher.clone(),
+        workspace.clone(),
+        config.time_zone.clone(),
+        config.output_channel,
+    )
+    .await
+    .run();
+    tracing::info!(
+        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "aetheel is ready"
+    );
+    phase.send_replace(Phase::Ready);
+    let _watchdog = system.ready(health.clone());
+    let beating = liveness.beat(listening.pulses());
+    hooks::started(&dispatcher, &workspace, booted.instructions).await;
+    let code = tokio::select! {
+        () = signals.next() => exit::OK,
+        code = deserted() => code,
+        error = listening.failed() => {
+            tracing::error!("{error}");
+            exit::NO_PERMISSION
+        }
+    };
+    tracing::info!("shutdown: begins");
+    phase.send_replace(Phase::Draining);
+    // What ends from here on is meant to.
+    drop(watch);
+    beating.abort();
+    liveness.rest();
+    system.stopping();
+    listening.stop_intake();
+    webhooks.stop_intake();
+    schedules.stop().await;
+    recovery.abort();
+    tracing::info!("shutdown: intake closed");
+    // Without something it cannot do without, waiting for turns would only make it later.
+    let grace = if code == exit::SOFTWARE { Duration::ZERO } else { config.shutdown_grace };
+    let in_order = async {
+        // Before the dispatcher takes nothing more, its own hook included.
+        let hook = hooks::stopping(&dispatcher, &workspace).await;
+        let turns = timeout(grace + last, dispatcher.shutdown(grace));
+        tokio::join!(biased; hooks::stopped(&dispatcher, hook, grace), turns).1
+    };
+    let ended = tokio::select! {
+        ended = in_order => ended.is_ok(),
+        () = signals.next() => {
+            tracing::warn!("shutdown: second signal, stopping turns now");
+            tokio::select! {
+                ended = timeout(last, dispatcher.shutdown(Duration::ZERO)) => ended.is_ok(),
+                () = signals.next() => {
+                    tracing::warn!("shutdown: third signal, leaving at once; the next start ends what is left of agents");
+                    return code;
+                }
+            }
+        }
+    };
+    if !ended {
+        tracing::warn!(
+            "shutdown: not every answer could be delivered; those of turns are in the recordings"
+        );
+    }
+    webhooks.close().await;
+    listening.close().await;
+    tracing::info!("shutdown: discord is closed");
+    guard.close().await;
+    tracing::info!("shutdown: done");
     code
+}
+
+/// Returns the exit code once something has ended that the program cannot do without.
+async fn deserted() -> u8 {
+    let Fallen { name, how } = vigil::fallen().await;
+    tracing::error!(
+        task = name,
+        how,
+        "something has ended that the program cannot do without; it leaves to be started again"
+    );
+    exit::SOFTWARE
+}
+
+/// Opens the status pages, where the operator wants them.
+async fn open_pages(
+    address: Option<SocketAddr>,
+    health: &ProgramHealth,
+) -> Result<Option<StatusPages>, String> {
+    let Some(wanted) = address else { return Ok(None) };
+    if !wanted.ip().is_loopback() {
+        tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
+    }
+    match StatusPages::open(wanted, Arc::new(health.clone())).await {
+        Ok(pages) => {
+            tracing::info!(address = %pages.address, "status pages are open");
+            Ok(Some(pages))
+        }
+        Err(error) => {
+            let hint = "choose another address, or end whatever listens there";
+            Err(format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error)))
+        }
+    }
+}
+
+fn refused(error: StartError) -> Refused {
+    let code = match error {
+        StartError::NoToken | StartError::BadToken(_) | StartError::Untrusted { .. } => {
+            exit::CONFIG
+        }
+        StartError::TokenRefused | StartError::Intents(_) => exit::NO_PERMISSION,
+        StartError::Unreachable { .. } => exit::TEMPORARY,
+    };
+    Refused::because(code, error.to_string())
+}
+
+/// SIGINT, SIGTERM, and the SIGHUP of a terminal that goes away: dying of it would leave agents
+/// behind.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_what_it_cannot_do_without_is_70() {
+        let _watch = vigil::keep();
+        let _ = vigil::task("reception", async {}).await;
+        assert_eq!(deserted().await, 70);
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {
+        let base = || "https://discord.com".to_owned();
+        let cases = [
+            (
+                StartError::Unreachable {
+                    base: base(),
+                    why: "discord was not reachable for 60 s".to_owned(),
+                },
+                exit::TEMPORARY,
+            ),
+            (
+                StartError::Untrusted { base: base(), why: "invalid peer certificate".to_owned() },
+                exit::CONFIG,
+            ),
+            (StartError::NoToken, exit::CONFIG),
+            (StartError::BadToken("leave the word `Bot` out"), exit::CONFIG),
+            (StartError::TokenRefused, exit::NO_PERMISSION),
+            (StartError::Intents(4014), exit::NO_PERMISSION),
+        ];
+        for (error, code) in cases {
+            let refused = refused(error);
+            assert_eq!(refused.code, code, "{:?}", refused.faults);
+            assert!(refused.faults[0].contains("hint: "), "{:?}", refused.faults);
+        }
+    }
 }

@@ -1,82 +1,11 @@
-//! Webhooks in the program: their secrets, their listener, and when it takes calls.
+//! The listener of webhooks: bound before anybody answers, open while the program is ready.
 
-use std::collections::HashMap;
-use std::path::Path;
-
-use secrecy::SecretString;
-
-use super::start::{Ground, Refused};
 use crate::cli::exit;
-use crate::config::{Config, VARIABLES};
 use crate::dispatch::Dispatcher;
-use crate::web::webhooks::{Bound, Definitions, Desk, Secrets, Serving};
+use crate::startup::webhooks::open_to_others;
+use crate::startup::{Prepared, Refused};
+use crate::web::webhooks::{Bound, Definitions, Desk, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
-
-/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them; the
-/// second part is what stands in the way of that.
-pub fn take_secrets(
-    config: &Config,
-    variables: &mut HashMap<String, String>,
-) -> (Secrets, Vec<String>) {
-    let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
-    let (mut secrets, mut faults) = (Secrets::new(), Vec::new());
-    for name in webhooks.secret_names() {
-        if VARIABLES.iter().any(|variable| variable.name == name) {
-            faults.push(format!("webhooks.md: `{name}` is a setting of the gateway; give webhooks secrets of their own"));
-        } else if config.agent_env.iter().any(|passed| passed == name) {
-            faults.push(format!(
-                "AGENT_ENV must not name `{name}`: it is a webhook's secret, which agents never get"
-            ));
-        } else if let Some(secret) =
-            variables.remove(name).filter(|secret| !secret.trim().is_empty())
-        {
-            secrets.insert(name.to_owned(), secret.into());
-        }
-    }
-    (secrets, faults)
-}
-
-/// What of the secrets must appear nowhere: as they are, and without what only marks them.
-pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
-    use secrecy::ExposeSecret as _;
-    secrets.values().flat_map(|secret| {
-        let text = secret.expose_secret().trim();
-        [Some(text), text.strip_prefix("whsec_")]
-            .into_iter()
-            .flatten()
-            .map(SecretString::from)
-            .collect::<Vec<_>>()
-    })
-}
-
-/// What `aetheel check` says about them; nothing where they are not wanted.
-pub fn warnings(config: &Config) -> Vec<String> {
-    if config.webhooks_address.is_none() {
-        return Vec::new();
-    }
-    let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
-    let mut warnings = Vec::new();
-    if webhooks.all.is_empty() {
-        warnings.push(format!(
-            "WEBHOOKS_ADDRESS is set, but there is no webhook in {}",
-            file(&config.config_dir)
-        ));
-    }
-    warnings.extend(open_to_others(config));
-    warnings
-}
-
-fn file(config_dir: &Path) -> String {
-    config_dir.join("webhooks.md").display().to_string()
-}
-
-fn open_to_others(config: &Config) -> Option<String> {
-    let address = config.webhooks_address.filter(|address| !address.ip().is_loopback())?;
-    let why = "calls come without TLS, so that whoever is on the way reads them, tokens of the scheme `bearer` among them";
-    Some(format!(
-        "WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}; listen at 127.0.0.1 behind a proxy with TLS"
-    ))
-}
 
 /// An address for webhooks, if the operator wants one, before anybody answers there.
 pub struct Waiting(Option<(Bound, Definitions, Deliveries)>);
@@ -89,27 +18,26 @@ impl Waiting {
     ///
     /// # Errors
     /// When it cannot be had, or what was taken before cannot be read.
-    pub async fn bind(ground: &Ground) -> Result<Self, Refused> {
-        let Some(address) = ground.config.webhooks_address else { return Ok(Self(None)) };
-        if let Some(warning) = open_to_others(&ground.config) {
+    pub async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
+        let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
+        if let Some(warning) = open_to_others(&prepared.config) {
             tracing::warn!("{warning}");
         }
-        let refused = |code, fault: String| Refused { code, faults: vec![fault] };
         let bound = Bound::take(address).await.map_err(|error| {
             let hint = "choose another address, or end whatever listens there";
-            refused(
+            Refused::because(
                 exit::UNAVAILABLE,
                 format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"),
             )
         })?;
-        let deliveries = ground
+        let deliveries = prepared
             .workspace
             .deliveries()
             .await
-            .map_err(|error| refused(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+            .map_err(|error| Refused::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
         let definitions = Definitions::new(
-            WebhookFile::new(ground.workspace.folder()),
-            ground.webhook_secrets.clone(),
+            WebhookFile::new(prepared.workspace.folder()),
+            prepared.webhook_secrets.clone(),
         );
         Ok(Self(Some((bound, definitions, deliveries))))
     }

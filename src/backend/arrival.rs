@@ -81,7 +81,7 @@ impl Loader {
         let standing = self.gate.judge(path, &source).await?;
         let Source { bytes, digest, stamp } = source;
         let candidate =
-            self.engine.candidate(path, bytes, digest, stamp.written(), standing).await?;
+            self.engine.candidate(path, bytes, digest, stamp.modified(), standing).await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         Ok(candidate)
     }

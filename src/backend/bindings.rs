@@ -1,6 +1,6 @@
 //! What wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert`
 //! and `instance` look in here.
-#![allow(missing_docs, clippy::all)] // generated
+#![allow(missing_docs, clippy::all, reason = "generated")]
 
 wasmtime::component::bindgen!({
     path: "wit",

@@ -14,7 +14,7 @@ use crate::dispatch::{Dispatcher, Setting};
 use crate::event::Lane;
 
 /// For what an agent tells of its models: somebody waits for a key.
-const TELL: Duration = Duration::from_millis(1_100);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_100);
 
 /// Asks for names, from a thread outside the runtime.
 pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<Shared>) -> Arc<Names> {
@@ -30,7 +30,7 @@ pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<Shared>) -> Arc<Names>
             Some(Named::Backend) => return runtime.block_on(dispatcher.backend_names(&lane)),
             Some(Named::Model) => {
                 return runtime
-                    .block_on(dispatcher.models(&lane, TELL))
+                    .block_on(dispatcher.models(&lane, ANSWER_TIMEOUT))
                     .into_iter()
                     .map(|model| model.id)
                     .collect();

@@ -19,7 +19,7 @@ use crate::vigil;
 /// Stands before the line.
 pub(super) const MARK: &str = "> ";
 /// For the editor, when the terminal is given back.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
 /// Makes the editor draw what it shows anew: nothing is printed, and a message ends with its row.
 const AGAIN: &str = "\x1b[A\n";
 
@@ -130,11 +130,11 @@ impl Screen {
     pub(super) fn leave(&self) {
         let Some((sender, shown)) = &self.line else { return };
         let begins = |state: &mut State| state.reading == Reading::Begins;
-        shown.changed.wait_while_for(&mut shown.state(), begins, PATIENCE);
+        shown.changed.wait_while_for(&mut shown.state(), begins, DRAW_TIMEOUT);
         let (done, all) = mpsc::channel();
         if sender.send(Piece::Done(done)).is_ok() {
             // Somebody who looks through the history keeps the editor from showing anything.
-            let _ = all.recv_timeout(PATIENCE);
+            let _ = all.recv_timeout(DRAW_TIMEOUT);
         }
         let mut state = shown.state();
         let before = std::mem::replace(&mut state.reading, Reading::Left);
@@ -207,7 +207,7 @@ fn hand_over(
         let _ = printer.print(if whole.is_empty() { AGAIN.to_owned() } else { whole });
         if !done.is_empty() {
             let unchanged = |state: &mut State| state.draws == draws;
-            shown.changed.wait_while_for(&mut shown.state(), unchanged, PATIENCE);
+            shown.changed.wait_while_for(&mut shown.state(), unchanged, DRAW_TIMEOUT);
         }
         for sender in done {
             let _ = sender.send(());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Agent, Halt};
 
 /// How soon a wish to stop is noticed while nobody answers.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A picture of one dot.
 const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -209,7 +209,7 @@ impl Agent<'_> {
         }
         loop {
             let Some(lines) = &self.answers.lines else { return Ok(Decision::Dismissed) };
-            match lines.recv_timeout(LOOK) {
+            match lines.recv_timeout(LOOK_INTERVAL) {
                 Ok(line) if line["type"] == "answer" && line["ask"] == ask => {
                     return Ok(read(&line));
                 }

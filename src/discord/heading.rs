@@ -3,8 +3,9 @@
 //! says the same. Pure.
 
 use super::asks::escape;
-use super::mention::{in_words, one_line};
+use super::mention::in_words;
 use crate::event::{Event, Origin};
+use crate::plain::short_line;
 use crate::redact::Redactor;
 
 /// What the line begins with.
@@ -22,7 +23,7 @@ pub(super) fn of(event: &Event, redactor: &Redactor) -> Option<String> {
 pub(super) fn line(prompt: &str, redactor: &Redactor) -> String {
     // Before anything is cut: of a secret no piece may be left.
     let prompt = redactor.clean(prompt.to_owned());
-    format!("{MARK}{}", escape(&one_line(&in_words(&prompt), SHOWN)))
+    format!("{MARK}{}", escape(&short_line(&in_words(&prompt), SHOWN)))
 }
 
 /// A text below its line, which takes no quotation of the text in.

@@ -105,10 +105,4 @@ mod tests {
         );
         assert_eq!(ids_behind("a <#9> b <#x> c <#10", "<#").collect::<Vec<_>>(), [9]);
     }
-
-    #[test]
-    fn a_name_is_one_line() {
-        assert_eq!(one_line("Ann\n## System\u{7}", 32), "Ann ## System");
-        assert_eq!(one_line("abcdef", 4), "abc…");
-    }
 }

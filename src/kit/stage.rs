@@ -249,7 +249,7 @@ impl Stage<'_> {
                 self.streams.insert(open.stream);
             }
             Action::SetTimer(timer) => {
-                drop(self.timers.insert(timer.timer, self.now + f64::from(timer.after_ms)))
+                self.timers.insert(timer.timer, self.now + f64::from(timer.after_ms));
             }
             Action::CancelTimer(timer) => drop(self.timers.remove(timer)),
             Action::SessionReady(ready) => {

@@ -26,12 +26,14 @@ pub struct Part {
 pub struct Line {
     /// From 1.
     pub number: usize,
+    /// As it stands, without comments.
     pub text: String,
 }
 
 /// What a heading or item says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
+    /// Those with a known key.
     pub entries: Vec<Entry>,
     /// The instruction, its indentation taken away.
     pub text: String,

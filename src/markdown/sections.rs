@@ -14,6 +14,7 @@ pub struct Section {
     pub title: String,
     /// Where it begins, from 1.
     pub line: usize,
+    /// Its settings, in order.
     pub entries: Vec<Entry>,
     /// Everything from the first line on that is neither blank nor an entry, without comments;
     /// bullets among it count as entries too.

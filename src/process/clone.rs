@@ -10,7 +10,7 @@
 //! nothing can stop an agent that asks for a password.
 //!
 //! Must not allocate, lock or panic between clone and exec. Pinned by the tests in `tests/process`.
-#![allow(unsafe_code)] // each use gives its reason
+#![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::arch::asm;
 use std::cell::UnsafeCell;

@@ -14,7 +14,7 @@ use super::cgroup::{self, Cgroup, Home};
 use super::drive::{Listening, drive};
 use super::family;
 use super::gateway::{Gateway, MARK, mark_of};
-use super::held::{self, Held};
+use super::run_guard::{self, RunGuard};
 use super::sandbox::Sandbox;
 use super::start::{Pipes, Refusal, prepare};
 use super::{KILL_LIMIT, scratch, table, wait_until};
@@ -72,7 +72,7 @@ impl Custody {
         };
         // Orphans of the first process of a container come to it anyway.
         if home.is_none() || gateway.pid == 1 {
-            held::adopt_orphans();
+            run_guard::adopt_orphans();
         }
         Ok(Self(Arc::new(Inner { gateway, sandbox, home: Mutex::new(home) })))
     }
@@ -158,13 +158,13 @@ impl Custody {
 
     /// Gives cgroups up for good.
     fn without_cgroups(&self, error: &io::Error) {
-        held::adopt_orphans();
+        run_guard::adopt_orphans();
         if self.0.home.lock().take().is_some() {
             tracing::info!(%error, "cgroups cannot be used: processes are found by descent instead");
         }
     }
 
-    fn start(&self, launch: &Launch) -> Result<(Held, Pipes), LaunchError> {
+    fn start(&self, launch: &Launch) -> Result<(RunGuard, Pipes), LaunchError> {
         // One count for all of the process: the cgroups of several launchers share a folder.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -192,7 +192,7 @@ impl Custody {
     fn cgroup(&self, number: u64) -> Option<Cgroup> {
         let complain = |error: &io::Error| {
             tracing::warn!(%error, "cannot make a cgroup: processes of this run are found by descent instead");
-            held::adopt_orphans();
+            run_guard::adopt_orphans();
         };
         self.home()?.run(number).inspect_err(complain).ok()
     }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::held::Held;
+use super::run_guard::RunGuard;
 use super::start::Pipes;
 use super::tail::Tail;
 use crate::agent::descriptor::Framing;
@@ -25,10 +25,10 @@ use crate::turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 /// How long what a run started may keep its pipes open after its leader has ended, or after it was
 /// killed. Nothing that was written by then is lost; short enough that the end is told within a
 /// second on a busy machine.
-const DRAIN: Duration = Duration::from_millis(300);
+const DRAIN_GRACE: Duration = Duration::from_millis(300);
 /// How long a pipe may be silent once no process of the run exists: only a stranger can hold it
 /// open.
-const LAST_READ: Duration = Duration::from_millis(100);
+const LAST_READ_GRACE: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ: usize = 64 << 10;
 
@@ -45,7 +45,7 @@ impl Listening {
     ///
     /// # Errors
     /// What the system said.
-    pub(super) fn new(held: &Held, pipes: Pipes) -> io::Result<Self> {
+    pub(super) fn new(held: &RunGuard, pipes: Pipes) -> io::Result<Self> {
         let leader = held.pidfd()?;
         // SAFETY: the `AsyncFd` owns the descriptor, so it is open and always the same one while
         // registered.
@@ -65,7 +65,7 @@ impl Listening {
 
 /// Sees a run through. Dropping the future kills it.
 pub(super) async fn drive(
-    held: Held,
+    held: RunGuard,
     listening: Listening,
     launch: Launch,
     events: mpsc::Sender<ProcessEvent>,
@@ -108,7 +108,7 @@ pub(super) async fn drive(
             () = &mut writing, if !written => written = true,
             _ = exit.readable(), if !exited => {
                 exited = true;
-                end_at.get_or_insert_with(|| Instant::now() + DRAIN);
+                end_at.get_or_insert_with(|| Instant::now() + DRAIN_GRACE);
             }
             command = commands.recv(), if commanded => match command {
                 Some(ProcessCommand::Write(bytes)) => {
@@ -128,7 +128,7 @@ pub(super) async fn drive(
             () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {
                 held.kill();
                 kill_at = None;
-                end_at.get_or_insert_with(|| Instant::now() + DRAIN);
+                end_at.get_or_insert_with(|| Instant::now() + DRAIN_GRACE);
             }
             () = sleep_until(end_at.unwrap_or_else(Instant::now)), if end_at.is_some() => break,
             () = events.closed() => break,
@@ -181,7 +181,7 @@ impl Ear<'_> {
             let read = tokio::select! {
                 biased;
                 read = pipe.read(&mut buffer) => read,
-                () = self.over.cancelled() => timeout(LAST_READ, pipe.read(&mut buffer)).await.unwrap_or(Ok(0)),
+                () = self.over.cancelled() => timeout(LAST_READ_GRACE, pipe.read(&mut buffer)).await.unwrap_or(Ok(0)),
             };
             let Ok(count @ 1..) = read else { break };
             let bytes = &buffer[..count];

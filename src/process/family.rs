@@ -2,7 +2,7 @@
 //! descent.
 //!
 //! The gateway becomes the subreaper of its descendants (PR_SET_CHILD_SUBREAPER(2const)): a process
-//! whose parent ends becomes our child. Whose run such a stray belongs to is told by the mark in
+//! whose parent ends becomes our child. Whose run such a orphan belongs to is told by the mark in
 //! its environment, and by a tag when it has cleared that: the soft limit of file locks, which is
 //! inherited by everything and has meant nothing since Linux 2.4.25 (getrlimit(2)). A child without
 //! a tag was started by someone else in this process and is left alone.
@@ -23,7 +23,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::gateway::mark_of;
 use super::table::{self, Entry};
 
-/// The leaders of all launchers in this process, so that no search takes one for a stray.
+/// The leaders of all launchers in this process, so that no search takes one for a orphan.
 #[derive(Debug)]
 pub(super) struct Leaders {
     /// Tags of those whose ids are not known yet.
@@ -38,7 +38,7 @@ static LEADERS: Mutex<Leaders> =
 /// Whether nobody else in this process starts programs.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on every child of this process is the leader of a run, of its kin, or to be ended.
+/// From now on every child of this process is the leader of a run, of its processes, or to be ended.
 pub(super) fn claim_children() {
     ALONE.store(true, Ordering::Relaxed);
 }
@@ -117,22 +117,22 @@ pub(super) fn adopt_orphans() {
 
 /// Whose processes are meant.
 #[derive(Debug)]
-pub(super) struct Kin {
+pub(super) struct RunProcesses {
     pub(super) leader: i32,
     pub(super) mark: String,
     pub(super) tag: u64,
 }
 
-impl Kin {
-    /// Kills every process of the run that is there now, and reaps strays; returns how many there
+impl RunProcesses {
+    /// Kills every process of the run that is there now, and reaps orphans; returns how many there
     /// were.
     pub(super) fn kill_round(&self) -> usize {
         // Who is started from here on is not in the table.
         let table = table::all();
         let leaders = leaders();
-        let strays = strays(&table, &leaders);
+        let orphans = orphans(&table, &leaders);
         let hidden = nobodys(&table, &leaders);
-        let roots = strays
+        let roots = orphans
             .iter()
             .filter(|(entry, tag)| !entry.zombie && self.owns(mark_of(entry.pid).as_deref(), *tag));
         let roots = roots
@@ -145,7 +145,7 @@ impl Kin {
                 tracing::debug!(pid = entry.pid, run = self.mark, %error, "cannot kill a process of the run");
             }
         }
-        reap(strays.iter().map(|(entry, _)| entry).chain(&hidden));
+        reap(orphans.iter().map(|(entry, _)| entry).chain(&hidden));
         victims.len()
     }
 
@@ -154,20 +154,20 @@ impl Kin {
     }
 }
 
-/// Reaps strays that have ended, and ends what is nobody's.
+/// Reaps orphans that have ended, and ends what is nobody's.
 pub(super) fn reap_strays() {
     let table = table::all();
     let leaders = leaders();
-    let (strays, hidden) = (strays(&table, &leaders), nobodys(&table, &leaders));
+    let (orphans, hidden) = (orphans(&table, &leaders), nobodys(&table, &leaders));
     for entry in descendants(&table, hidden.iter().map(|entry| entry.pid).collect()) {
         tracing::warn!(pid = entry.pid, "ending a process that hid which run it belongs to");
         // One that cannot be killed is told of again.
         let _ = entry.kill();
     }
-    reap(strays.iter().map(|(entry, _)| entry).chain(&hidden));
+    reap(orphans.iter().map(|(entry, _)| entry).chain(&hidden));
 }
 
-/// Children of ours that are neither leaders nor of any run's kin: they took off all they could be
+/// Children of ours that are neither leaders nor of any run's processes: they took off all they could be
 /// known by. None while a leader is being started, for it is not known yet.
 fn nobodys(table: &[Entry], leaders: &Leaders) -> Vec<Entry> {
     if !ALONE.load(Ordering::Relaxed) || !leaders.starting.is_empty() {
@@ -206,18 +206,18 @@ fn descendants(table: &[Entry], mut found: BTreeSet<i32>) -> Vec<Entry> {
 /// Children of ours that belong to some run and are not its leader, with their tags. The tags are
 /// read under the lock of the leaders: a leader that was reaped since the table was read has none
 /// any more.
-fn strays(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
+fn orphans(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
     let own = std::process::id() as i32;
     // We may have a tag ourselves, from a gateway that we run under; our own children have it then.
     let inherited = tag_of(own);
     let children = table.iter().filter(|entry| entry.parent == own && !leaders.knows(entry.pid));
-    let stray = |tag: &u64| Some(*tag) != inherited && !leaders.starting.contains(tag);
-    children.filter_map(|entry| Some((*entry, tag_of(entry.pid).filter(stray)?))).collect()
+    let orphan = |tag: &u64| Some(*tag) != inherited && !leaders.starting.contains(tag);
+    children.filter_map(|entry| Some((*entry, tag_of(entry.pid).filter(orphan)?))).collect()
 }
 
-/// Takes the status of strays only: that of any other child belongs to whoever started it.
-fn reap<'a>(strays: impl Iterator<Item = &'a Entry>) {
-    for entry in strays.filter(|entry| entry.zombie) {
+/// Takes the status of orphans only: that of any other child belongs to whoever started it.
+fn reap<'a>(orphans: impl Iterator<Item = &'a Entry>) {
+    for entry in orphans.filter(|entry| entry.zombie) {
         if let Some(pid) = Pid::from_raw(entry.pid) {
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         }
@@ -225,7 +225,6 @@ fn reap<'a>(strays: impl Iterator<Item = &'a Entry>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 
@@ -247,9 +246,9 @@ mod tests {
 
     #[test]
     fn a_mark_decides_before_the_tag() {
-        let kin = Kin { leader: 1, mark: "a".to_owned(), tag: tag(1) };
-        assert!(kin.owns(Some("a"), tag(2)) && kin.owns(None, tag(1)));
-        assert!(!kin.owns(Some("b"), tag(1)) && !kin.owns(None, tag(2)));
+        let processes = RunProcesses { leader: 1, mark: "a".to_owned(), tag: tag(1) };
+        assert!(processes.owns(Some("a"), tag(2)) && processes.owns(None, tag(1)));
+        assert!(!processes.owns(Some("b"), tag(1)) && !processes.owns(None, tag(2)));
     }
 
     #[test]
@@ -257,7 +256,7 @@ mod tests {
         let mut child =
             std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
         let pid = child.id() as i32;
-        let found = strays(&table::all(), &leaders()).iter().any(|(entry, _)| entry.pid == pid);
+        let found = orphans(&table::all(), &leaders()).iter().any(|(entry, _)| entry.pid == pid);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!found);

@@ -80,7 +80,6 @@ pub(super) fn mark_of(pid: i32) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

@@ -54,7 +54,6 @@ fn candidates(name: &Path, path: &OsStr) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;

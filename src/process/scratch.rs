@@ -39,7 +39,6 @@ pub(super) fn sweep(folder: &Path, own: &Gateway) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@
 //! its user, cannot be traced, has no descriptor taken from it (pidfd_getfd(2)) and leaves no core
 //! file (PR_SET_DUMPABLE(2const)). A program it starts is dumpable again. What is readable for
 //! everybody, such as `cmdline`, stays so. Pinned by `tests/gateway/seclusion.rs`.
-#![allow(unsafe_code)] // each use gives its reason
+#![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::ffi::{CStr, OsString, c_char};
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Longest wait for whoever writes to a descriptor that was handed over.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 unsafe extern "C" {
     /// environ(7)
@@ -102,10 +102,11 @@ fn read_all(descriptor: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<u8>> {
         let mut asked =
             libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, which is ours, of an open descriptor.
-        if unsafe { libc::poll(&raw mut asked, 1, PATIENCE.as_millis() as libc::c_int) } == 0 {
+        if unsafe { libc::poll(&raw mut asked, 1, ANSWER_TIMEOUT.as_millis() as libc::c_int) } == 0
+        {
             return Err(io::Error::other(format!(
                 "nothing came for {} s, and it was not closed",
-                PATIENCE.as_secs()
+                ANSWER_TIMEOUT.as_secs()
             )));
         }
         match rustix::io::read(descriptor, &mut piece)? {

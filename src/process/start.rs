@@ -11,10 +11,10 @@ use rustix::process::{
 
 use super::cgroup::Cgroup;
 use super::clone::{self, Plan, Stage};
-use super::family::{Kin, Starting};
+use super::family::{RunProcesses, Starting};
 use super::gateway::MARK;
-use super::held::{Held, Run};
 use super::program::{ProgramError, find_program};
+use super::run_guard::{Run, RunGuard};
 use super::sandbox::{Cage, Sandbox};
 use crate::turn::{Launch, LaunchError};
 
@@ -111,7 +111,7 @@ impl Prepared<'_> {
     ///
     /// # Errors
     /// [`Refusal`]; nothing is left behind.
-    pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(Held, Pipes), Refusal> {
+    pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(RunGuard, Pipes), Refusal> {
         let failed = |source: io::Error| {
             Refusal::Final(LaunchError::Start { program: self.launch.program.clone(), source })
         };
@@ -177,10 +177,13 @@ impl Prepared<'_> {
             }
         };
         starting.started(leader.as_raw_nonzero().get(), &self.mark);
-        let kin =
-            Kin { leader: leader.as_raw_nonzero().get(), mark: self.mark.clone(), tag: self.tag };
-        let run = Run { leader, kin, pidfd, cgroup, name: self.launch.run.clone() };
-        Ok((Held::new(run), Pipes { stdin, stdout, stderr }))
+        let processes = RunProcesses {
+            leader: leader.as_raw_nonzero().get(),
+            mark: self.mark.clone(),
+            tag: self.tag,
+        };
+        let run = Run { leader, processes, pidfd, cgroup, name: self.launch.run.clone() };
+        Ok((RunGuard::new(run), Pipes { stdin, stdout, stderr }))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
 /// this often.
 const LOOK: SignedDuration = SignedDuration::from_secs(5);
 /// Time for what is being submitted when the end comes.
-const LAST: Duration = Duration::from_secs(5);
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// What comes round, from the files to the dispatcher. Has no clock: whoever calls
 /// [`Schedules::step`] passes the time in.
@@ -49,7 +49,7 @@ impl Running {
     /// Ends it: nothing is submitted any more when this returns, after at most five seconds.
     pub async fn stop(mut self) {
         self.stop.cancel();
-        if tokio::time::timeout(LAST, &mut self.task).await.is_err() {
+        if tokio::time::timeout(STOP_GRACE, &mut self.task).await.is_err() {
             self.task.abort();
         }
     }

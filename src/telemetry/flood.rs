@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Lines of one kind …
 const MOST: u32 = 200;
 /// … within this time.
-const SPAN: Duration = Duration::from_secs(60);
+const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What becomes of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<K: Eq + Hash> Flood<K> {
     /// Counts a line.
     pub(super) fn admit(&mut self, kind: K, now: Instant) -> Verdict {
         let (began, count) = self.windows.entry(kind).or_insert((now, 0));
-        if now.duration_since(*began) >= SPAN {
+        if now.duration_since(*began) >= COUNT_INTERVAL {
             (*began, *count) = (now, 0);
         }
         *count = count.saturating_add(1);
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(shown, 199);
         assert_eq!(flood.admit("busy", start + Duration::from_secs(59)), Verdict::LeaveOut);
         assert_eq!(flood.admit("other", start), Verdict::Show);
-        assert_eq!(flood.admit("busy", start + SPAN), Verdict::Show);
+        assert_eq!(flood.admit("busy", start + COUNT_INTERVAL), Verdict::Show);
     }
 
     #[test]

@@ -103,7 +103,6 @@ fn make(state: &State, place: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -22,7 +22,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::crowd::{Crowd, Place};
 
 /// From the connection to the last byte of the headers.
-const HEAD_TIME: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of method, address and headers, bytes.
 const HEAD_SIZE: usize = 32 << 10;
 
@@ -52,7 +52,13 @@ impl Listener for Door {
         let taken = Box::pin(place.taken().clone().cancelled_owned());
         let head = Head { read: Arc::default(), place: Arc::new(place) };
         (
-            Visit { stream, head, seen: 0, late: Box::pin(tokio::time::sleep(HEAD_TIME)), taken },
+            Visit {
+                stream,
+                head,
+                seen: 0,
+                late: Box::pin(tokio::time::sleep(HEAD_TIMEOUT)),
+                taken,
+            },
             address,
         )
     }

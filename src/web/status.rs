@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz` and `/metrics`, for whoever watches over the program.
 //!
 //! Owns the listener, the recorder behind [`crate::figures`] and how both look to the outside. What
-//! is alive and ready is decided behind [`Vitals`]. Tells figures and reasons, never names of
+//! is alive and ready is decided behind [`Health`]. Tells figures and reasons, never names of
 //! people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
 
 use std::io;
@@ -28,13 +28,13 @@ use crate::vigil;
 /// Connections at the same time.
 const CONNECTIONS: usize = 64;
 /// How often measurements are put into their buckets; until then they are kept one by one.
-const UPKEEP: Duration = Duration::from_secs(5);
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for the program's answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the pages ask of the program.
 #[async_trait]
-pub trait Vitals: Send + Sync {
+pub trait Health: Send + Sync {
     /// Why the program should be started again, one short line each; empty: it is well. Never
     /// returns where it is stuck.
     async fn alive(&self) -> Vec<String>;
@@ -74,7 +74,7 @@ pub struct StatusPages {
 
 #[derive(Clone)]
 struct Shared {
-    vitals: Arc<dyn Vitals>,
+    health: Arc<dyn Health>,
     figures: PrometheusHandle,
 }
 
@@ -84,7 +84,7 @@ impl StatusPages {
     ///
     /// # Errors
     /// [`StatusError`]; nothing is served.
-    pub async fn open(address: SocketAddr, vitals: Arc<dyn Vitals>) -> Result<Self, StatusError> {
+    pub async fn open(address: SocketAddr, health: Arc<dyn Health>) -> Result<Self, StatusError> {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| StatusError::Listen { address, source })?;
@@ -94,11 +94,11 @@ impl StatusPages {
         let kept = figures.clone();
         let upkeep = vigil::task("figures", async move {
             loop {
-                tokio::time::sleep(UPKEEP).await;
+                tokio::time::sleep(UPKEEP_INTERVAL).await;
                 kept.run_upkeep();
             }
         });
-        let router = router(Shared { vitals, figures });
+        let router = router(Shared { health, figures });
         let serving = vigil::task("status pages", async move {
             let service = router.into_make_service_with_connect_info::<Caller>();
             if let Err(error) = axum::serve(Door::new(listener, CONNECTIONS), service).await {
@@ -152,7 +152,8 @@ async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next:
 /// and heartbeats come through.
 async fn livez(State(shared): State<Shared>) -> Response {
     let stuck = vec!["the dispatcher does not answer".to_owned()];
-    let reasons = tokio::time::timeout(PATIENCE, shared.vitals.alive()).await.unwrap_or(stuck);
+    let reasons =
+        tokio::time::timeout(ANSWER_TIMEOUT, shared.health.alive()).await.unwrap_or(stuck);
     match reasons.is_empty() {
         true => page(StatusCode::OK, &json!({"alive": true})),
         false => {
@@ -164,7 +165,8 @@ async fn livez(State(shared): State<Shared>) -> Response {
 /// 200 while prompts are answered; else 503 with the reasons.
 async fn readyz(State(shared): State<Shared>) -> Response {
     let late = vec!["looking at it takes too long".to_owned()];
-    let reasons = tokio::time::timeout(PATIENCE, shared.vitals.unready()).await.unwrap_or(late);
+    let reasons =
+        tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()).await.unwrap_or(late);
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     page(status, &json!({"ready": reasons.is_empty(), "reasons": reasons}))
 }
@@ -172,7 +174,7 @@ async fn readyz(State(shared): State<Shared>) -> Response {
 /// The figures in Prometheus' text format, version 0.0.4.
 async fn render(State(shared): State<Shared>) -> Response {
     // What cannot be counted in time stays as it was.
-    let _ = tokio::time::timeout(PATIENCE, shared.vitals.measure()).await;
+    let _ = tokio::time::timeout(ANSWER_TIMEOUT, shared.health.measure()).await;
     shared.figures.run_upkeep();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.figures.render())
         .into_response()

@@ -275,7 +275,6 @@ impl Entry for Item {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::DOCUMENT_LIMIT;
 use super::fresh::{self, Outcome, Want};
+use crate::disk::Stamp;
 
 /// What a file means, as it was last read whole.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Reading files that others may be writing.
 //!
 //! A read counts when the file is the same before and after (device, inode, size, times to the
-//! nanosecond) and was at rest for [`REST`] before, so that neither a write between two ticks of
+//! nanosecond) and was at rest for [`REST_TIMEOUT`] before, so that neither a write between two ticks of
 //! the file system's clock nor a writer that has truncated and not yet written is taken for the
 //! whole. A writer that pauses longer in mid-write cannot be told from one that is done; programs
 //! that write by rename never show half a file.
@@ -14,9 +14,9 @@ use std::time::{Duration, SystemTime};
 use crate::disk::{self, Stamp};
 
 const TRIES: usize = 6;
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Longer than a busy machine usually keeps a writer waiting, and short beside any turn.
-pub(super) const REST: Duration = Duration::from_millis(60);
+pub(super) const REST_TIMEOUT: Duration = Duration::from_millis(60);
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
         if !again || attempt == TRIES {
             break;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     outcomes.into_iter().map(|(outcome, _)| outcome).collect()
 }
@@ -116,11 +116,11 @@ fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome
         && bytes.len() as u64 == stamp.size().min(want.limit);
     let unchanged = seen
         .filter(|(before, _)| *before == stamp)
-        .map_or(Duration::ZERO, |(_, time)| time + PAUSE);
+        .map_or(Duration::ZERO, |(_, time)| time + RETRY_INTERVAL);
     if same
-        && (stamp.age(now).is_some_and(|age| age >= REST)
+        && (stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT)
             || want.ours == Some(stamp)
-            || unchanged >= REST)
+            || unchanged >= REST_TIMEOUT)
     {
         return Ok(Outcome::Whole(Whole { bytes, stamp, cut, keep_end: want.keep_end }));
     }

@@ -249,7 +249,6 @@ fn read(tokens: &[Token]) -> Result<Past, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // a test that panics says what is wrong
 
     use std::fs;
 

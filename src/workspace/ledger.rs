@@ -393,7 +393,6 @@ fn decode(span: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // a test that panics says what is wrong
 
     use std::fs;
 

@@ -98,7 +98,6 @@ fn last_byte(file: &mut File, length: u64) -> io::Result<Option<u8>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use super::*;
 

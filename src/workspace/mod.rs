@@ -65,6 +65,8 @@ use crate::prompt::{Document, Documents};
 use followed::Followed;
 use fresh::{Outcome, Want};
 
+use crate::disk::Stamp;
+
 /// Most bytes read of a document; of `memory.md` the last ones, of others the first.
 pub const DOCUMENT_LIMIT: u64 = 1 << 20;
 

@@ -1,5 +1,5 @@
 //! Somebody who calls webhooks: signs as the schemes have it, and speaks HTTP byte by byte.
-#![allow(dead_code)] // several test modules use parts of it
+#![allow(dead_code, reason = "several test modules use parts of it")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 //!
 //! Nothing of it outlives the [`Program`]: the process is killed by its id when dropped, and so is
 //! everything that carries the mark of one of its runs.
-#![allow(dead_code)] // several test modules use parts of it
+#![allow(dead_code, reason = "several test modules use parts of it")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! What agents said when they were recorded (`tests/fixtures`), as the host would tell it to a
 //! guest.
-#![allow(dead_code)] // the benches use less of it
+#![allow(dead_code, reason = "the benches use less of it")]
 
 use std::path::{Path, PathBuf};
 

@@ -116,7 +116,7 @@ macro_rules! record {
 macro_rules! variant {
     ($from:ty => $to:ty { $($full:ident),* ; $($bare:ident),* $(,)? }) => {
         impl Carry<$to> for $from {
-            #[allow(unused_variables)] // no case of an enum carries anything
+            #[allow(unused_variables, reason = "no case of an enum carries anything")]
             fn carry(self, cap: usize) -> Result<$to, Excess> {
                 type From = $from;
                 type To = $to;

@@ -11,7 +11,6 @@ use crate::discord::api::{Api, nonce};
 use crate::discord::commands::Verb;
 use crate::discord::heading;
 use crate::discord::interactions::Interactions;
-use crate::discord::mention;
 use crate::discord::rest::Timeouts;
 use crate::discord::threads;
 use crate::discord::wire::Slash;

@@ -124,7 +124,6 @@ fn around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use std::os::unix::fs::symlink;
 

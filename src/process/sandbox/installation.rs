@@ -71,7 +71,6 @@ fn interpreter(file: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)] // a test that panics says what is wrong
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)] // a test that panics says what is wrong
-
 use proptest::prelude::*;
 
 use super::*;

@@ -38,7 +38,7 @@ const CONNECTIONS: usize = 256;
 /// Calls looked at at the same time; each may hold as much as a body is large.
 const PLACES: usize = 64;
 /// For calls that are being answered when all is over.
-const GRACE: Duration = Duration::from_secs(2);
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// What calls are answered with.
 pub struct Desk {
@@ -122,7 +122,7 @@ impl Serving {
     pub async fn close(mut self) {
         self.stop_intake();
         self.stop.take();
-        if tokio::time::timeout(GRACE, &mut self.server).await.is_err() {
+        if tokio::time::timeout(CLOSE_GRACE, &mut self.server).await.is_err() {
             tracing::debug!("webhook callers did not let go in time");
         }
     }

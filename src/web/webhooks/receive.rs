@@ -27,9 +27,9 @@ use crate::workspace::{Claimed, Scheme, Webhook};
 /// Largest body, bytes.
 const BODY: usize = 1 << 20;
 /// From the last header to the last byte of the body.
-const BODY_TIME: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between a piece of the body and the next.
-const PIECE_TIME: Duration = Duration::from_secs(5);
+const PIECE_TIMEOUT: Duration = Duration::from_secs(5);
 /// What proves a call only together with its body.
 const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
 /// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any
@@ -237,7 +237,7 @@ fn content(headers: &HeaderMap) -> Result<Content, Refused> {
 /// Reads a body while it comes, and while nobody takes its place.
 async fn read_in_time(place: &Place, body: Body) -> Result<Vec<u8>, Refused> {
     tokio::select! {
-        read = tokio::time::timeout(BODY_TIME, read(body)) => read.map_err(|_| Refused::Slow)?,
+        read = tokio::time::timeout(BODY_TIMEOUT, read(body)) => read.map_err(|_| Refused::Slow)?,
         () = place.taken().cancelled() => Err(Refused::Crowd),
     }
 }
@@ -251,7 +251,7 @@ async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
     loop {
         let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
         let Some(frame) =
-            tokio::time::timeout(PIECE_TIME, next).await.map_err(|_| Refused::Slow)?
+            tokio::time::timeout(PIECE_TIMEOUT, next).await.map_err(|_| Refused::Slow)?
         else {
             break;
         };

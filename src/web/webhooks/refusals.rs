@@ -10,7 +10,7 @@ use super::super::connection::Caller;
 use super::answer::Refused;
 
 /// Between two lines of a kind.
-const PAUSE: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What was logged when, by status and webhook that exists; others share a line.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Refusals {
     fn due(&self, kind: (u16, Option<String>), now: Instant) -> Option<u64> {
         let mut known = self.0.lock();
         match known.get_mut(&kind) {
-            Some(logged) if now.duration_since(logged.at) < PAUSE => {
+            Some(logged) if now.duration_since(logged.at) < REPORT_INTERVAL => {
                 logged.since += 1;
                 None
             }
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(due(401, Duration::ZERO), Some(0));
         assert!((0..1_000).all(|_| due(401, Duration::from_secs(1)).is_none()));
         assert_eq!(due(429, Duration::from_secs(1)), Some(0), "of another kind");
-        assert_eq!(due(401, PAUSE), Some(1_000));
-        assert_eq!(due(401, PAUSE * 2), Some(0));
+        assert_eq!(due(401, REPORT_INTERVAL), Some(1_000));
+        assert_eq!(due(401, REPORT_INTERVAL * 2), Some(0));
     }
 }

@@ -19,7 +19,7 @@ use crate::disk::replace;
 /// Lines written together at most.
 const TOGETHER: usize = 4_096;
 /// After which what could not be written is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// A file larger than this is made short again.
 const LARGE: u64 = 8 << 20;
 
@@ -114,7 +114,7 @@ impl Writer {
             let first = if self.owed.is_empty() && !self.is_failing() {
                 self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                self.jobs.recv_timeout(AGAIN)
+                self.jobs.recv_timeout(RETRY_INTERVAL)
             };
             let mut batch = match first {
                 Ok(job) => vec![job],

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{Decision, Descriptor, Mode, Safety};
-use aetheel::app::settings::Settings;
-use aetheel::app::start::{Ground, Purpose, Rest};
 use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, Steered};
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
+use aetheel::startup::settings::Settings;
+use aetheel::startup::{Prepared, Purpose, ShutdownGuard};
 use aetheel::turn::recording;
 use tempfile::TempDir;
 
@@ -62,7 +62,7 @@ pub struct Cell {
 
 struct Opened {
     dispatcher: Dispatcher,
-    rest: Rest,
+    guard: ShutdownGuard,
     recordings: PathBuf,
 }
 
@@ -149,12 +149,12 @@ impl Cell {
             secret_files: Vec::new(),
             unplaced: Vec::new(),
         };
-        let ground = Ground::prepare(settings, Purpose::Talk)
+        let prepared = Prepared::prepare(settings, Purpose::Talk)
             .await
             .unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
-        let (dispatcher, rest) = ground.dispatcher(stage.clone());
+        let (dispatcher, guard) = prepared.dispatcher(stage.clone());
         let opened =
-            Opened { dispatcher: dispatcher.clone(), rest, recordings: folder.join("recordings") };
+            Opened { dispatcher: dispatcher.clone(), guard, recordings: folder.join("recordings") };
         self.opened.lock().unwrap().push(opened);
         dispatcher
     }
@@ -210,7 +210,7 @@ impl Cell {
         let mut aftermath = Aftermath::default();
         for gateway in opened {
             gateway.dispatcher.shutdown(Duration::ZERO).await;
-            gateway.rest.close().await;
+            gateway.guard.close().await;
             aftermath.read(&gateway.recordings);
         }
         // The kernel takes a moment to clear away what was killed.

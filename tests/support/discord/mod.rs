@@ -6,7 +6,7 @@
 //! test when the [`LocalDiscord`] is dropped. All of it is reachable by address, so the real
 //! program can be pointed at it: `DISCORD_API_BASE` is [`LocalDiscord::url`], `DISCORD_BOT_TOKEN`
 //! is [`TOKEN`].
-#![allow(dead_code)] // several test modules use parts of it
+#![allow(dead_code, reason = "several test modules use parts of it")]
 
 mod faults;
 mod gateway;

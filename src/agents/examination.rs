@@ -1,0 +1,79 @@
+//! Looking at an agent, and asking it for its version.
+
+use std::sync::Arc;
+
+use super::AgentRegistry;
+use super::findings::{Examiner, Findings};
+use crate::disk::Stamp;
+use crate::turn::{Agent, Backends as _};
+
+impl AgentRegistry {
+    /// Looks at a backend's agent without starting anything.
+    pub fn look(&self, name: &str) -> Option<Findings> {
+        let backend = self.get(name)?;
+        Some(self.examiner.look(backend.descriptor(), &self.place(name)))
+    }
+
+    /// Looks at a backend's agent and asks for its version, for which another component may serve
+    /// from then on.
+    pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
+        let mut findings = self.ask(name).await?;
+        if let (Some(version), None) = (&findings.version, self.profile(name))
+            && self.components.agent_is(name, version).await
+        {
+            // What the other one says of its agent counts.
+            findings = self.ask(name).await?;
+        }
+        let backend = self.get(name)?;
+        let findings = Arc::new(findings);
+        let mut agent = Agent { version: findings.version.clone(), ..Agent::default() };
+        let declared = &backend.descriptor().programs;
+        if let Ok(ourselves) = std::env::current_exe() {
+            let ours = declared.iter().filter(|program| program.name == env!("CARGO_PKG_NAME"));
+            agent.programs.extend(ours.map(|program| (program.name.clone(), ourselves.clone())));
+        }
+        if let (Some(first), Some(found)) = (declared.first(), &findings.program) {
+            agent.programs.insert(first.name.clone(), found.clone());
+        }
+        self.agents.set(name, agent);
+        let before = self.write().findings.insert(name.to_owned(), findings.clone());
+        if let (Some(was), Some(now)) =
+            (before.and_then(|before| before.version.clone()), &findings.version)
+            && was != *now
+        {
+            tracing::info!(
+                backend = name,
+                version = now,
+                was,
+                "agent is now version {now} (was {was})"
+            );
+        }
+        Some(findings)
+    }
+
+    /// Looks at the agent of the backend that was decided on. One that told its version for that is
+    /// not asked again.
+    pub async fn examine_decided(&self, name: &str) -> Option<Arc<Findings>> {
+        let (backend, looked) = (self.get(name)?, self.look(name)?);
+        let told = self.findings(name).filter(|known| {
+            known.faults.is_empty() && known.version.is_some() && known.program == looked.program
+        });
+        let Some(told) = told else { return self.examine(name).await };
+        // What is set for the default backend is meant for it from now on.
+        let mut findings = Examiner::answered(backend.descriptor(), looked, told.version.clone());
+        findings.warnings.extend(self.sign_in_warning(name));
+        let findings = Arc::new(findings);
+        self.write().findings.insert(name.to_owned(), findings.clone());
+        Some(findings)
+    }
+
+    async fn ask(&self, name: &str) -> Option<Findings> {
+        let (backend, place) = (self.get(name)?, self.place(name));
+        // Before it is asked: what changes meanwhile is noticed.
+        let program = self.examiner.look(backend.descriptor(), &place).program;
+        self.programs.note(name, program.map(|path| (path.clone(), Stamp::of(&path))));
+        let mut findings = self.examiner.examine(backend.descriptor(), &place).await;
+        findings.warnings.extend(self.sign_in_warning(name));
+        Some(findings)
+    }
+}

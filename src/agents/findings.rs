@@ -1,0 +1,471 @@
+//! Looking at an agent before anything starts: its program, version, credentials, and what it
+//! cannot do here.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::agent::descriptor::{Credential, Feature};
+use crate::agent::{AllowedTools, Descriptor, Mode};
+use crate::config::Config;
+use crate::plain::{one_line, with_causes};
+use crate::process::{Custody, ProbeError, find_program};
+use crate::turn::Fence;
+
+/// How long a program may take to say its version; `QUERY_TIMEOUT_MS` where that is less. Slow ones
+/// take seconds on a busy machine.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes that are told of a program's last words.
+const WORDS: usize = 300;
+
+/// What was found out about the agent of a backend.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Its program.
+    pub program: Option<PathBuf>,
+    /// For example `2.1.197`.
+    pub version: Option<String>,
+    /// Reasons why it cannot work.
+    pub faults: Vec<Fault>,
+    /// What works otherwise than set.
+    pub warnings: Vec<String>,
+}
+
+impl Findings {
+    /// All reasons as one line; empty when there are none.
+    pub fn reasons(&self) -> String {
+        let reasons: Vec<&str> = self.faults.iter().map(|fault| fault.text.as_str()).collect();
+        reasons.join("; ")
+    }
+
+    /// What of this nothing can be started with, where it is about the default backend, and what is
+    /// only to be told.
+    pub fn of_default(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
+        for Fault { text, passing, .. } in &self.faults {
+            match passing {
+                true => {
+                    told.push(format!("backend `{name}`: {text}; prompts go to it all the same"))
+                }
+                false => missing.push(format!("backend `{name}`: {text}")),
+            }
+        }
+    }
+}
+
+/// A reason why an agent cannot work here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// For people who would like to use it: a few words without paths.
+    pub brief: &'static str,
+    /// For the operator: what is wrong and what to do.
+    pub text: String,
+    /// It may be over by the time that the agent is wanted: no reason not to start.
+    pub passing: bool,
+}
+
+/// Looks at agents on this machine.
+pub struct Examiner {
+    /// The operator's settings.
+    pub config: Config,
+    /// The gateway's own environment.
+    pub variables: HashMap<String, String>,
+    /// Starts the programs that are asked for their version.
+    pub custody: Custody,
+    /// What confined agents may reach; none: they are not.
+    pub fence: Option<Fence>,
+}
+
+/// Where a backend's first program is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// This path rather than `PATH`.
+    pub path: Option<PathBuf>,
+    /// How the operator could name another path.
+    pub hint: Option<&'static str>,
+    /// It is the backend of lanes without a choice, so that `BACKEND_MODEL` and the like are meant
+    /// for it.
+    pub default: bool,
+}
+
+impl Examiner {
+    /// Looks at an agent without starting anything.
+    pub fn look(&self, descriptor: &Descriptor, place: &Place) -> Findings {
+        let mut findings = Findings {
+            warnings: unsupported(descriptor, &self.config, &self.variables, place.default),
+            ..Findings::default()
+        };
+        match descriptor
+            .programs
+            .first()
+            .map(|program| locate(&program.name, place.path.as_deref(), &self.variables))
+        {
+            Some(Ok(path)) => findings.program = Some(path),
+            Some(Err(error)) => {
+                let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
+                let text = format!("{error}; install it or add its folder to PATH{or}");
+                findings.faults.push(Fault {
+                    brief: "its program is not installed",
+                    text,
+                    passing: false,
+                });
+            }
+            None => {}
+        }
+        if descriptor.own_sandbox && !self.custody.sandbox().allows_mounts() {
+            findings.warnings.push(format!(
+                "backend `{}`: its agent confines its commands by mounts, which cannot be done under Landlock; below full rights they fail \
+                 until bubblewrap is installed and user namespaces are allowed",
+                descriptor.name
+            ));
+        }
+        findings.faults.extend(missing_credentials(descriptor, &self.variables));
+        findings.faults.extend(root_fault(descriptor, &self.config, &self.variables));
+        findings
+    }
+
+    /// Looks at an agent and asks it for its version; takes as long as the agent, at most
+    /// [`VERSION_TIMEOUT`]. One that does not answer cannot work.
+    pub async fn examine(&self, descriptor: &Descriptor, place: &Place) -> Findings {
+        let mut findings = self.look(descriptor, place);
+        let arguments = descriptor
+            .programs
+            .first()
+            .map(|program| program.version_arguments.as_slice())
+            .unwrap_or_default();
+        if let (Some(path), false) = (&findings.program, arguments.is_empty()) {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let environment = self
+                .variables
+                .iter()
+                .filter(|(name, _)| crate::turn::BASE_VARIABLES.contains(&name.as_str()));
+            let environment =
+                environment.map(|(name, value)| (name.clone(), value.clone())).collect();
+            let variable = |name: &str| self.variables.get(name).cloned();
+            let reach = self
+                .fence
+                .as_ref()
+                .map(|fence| fence.reach(descriptor, variable))
+                .unwrap_or_default();
+            let limit = self.config.query_timeout.min(VERSION_TIMEOUT);
+            match self.custody.probe(path, &arguments, environment, reach, limit).await {
+                Ok(said) => {
+                    let version = version_in(&said);
+                    return Self::answered(descriptor, findings, version);
+                }
+                Err(error) => findings.faults.push(silent(path, &arguments, &error, place)),
+            }
+        }
+        findings
+    }
+
+    /// What was found out about an agent that answered when it was asked for its version.
+    pub fn answered(
+        descriptor: &Descriptor,
+        mut findings: Findings,
+        version: Option<String>,
+    ) -> Findings {
+        findings.version = version;
+        findings.warnings.extend(numberless(descriptor, findings.version.as_deref()));
+        findings.warnings.extend(untested(descriptor, findings.version.as_deref()));
+        findings
+    }
+}
+
+/// The fault of a program that is there and does not say which version it is.
+fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) -> Fault {
+    let what = match error {
+        ProbeError::Launch(error) => format!(
+            "cannot be started: {}",
+            error.source().map_or_else(|| error.to_string(), with_causes)
+        ),
+        ProbeError::Timeout { limit, .. } => {
+            format!("did not answer within {} s", limit.as_secs_f32())
+        }
+        ProbeError::Failed { code, stderr, .. } => {
+            let how = code.map_or("was ended by a signal".to_owned(), |code| {
+                format!("ended with code {code}")
+            });
+            // The end of what it said is nearest to the reason.
+            let last =
+                stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(one_line);
+            let last = last.map(|last| format!(": {}", &last[..last.floor_char_boundary(WORDS)]));
+            how + &last.unwrap_or_default()
+        }
+    };
+    let asked = std::iter::once(path.display().to_string())
+        .chain(arguments.iter().map(|word| (*word).to_owned()));
+    let asked = asked.collect::<Vec<_>>().join(" ");
+    let or = place.hint.map(|hint| format!(", or {hint}")).unwrap_or_default();
+    let passing = matches!(error, ProbeError::Timeout { .. });
+    Fault {
+        brief: "its program does not run",
+        text: format!("`{asked}` {what}; run it by hand, and install the agent anew{or}"),
+        passing,
+    }
+}
+
+/// Finds a backend's program: at the operator's path, ourselves, or in `PATH`.
+fn locate(
+    name: &str,
+    operators: Option<&Path>,
+    variables: &HashMap<String, String>,
+) -> Result<PathBuf, String> {
+    let path = variables.get("PATH").map_or("", String::as_str);
+    let wanted = match operators {
+        Some(path) => path.to_owned(),
+        None if name == env!("CARGO_PKG_NAME") => {
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?
+        }
+        None => PathBuf::from(name),
+    };
+    find_program(&wanted, OsStr::new(path)).map_err(|error| error.to_string())
+}
+
+/// Whether an agent is signed in by this.
+pub fn is_there(credential: &Credential, variables: &HashMap<String, String>) -> bool {
+    let home = || variables.get("HOME").map(PathBuf::from).unwrap_or_default();
+    match credential {
+        Credential::Variable(name) => {
+            variables.get(name).is_some_and(|value| !value.trim().is_empty())
+        }
+        Credential::File(path) => path
+            .strip_prefix("~/")
+            .map_or_else(|| PathBuf::from(path), |rest| home().join(rest))
+            .is_file(),
+    }
+}
+
+fn missing_credentials(
+    descriptor: &Descriptor,
+    variables: &HashMap<String, String>,
+) -> Option<Fault> {
+    let found = descriptor.credentials.iter().any(|credential| is_there(credential, variables));
+    if found || descriptor.credentials.is_empty() {
+        return None;
+    }
+    let variables = descriptor.credentials.iter().filter_map(|credential| match credential {
+        Credential::Variable(name) => Some(name.as_str()),
+        Credential::File(_) => None,
+    });
+    let files = descriptor.credentials.iter().filter_map(|credential| match credential {
+        Credential::File(path) => Some(path.as_str()),
+        Credential::Variable(_) => None,
+    });
+    let ways = [("set ", one_of(variables)), ("sign in, which makes ", one_of(files))];
+    let ways: Vec<String> =
+        ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
+    Some(Fault {
+        brief: "it is not signed in",
+        text: format!("no credentials found; {}", ways.join(", or ")),
+        passing: false,
+    })
+}
+
+/// `a, b or c`; none of nothing.
+fn one_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut names: Vec<&str> = names.collect();
+    let last = names.pop()?;
+    Some(if names.is_empty() { last.to_owned() } else { format!("{} or {last}", names.join(", ")) })
+}
+
+fn root_fault(
+    descriptor: &Descriptor,
+    config: &Config,
+    variables: &HashMap<String, String>,
+) -> Option<Fault> {
+    let rule = descriptor.root.as_ref()?;
+    let applies = rustix::process::geteuid().is_root()
+        && config.mode == Mode::Build
+        && config.safety >= rule.refused_from;
+    (applies && !variables.contains_key(&rule.unless_variable)).then(|| Fault {
+        brief: "it refuses to run with these rights",
+        text: format!(
+            "it refuses this PERMISSION_MODE to the root user; run as another user, choose a lower mode, or set {}=1 in a container you trust",
+            rule.unless_variable
+        ),
+        passing: false,
+    })
+}
+
+/// What the operator set and the backend will ignore. Models and efforts are set for the default
+/// backend only.
+fn unsupported(
+    descriptor: &Descriptor,
+    config: &Config,
+    variables: &HashMap<String, String>,
+    default: bool,
+) -> Vec<String> {
+    let (name, effort) = (&descriptor.name, config.backend_effort.as_ref().filter(|_| default));
+    let ignored = [
+        (
+            "BACKEND_MODEL",
+            default && config.backend_model.is_some() && !descriptor.has(Feature::Model),
+            "ignored",
+        ),
+        ("BACKEND_EFFORT", effort.is_some() && !descriptor.has(Feature::Effort), "ignored"),
+        (
+            "ALLOWED_TOOLS",
+            config.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools),
+            "kept by the gateway instead: the agent runs at the level `ask`, and what it asks leave for is refused unless it is on the list; what it only looks at it may do unasked",
+        ),
+        (
+            "BACKEND_MAX_TURNS",
+            variables.contains_key("BACKEND_MAX_TURNS") && !descriptor.has(Feature::MaxTurns),
+            "replaced by a limit of tool uses kept by the gateway",
+        ),
+        (
+            "PERMISSION_MODE=plan",
+            config.mode == Mode::Plan && !descriptor.has(Feature::Plan),
+            "ignored",
+        ),
+    ];
+    let mut warnings: Vec<String> = ignored
+        .into_iter()
+        .filter(|(_, applies, _)| *applies)
+        .map(|(setting, _, what)| {
+            format!("backend `{name}` does not support {setting}; it is {what}")
+        })
+        .collect();
+    if let Some(effort) = effort.filter(|_| descriptor.has(Feature::Effort))
+        && !descriptor.efforts.iter().any(|choice| {
+            choice.id.eq_ignore_ascii_case(effort) || choice.label.eq_ignore_ascii_case(effort)
+        })
+    {
+        let known: Vec<&str> = descriptor.efforts.iter().map(|choice| choice.id.as_str()).collect();
+        warnings.push(format!("BACKEND_EFFORT {effort:?} is no level of backend `{name}`, which has {}; it is ignored", known.join(", ")));
+    }
+    warnings
+}
+
+/// That an agent which was asked told no version, so that nothing can be said of it.
+fn numberless(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+    (version.is_none() && !descriptor.understands.is_empty()).then(|| {
+        format!(
+            "the agent of backend `{}` tells no version number: whether it is one the backend was made for ({}) is not known",
+            descriptor.name,
+            descriptor.understands.join(" or ")
+        )
+    })
+}
+
+/// Whether the installed version is one the backend was made for.
+fn untested(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
+    let installed = version?;
+    (descriptor.fits(installed) == Some(false)).then(|| {
+        format!(
+            "backend `{}` was made for agent versions {}, installed is {installed}; if answers are lost, look for a newer backend",
+            descriptor.name,
+            descriptor.understands.join(" or ")
+        )
+    })
+}
+
+/// The first `number.number.number…` in what a program said.
+fn version_in(said: &str) -> Option<String> {
+    let said = said.split(|c: char| c.is_whitespace() || "(),/@".contains(c));
+    said.map(|word| word.trim_start_matches('v'))
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
+        .map(|word| word.chars().take_while(char::is_ascii_graphic).take(64).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(more: &str) -> Descriptor {
+        Descriptor::parse(&format!(
+            r#"{{"name":"x","version":"1","programs":[{{"name":"x"}}]{more}}}"#
+        ))
+        .expect("valid")
+    }
+
+    #[test]
+    fn versions_are_found_in_what_agents_print() {
+        for (said, version) in [
+            ("2.1.197 (Claude Code)", "2.1.197"),
+            ("codex-cli 0.169.0\n", "0.169.0"),
+            ("v1.2.3-beta.1", "1.2.3-beta.1"),
+        ] {
+            assert_eq!(version_in(said).as_deref(), Some(version));
+        }
+        assert_eq!(version_in("no version here"), None);
+        assert_eq!(version_in("tool 1.2\u{1b}[2J\u{202e}.3").as_deref(), Some("1.2"));
+    }
+
+    #[test]
+    fn missing_credentials_list_every_way() {
+        let many = descriptor(
+            r#","credentials":[{"file":"~/.x/a"},{"variable":"A"},{"variable":"B"},{"variable":"C"}]"#,
+        );
+        let fault = missing_credentials(&many, &HashMap::new()).expect("missing").text;
+        assert_eq!(fault, "no credentials found; set A, B or C, or sign in, which makes ~/.x/a");
+        let descriptor =
+            descriptor(r#","credentials":[{"variable":"X_KEY"},{"file":"~/.x/login"}]"#);
+        let fault = missing_credentials(&descriptor, &HashMap::new()).expect("missing").text;
+        assert!(fault.contains("set X_KEY") && fault.contains("~/.x/login"), "{fault}");
+        assert_eq!(
+            missing_credentials(&descriptor, &HashMap::from([("X_KEY".into(), "1".into())])),
+            None
+        );
+        let home = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(home.path().join(".x")).expect("made");
+        std::fs::write(home.path().join(".x/login"), "").expect("written");
+        assert_eq!(
+            missing_credentials(
+                &descriptor,
+                &HashMap::from([("HOME".into(), home.path().display().to_string())])
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn an_agent_version_nobody_tried_is_warned_about() {
+        let descriptor = descriptor(r#","understands":[">=2.0.0, <3.0.0"]"#);
+        assert_eq!(untested(&descriptor, Some("2.1.197")), None);
+        assert!(untested(&descriptor, Some("3.0.1")).expect("a warning").contains("3.0.1"));
+        assert_eq!(untested(&descriptor, None), None);
+        assert_eq!(numberless(&descriptor, Some("2.1.197")), None);
+        let told = numberless(&descriptor, version_in("a development build").as_deref())
+            .expect("a warning");
+        assert!(told.contains("no version number") && told.contains(">=2.0.0"), "{told}");
+        assert_eq!(
+            numberless(&self::descriptor(""), None),
+            None,
+            "it would say nothing of any version"
+        );
+    }
+
+    fn warnings(set: &[(&str, &str)], descriptor: &Descriptor, default: bool) -> Vec<String> {
+        let variables: HashMap<String, String> =
+            set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let config = Config::read(|name| variables.get(name).cloned()).expect("valid");
+        unsupported(descriptor, &config, &variables, default)
+    }
+
+    #[test]
+    fn options_the_backend_ignores_are_named() {
+        let set = [("ALLOWED_TOOLS", "Read"), ("BACKEND_MODEL", "m"), ("BACKEND_EFFORT", "high")];
+        let told = warnings(&set, &descriptor(""), true);
+        assert_eq!(told.len(), 3, "{told:?}");
+        let told = warnings(&set, &descriptor(""), false);
+        assert_eq!(told.len(), 1, "a model is meant for the default backend: {told:?}");
+        let able = descriptor(
+            r#","features":["model","allowed-tools","max-turns","effort"],"efforts":[{"id":"high","label":"High"}]"#,
+        );
+        assert!(warnings(&set, &able, true).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_level_of_effort_is_ignored_and_the_known_ones_are_listed() {
+        let able = descriptor(
+            r#","features":["effort","allowed-tools"],"efforts":[{"id":"low","label":"Low"},{"id":"high","label":"High"}]"#,
+        );
+        let told = warnings(&[("BACKEND_EFFORT", "extreme")], &able, true);
+        assert!(told.len() == 1 && told[0].contains("low, high"), "{told:?}");
+        assert!(warnings(&[("BACKEND_EFFORT", "HIGH")], &able, true).is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! The programs of agents as they were when they were last asked for their version, so that a new
+//! one is noticed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use crate::disk::Stamp;
+
+/// How long a changed program must be left alone before it is asked: whoever replaces it is then
+/// done.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// By backend: where its program is, and what it was.
+#[derive(Debug, Default)]
+pub struct Programs(Mutex<BTreeMap<String, (PathBuf, Option<Stamp>)>>);
+
+impl Programs {
+    /// Notes what a backend's program was before it was asked; without one there is nothing to look
+    /// at.
+    pub fn note(&self, backend: &str, program: Option<(PathBuf, Option<Stamp>)>) {
+        let mut all = self.0.lock();
+        match program {
+            Some(program) => drop(all.insert(backend.to_owned(), program)),
+            None => drop(all.remove(backend)),
+        }
+    }
+
+    /// Backends whose programs are others by now and at rest. One that is gone is being replaced,
+    /// or missed when it is wanted.
+    pub fn changed(&self, now: SystemTime) -> Vec<String> {
+        let all = self.0.lock();
+        let is_other = |(path, before): &(PathBuf, Option<Stamp>)| {
+            Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now))
+        };
+        all.iter()
+            .filter(|(_, program)| is_other(program))
+            .map(|(backend, _)| backend.clone())
+            .collect()
+    }
+}
+
+/// A clock that went back is no reason never to ask.
+fn at_rest(stamp: &Stamp, now: SystemTime) -> bool {
+    stamp.age(now).is_none_or(|age| age >= REST_TIMEOUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_program_is_noticed_once_it_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("agent");
+        std::fs::write(&program, "1").expect("written");
+        let programs = Programs::default();
+        programs.note("x", Some((program.clone(), Stamp::of(&program))));
+        let later = SystemTime::now() + Duration::from_secs(60);
+        assert_eq!(programs.changed(later), Vec::<String>::new());
+        std::fs::remove_file(&program).expect("removed");
+        assert_eq!(programs.changed(later), Vec::<String>::new(), "it is gone for now");
+        std::fs::write(folder.path().join("new"), "2").expect("written");
+        std::fs::rename(folder.path().join("new"), &program).expect("renamed");
+        let soon = later
+            - Stamp::of(&program).expect("it is there").age(later).expect("it is in the past")
+            + REST_TIMEOUT / 2;
+        assert_eq!(programs.changed(soon), Vec::<String>::new(), "it may still be written to");
+        assert_eq!(programs.changed(later), ["x"]);
+        programs.note("x", Some((program.clone(), Stamp::of(&program))));
+        assert_eq!(programs.changed(later), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_target_of_a_link_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (target, link) = (folder.path().join("target"), folder.path().join("agent"));
+        std::fs::write(&target, "1").expect("written");
+        std::os::unix::fs::symlink(&target, &link).expect("linked");
+        let programs = Programs::default();
+        programs.note("x", Some((link.clone(), Stamp::of(&link))));
+        std::fs::write(&target, "22").expect("written");
+        assert_eq!(programs.changed(SystemTime::now() + Duration::from_secs(60)), ["x"]);
+        programs.note("x", None);
+        assert_eq!(
+            programs.changed(SystemTime::now() + Duration::from_secs(60)),
+            Vec::<String>::new()
+        );
+    }
+}

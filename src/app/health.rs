@@ -1,0 +1,158 @@
+//! What the status pages ask: whether the program lives, whether it is ready, and the figures
+//! counted when somebody looks.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use crate::agents::AgentRegistry;
+use crate::app::liveness::Liveness;
+use crate::app::phase::Phase;
+use crate::discord::Discord;
+use crate::dispatch::Dispatcher;
+use crate::figures;
+use crate::vigil;
+use crate::web::status::Health;
+
+/// What there is to look at once the program has started that far.
+pub struct Watched {
+    /// Asked for the figures of the queue.
+    pub dispatcher: Dispatcher,
+    /// Asked whether it is connected.
+    pub discord: Discord,
+    /// Asked whether the agent can work.
+    pub agents: Arc<AgentRegistry>,
+    /// The backend of lanes without a choice.
+    pub backend: String,
+    /// `CONFIG_DIR/state`.
+    pub state: PathBuf,
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct ProgramHealth {
+    phase: watch::Receiver<Phase>,
+    watched: Arc<OnceLock<Watched>>,
+    liveness: Liveness,
+}
+
+impl ProgramHealth {
+    /// Looks at what the phase is, and at the watched once they are known.
+    pub fn new(phase: watch::Receiver<Phase>, liveness: Liveness) -> Self {
+        Self { phase, watched: Arc::default(), liveness }
+    }
+
+    /// Says what there is to look at. Counts once.
+    pub fn know(&self, watched: Watched) {
+        let _ = self.watched.set(watched);
+    }
+}
+
+#[async_trait]
+impl Health for ProgramHealth {
+    async fn alive(&self) -> Vec<String> {
+        self.measure().await;
+        let gone =
+            vigil::already_fallen().map(|fallen| format!("`{}` {}", fallen.name, fallen.how));
+        gone.into_iter().chain(self.liveness.complaint()).collect()
+    }
+
+    async fn unready(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        match *self.phase.borrow() {
+            Phase::Starting => reasons.push("starting".to_owned()),
+            Phase::Draining => reasons.push("draining".to_owned()),
+            Phase::Ready => {}
+        }
+        let watched = Arc::clone(&self.watched);
+        // Programs and folders are looked at on the disk.
+        let more =
+            spawn_blocking(move || watched.get().map(Watched::complaints).unwrap_or_default())
+                .await;
+        reasons.extend(more.unwrap_or_else(|_| vec!["it could not be looked at".to_owned()]));
+        reasons
+    }
+
+    async fn measure(&self) {
+        self.liveness.measure();
+        let watched = Arc::clone(&self.watched);
+        // A lock that is held for good must not take a worker with it.
+        let _ = spawn_blocking(move || {
+            if let Some(watched) = watched.get() {
+                let _ = watched.dispatcher.census();
+                figures::discord_connected(watched.discord.is_connected());
+                figures::discord_invalid(watched.discord.invalid_requests());
+            }
+            let resident = std::fs::read_to_string("/proc/self/status")
+                .ok()
+                .and_then(|status| resident_bytes(&status));
+            figures::process(
+                resident,
+                std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count),
+            );
+        })
+        .await;
+    }
+}
+
+impl Watched {
+    fn complaints(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if !self.discord.is_connected() {
+            reasons.push("discord is not connected".to_owned());
+        }
+        match self.agents.look(&self.backend) {
+            None => reasons.push(format!("backend `{}` is not loaded", self.backend)),
+            Some(findings) if !findings.faults.is_empty() => {
+                let brief: Vec<&str> = findings.faults.iter().map(|fault| fault.brief).collect();
+                reasons.push(format!(
+                    "backend `{}` cannot work: {}",
+                    self.backend,
+                    brief.join(", and ")
+                ));
+            }
+            Some(_) => {}
+        }
+        if let Err(error) = write_there(&self.state) {
+            reasons.push(format!("the state folder cannot be written to: {}", error.kind()));
+        }
+        reasons
+    }
+}
+
+/// Writes a few bytes into a folder and takes them away again.
+///
+/// # Errors
+/// What the system said.
+pub fn write_there(folder: &Path) -> std::io::Result<()> {
+    tempfile::Builder::new().prefix(".probe-").tempfile_in(folder)?.write_all(b"aetheel\n")
+}
+
+/// `VmRSS` of `/proc/<pid>/status`.
+fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t1\n"), Some(2 << 20));
+        assert_eq!(resident_bytes("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_cannot_be_written_to_and_a_probe_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        write_there(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(write_there(&folder.path().join("gone")).is_err());
+    }
+}

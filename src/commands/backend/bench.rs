@@ -1,0 +1,299 @@
+//! `aetheel backend bench`.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::open::{self, Opened, Unable};
+use crate::agent::{Command, Input, TimedInput};
+use crate::backend::Engine;
+use crate::cli::exit;
+use crate::config::Limits;
+use crate::kit::Case;
+use crate::plain::with_causes;
+use crate::terminal::{self, Paper};
+use crate::turn::recording::{Entry, What};
+use crate::turn::replay::{Batches, replay};
+use crate::turn::{Backend as _, Guest};
+
+/// How long reading is repeated, and how often at least.
+const MEASURE_LIMIT: Duration = Duration::from_secs(2);
+const LEAST: usize = 5;
+/// Guests that are opened to see what one takes.
+const OPENED: usize = 200;
+const IDLE: usize = 100;
+/// Lines a call when there is much to read; the gateway hands over at most 1024.
+const BATCH: usize = 64;
+
+pub(in crate::commands) async fn run(component: PathBuf, recording: PathBuf, json: bool) -> u8 {
+    match measure(&component, recording).await {
+        Ok(figures) => {
+            if json {
+                terminal::json(&figures.form(&component));
+            } else {
+                figures.print(&component);
+            }
+            exit::OK
+        }
+        Err(unable) => unable.tell(),
+    }
+}
+
+/// What was measured.
+struct Figures {
+    title: String,
+    size: u64,
+    cold: Duration,
+    cached: Duration,
+    start: Duration,
+    /// Of the recording.
+    lines: usize,
+    bytes: usize,
+    /// One line a call, and many.
+    single: Reading,
+    many: Reading,
+    /// Of calls with one input.
+    p50: Duration,
+    p99: Duration,
+    longest: Duration,
+    /// Of one guest that has begun a turn and waits: its memories, and what the process grew by.
+    memory: usize,
+    resident: Option<usize>,
+}
+
+/// How fast a recording was read.
+struct Reading {
+    times: usize,
+    seconds: f64,
+}
+
+async fn measure(component: &Path, recording: PathBuf) -> Result<Figures, Unable> {
+    let mut cases = open::cases(vec![recording.clone()]).await?;
+    let (Some(case), true) = (cases.pop(), cases.is_empty()) else {
+        return Err(Unable::usage(format!("{}: name one recording", recording.display())));
+    };
+    let texts = case.tape.entries.iter().filter_map(|entry| match &entry.what {
+        What::In(Input::Line(line)) => Some(line.text.len() + 1),
+        What::In(Input::StreamEvent(event)) => Some(event.data.len() + 1),
+        _ => None,
+    });
+    let (lines, bytes) = texts.fold((0, 0), |(lines, bytes), length| (lines + 1, bytes + length));
+    let (cold, cached) = loads(component).await?;
+    let engine = open::engine(true)?;
+    let opened = open::component(&engine, component).await?;
+    let start = starts(&opened).await?;
+    let single = reading(&opened, &case, Batches::Single).await?;
+    let many = reading(&opened, &case, Batches::Of(BATCH)).await?;
+    let calls = calls(&opened, &case, single.times).await?;
+    let of =
+        |share: f64| calls.get((calls.len() as f64 * share) as usize).copied().unwrap_or_default();
+    let (p50, p99, longest) = (of(0.5), of(0.99), calls.last().copied().unwrap_or_default());
+    let (memory, resident) = idle(component, &case).await?;
+    Ok(Figures {
+        title: open::title(&opened),
+        size: opened.inspection.size,
+        cold,
+        cached,
+        start,
+        lines,
+        bytes,
+        single,
+        many,
+        p50,
+        p99,
+        longest,
+        memory,
+        resident,
+    })
+}
+
+/// From the file to a component that could serve: compiled anew, and with the compiled code at
+/// hand.
+async fn loads(component: &Path) -> Result<(Duration, Duration), Unable> {
+    let folder = tempfile::tempdir()
+        .map_err(|error| Unable::usage(format!("a folder for compiled code: {error}")))?;
+    let mut times = [Duration::ZERO; 2];
+    for time in &mut times {
+        let engine = Engine::new(&Limits::default(), Some(folder.path()))
+            .map_err(|error| Unable::usage(with_causes(&error)))?;
+        let began = Instant::now();
+        open::component(&engine, component).await?;
+        *time = began.elapsed();
+    }
+    Ok((times[0], times[1]))
+}
+
+async fn starts(opened: &Opened) -> Result<Duration, Unable> {
+    let began = Instant::now();
+    for _ in 0..OPENED {
+        drop(guest(opened).await?);
+    }
+    Ok(began.elapsed() / OPENED as u32)
+}
+
+async fn guest(opened: &Opened) -> Result<Box<dyn Guest>, Unable> {
+    opened
+        .backend
+        .open()
+        .await
+        .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))
+}
+
+/// Reads a recording again and again, a fresh guest each time.
+async fn reading(opened: &Opened, case: &Case, batches: Batches) -> Result<Reading, Unable> {
+    let began = Instant::now();
+    let mut times = 0;
+    while times < LEAST || began.elapsed() < MEASURE_LIMIT {
+        read(opened, case, batches).await?;
+        times += 1;
+    }
+    Ok(Reading { times, seconds: began.elapsed().as_secs_f64() })
+}
+
+async fn read(opened: &Opened, case: &Case, batches: Batches) -> Result<(), Unable> {
+    let replayed = replay(&opened.backend, &case.tape.entries, batches).await;
+    let replayed =
+        replayed.map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+    match replayed.failure {
+        None => Ok(()),
+        Some((at, failure)) => Err(Unable::failed(format!("{}: {failure}", case.place(at)))),
+    }
+}
+
+/// How long calls with one input take, sorted. Keys are those of the recording: a guest that uses
+/// others answers less.
+async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duration>, Unable> {
+    let mut calls = Vec::new();
+    for _ in 0..times {
+        let mut guest = guest(opened).await?;
+        for input in inputs(&case.tape.entries) {
+            let began = Instant::now();
+            let answered = guest.handle(vec![input]).await;
+            calls.push(began.elapsed());
+            answered.map_err(|failure| Unable::failed(failure.to_string()))?;
+        }
+        if calls.len() > 1_000_000 {
+            break;
+        }
+    }
+    calls.sort_unstable();
+    Ok(calls)
+}
+
+fn inputs(entries: &[Entry]) -> impl Iterator<Item = TimedInput> {
+    // After a move the keys are another guest's.
+    let still = entries.iter().take_while(|entry| !matches!(entry.what, What::Moved { .. }));
+    still.filter_map(|entry| match &entry.what {
+        What::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
+        _ => None,
+    })
+}
+
+/// What a guest takes that has begun a turn and waits.
+async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), Unable> {
+    let start = inputs(&case.tape.entries)
+        .find(|input| matches!(input.input, Input::Command(Command::StartTurn(_))));
+    // Of a component that has read nothing yet.
+    let opened = open::component(&open::engine(true)?, component).await?;
+    let mut guests = Vec::with_capacity(IDLE);
+    let before = resident();
+    for _ in 0..IDLE {
+        let mut guest = guest(&opened).await?;
+        if let Some(start) = &start {
+            guest
+                .handle(vec![start.clone()])
+                .await
+                .map_err(|failure| Unable::failed(failure.to_string()))?;
+        }
+        guests.push(guest);
+    }
+    let grown = before.zip(resident()).map(|(before, after)| after.saturating_sub(before) / IDLE);
+    Ok((opened.backend.used().memory, grown))
+}
+
+/// Bytes of memory this process has, where the system says so.
+fn resident() -> Option<usize> {
+    // proc(5): `VmRSS:   1234 kB`.
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<usize>().ok()? << 10)
+}
+
+impl Figures {
+    fn megabytes(&self, reading: &Reading) -> f64 {
+        (self.bytes * reading.times) as f64 / reading.seconds / 1e6
+    }
+
+    fn rate(&self, reading: &Reading) -> f64 {
+        (self.lines * reading.times) as f64 / reading.seconds
+    }
+
+    fn form(&self, component: &Path) -> serde_json::Value {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let reading = |reading: &Reading| json!({ "mb-per-s": self.megabytes(reading), "lines-per-s": self.rate(reading), "times": reading.times });
+        json!({
+            "component": component.display().to_string(),
+            "size": self.size,
+            "load-ms": { "compiled": ms(self.cold), "cached": ms(self.cached) },
+            "instantiate-us": self.start.as_secs_f64() * 1e6,
+            "recording": { "lines": self.lines, "bytes": self.bytes },
+            "one-line-a-call": reading(&self.single),
+            "many-lines-a-call": reading(&self.many),
+            "lines-a-call": BATCH,
+            "call-us": { "p50": ms(self.p50) * 1e3, "p99": ms(self.p99) * 1e3, "longest": ms(self.longest) * 1e3 },
+            "idle-guest": { "memory": self.memory, "resident": self.resident },
+        })
+    }
+
+    fn print(&self, component: &Path) {
+        let page = Paper::new();
+        terminal::line(&format!(
+            "{}  {}",
+            page.bold(&self.title),
+            page.dim(&component.display().to_string())
+        ));
+        let row = |what: &str, text: String| {
+            terminal::line(&format!("  {} {text}", page.dim(&format!("{what:<15}"))))
+        };
+        row("size", terminal::bytes(self.size as usize));
+        row(
+            "load",
+            format!(
+                "{} compiled anew, {} from the cache",
+                terminal::time(self.cold),
+                terminal::time(self.cached)
+            ),
+        );
+        row("instantiate", terminal::time(self.start));
+        row(
+            "recording",
+            format!("{} lines, {}", terminal::count(self.lines), terminal::bytes(self.bytes)),
+        );
+        for (what, reading) in [("1 line a call", &self.single), ("64 lines a call", &self.many)] {
+            let rate = terminal::count(self.rate(reading) as usize);
+            row(
+                what,
+                format!(
+                    "{:.1} MB/s, {rate} lines/s (read {} times)",
+                    self.megabytes(reading),
+                    terminal::count(reading.times)
+                ),
+            );
+        }
+        row(
+            "a call",
+            format!(
+                "{} p50, {} p99, {} longest",
+                terminal::time(self.p50),
+                terminal::time(self.p99),
+                terminal::time(self.longest)
+            ),
+        );
+        let resident = self
+            .resident
+            .map(|bytes| format!(", {} resident", terminal::bytes(bytes)))
+            .unwrap_or_default();
+        row("an idle guest", format!("{} of memory{resident}", terminal::bytes(self.memory)));
+    }
+}

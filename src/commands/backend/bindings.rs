@@ -1,0 +1,198 @@
+//! `aetheel backend bindings`: what a guest in a language needs of the contract.
+//!
+//! C, C++, Zig and Go get their glue from here; the others have tools of their own that read
+//! `wit/`. Written files are replaced, nothing else in the folder is touched.
+
+mod assemblyscript;
+mod go;
+mod typescript;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use wit_bindgen_core::{Files, WorldGenerator};
+
+use super::contract;
+use crate::cli::{Language, exit};
+use crate::terminal::say;
+
+/// Writes the files for a language into a folder, tells which, and what to do with them.
+pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
+    match write(lang, &out) {
+        Ok(written) => {
+            let mut text: String =
+                written.iter().map(|path| format!("{}\n", path.display())).collect();
+            text.push_str(next(lang));
+            text.push('\n');
+            // A closed stdout has nobody to tell.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            exit::OK
+        }
+        Err(fault) => {
+            say(&format!("error: {fault}"));
+            exit::FAILED
+        }
+    }
+}
+
+fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
+    let generator = match lang {
+        Language::C | Language::Cpp | Language::Zig => wit_bindgen_c::Opts::default().build(),
+        Language::Go => {
+            wit_bindgen_go::Opts { format: wit_bindgen_go::Format::False, ..Default::default() }
+                .build()
+        }
+        Language::Rust | Language::Python => return contract::write(out),
+        Language::Javascript | Language::Typescript => {
+            let (resolve, world) = contract::resolve()?;
+            let mut written = contract::write(out)?;
+            // Last, so that a build sees that it is newer than what it was made of.
+            written.push(contract::file(
+                &out.join(typescript::FILE),
+                typescript::types(&resolve, world).as_bytes(),
+            )?);
+            return Ok(written);
+        }
+        Language::Assemblyscript => {
+            let (resolve, _) = contract::resolve()?;
+            return assemblyscript::files(&resolve)?
+                .iter()
+                .map(|(name, content)| contract::file(&out.join(name), content.as_bytes()))
+                .collect();
+        }
+    };
+    let mut files = generate(generator)?;
+    if lang == Language::Go {
+        files = go::whole(&files);
+    }
+    files.iter().map(|(name, content)| contract::file(&out.join(name), content)).collect()
+}
+
+fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
+    let (mut resolve, world) = contract::resolve()?;
+    let mut files = Files::default();
+    generator
+        .generate(&mut resolve, world, &mut files)
+        .map_err(|error| format!("cannot make bindings: {error:#}"))?;
+    Ok(files)
+}
+
+/// What the language makes of the files.
+const fn next(lang: Language) -> &'static str {
+    match lang {
+        Language::C => {
+            "next: write the four functions `exports_aetheel_backend_backend_*` of agent_backend.h; compile your sources and agent_backend.c for \
+             wasm32-wasi as a reactor (`zig cc -target wasm32-wasi -mexec-model=reactor`), link agent_backend_component_type.o, and hand the module \
+             to `aetheel backend componentize`"
+        }
+        Language::Cpp => {
+            "next: write the four functions `exports_aetheel_backend_backend_*` of agent_backend.h (they are `extern \"C\"`); compile your sources with \
+             `zig c++ -target wasm32-wasi -mexec-model=reactor -fno-exceptions -fno-rtti`, agent_backend.c with `zig cc`, link \
+             agent_backend_component_type.o, and hand the module to `aetheel backend componentize`"
+        }
+        Language::Zig => {
+            "next: `zig translate-c -lc -target wasm32-wasi agent_backend.h > c.zig` and `const c = @import(\"c.zig\")` beside it; export the four \
+             functions `exports_aetheel_backend_backend_*`, build with agent_backend.c and agent_backend_component_type.o for wasm32-wasi with \
+             `-mexec-model=reactor -lc`, and hand the module to `aetheel backend componentize`"
+        }
+        Language::Go => {
+            "next: write package `export_aetheel_backend_backend` (Describe, Handle, Save, Load); build with `GOOS=wasip1 GOARCH=wasm go build \
+             -buildmode=c-shared`, and hand the module to `aetheel backend componentize`. Nothing comes from the network"
+        }
+        Language::Rust => {
+            "next: `wit_bindgen::generate!({ path: \"wit\", world: \"agent-backend\" })`, or the SDK, which does it; target wasm32-wasip2"
+        }
+        Language::Python => {
+            "next: `componentize-py -d wit -w agent-backend bindings .` for types, `componentize-py -d wit -w agent-backend componentize app -o X.wasm` \
+             for the component"
+        }
+        Language::Javascript => {
+            "next: `componentize-qjs --wit wit -n agent-backend --sync --js backend.js -o X.wasm`; contract.d.ts is for the editor"
+        }
+        Language::Typescript => {
+            "next: export `backend: Backend` (contract.d.ts) from backend.ts, compile with `tsc`, then `componentize-qjs --wit wit -n agent-backend \
+             --sync --js backend.js -o X.wasm`"
+        }
+        Language::Assemblyscript => {
+            "next: export `describe`, `handle`, `save` and `load` (see exports.ts) from backend.ts, compile with `asc exports.ts --runtime minimal \
+             --use abort=exports/abort --transform ./rename.mjs`, and hand the module to `aetheel backend componentize`"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(lang: Language) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let written = write(lang, folder.path()).unwrap();
+        written
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap().display().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn c_and_its_kin_get_a_header_its_code_and_the_object_that_carries_the_contract() {
+        for lang in [Language::C, Language::Cpp, Language::Zig] {
+            assert_eq!(
+                names(lang),
+                ["agent_backend.c", "agent_backend.h", "agent_backend_component_type.o"]
+            );
+        }
+    }
+
+    #[test]
+    fn go_gets_packages_and_a_module_file() {
+        let names = names(Language::Go);
+        assert!(names.iter().any(|name| name == "go.mod"), "{names:?}");
+        assert!(names.iter().any(|name| name.starts_with("aetheel_backend_types/")), "{names:?}");
+    }
+
+    #[test]
+    fn what_go_gets_imports_nothing_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in write(Language::Go, folder.path()).unwrap() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for import in text.lines().filter_map(|line| {
+                line.trim().split_once('"')?.1.split_once('"').map(|(import, _)| import)
+            }) {
+                let own = import
+                    .strip_prefix("wit_component/")
+                    .filter(|own| *own != "export_aetheel_backend_backend");
+                assert!(
+                    own.is_none_or(|own| folder.path().join(own).is_dir()),
+                    "{}: {import}",
+                    path.display()
+                );
+                assert!(
+                    !import.contains('.') || !import.contains('/'),
+                    "{}: {import} is of another module",
+                    path.display()
+                );
+            }
+            assert!(!text.contains("require"), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn languages_with_tools_of_their_own_get_the_contract() {
+        assert_eq!(
+            names(Language::Python),
+            ["wit/README.md", "wit/backend.wit", "wit/descriptor.schema.json", "wit/types.wit"]
+        );
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let fault = write(Language::C, &file).unwrap_err();
+        assert!(
+            fault.starts_with("cannot write ") && fault.contains("file/agent_backend.c"),
+            "{fault}"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! `aetheel backend check`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::open::{self, Opened, Unable};
+use super::printed::{self, Printed};
+use crate::cli::exit;
+use crate::kit::Finding;
+use crate::kit::check::{self, Area};
+use crate::terminal::{self, Paper};
+
+pub(in crate::commands) async fn run(
+    component: PathBuf,
+    recordings: Vec<PathBuf>,
+    json: bool,
+) -> u8 {
+    let tried = examine(&component, recordings).await;
+    match tried {
+        Ok(checked) if json => checked.json(&component),
+        Ok(checked) => checked.print(&component),
+        Err(unable) => {
+            if json && unable.code == exit::FAILED {
+                terminal::json(&json!({
+                    "component": component.display().to_string(),
+                    "passed": false,
+                    "refused": unable.text,
+                    "hint": unable.hint,
+                    "recordings": 0,
+                    "areas": [],
+                }));
+                return unable.code;
+            }
+            unable.tell()
+        }
+    }
+}
+
+/// What came of it.
+struct Checked {
+    opened: Opened,
+    recordings: usize,
+    areas: Vec<Area>,
+    printed: Printed,
+}
+
+async fn examine(component: &Path, recordings: Vec<PathBuf>) -> Result<Checked, Unable> {
+    let (engine, printed) = (open::engine(true)?, printed::listen());
+    let named = if recordings.is_empty() { open::nearby(component) } else { recordings };
+    let cases = open::cases(named).await?;
+    let opened = open::component(&engine, component).await?;
+    let areas = check::check(&opened.backend, &cases)
+        .await
+        .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+    Ok(Checked { opened, recordings: cases.len(), areas, printed })
+}
+
+impl Checked {
+    fn passed(&self) -> bool {
+        self.areas.iter().all(|area| area.findings.is_empty())
+    }
+
+    fn code(&self) -> u8 {
+        if self.passed() { exit::OK } else { exit::FAILED }
+    }
+
+    fn json(&self, component: &Path) -> u8 {
+        let used = self.opened.backend.used();
+        terminal::json(&json!({
+            "component": component.display().to_string(),
+            "name": self.opened.inspection.descriptor.name,
+            "version": self.opened.inspection.descriptor.version,
+            "sha256": self.opened.inspection.digest,
+            "passed": self.passed(),
+            "recordings": self.recordings,
+            "areas": self.areas,
+            "printed": self.printed.lines(),
+            "used": { "memory": used.memory, "longest-call-ms": used.call.as_secs_f64() * 1e3 },
+        }));
+        self.code()
+    }
+
+    fn print(&self, component: &Path) -> u8 {
+        let page = Paper::new();
+        let inspection = &self.opened.inspection;
+        terminal::line(&format!(
+            "{}  {}",
+            page.bold(&open::title(&self.opened)),
+            page.dim(&component.display().to_string())
+        ));
+        let imports = match inspection.imports.len() {
+            0 => "no imports".to_owned(),
+            some => format!("{some} imports, all allowed"),
+        };
+        let admission = format!("{}, {imports}", inspection.contract);
+        terminal::line(&format!(
+            "  {}  {:<14} {}",
+            page.good("ok  "),
+            "admission",
+            page.dim(&admission)
+        ));
+        for area in &self.areas {
+            let mark = match (area.findings.is_empty(), area.trials) {
+                (false, _) => page.bad("FAIL"),
+                (true, 0) => page.dim("–   "),
+                (true, _) => page.good("ok  "),
+            };
+            let tried = match (area.trials, &area.why) {
+                (0, Some(why)) => format!("nothing to try: {why}"),
+                (0, None) => "nothing to try".to_owned(),
+                (trials, _) => format!("{} {}", terminal::count(trials), area.of),
+            };
+            terminal::line(&format!("  {mark}  {:<14} {}", area.name, page.dim(&tried)));
+            for finding in &area.findings {
+                tell(page, finding);
+            }
+        }
+        self.printed.print();
+        if self.recordings == 0 {
+            terminal::line(
+                "note: without recordings of its agent a component is only half checked; `aetheel backend record -- COMMAND` makes one",
+            );
+        }
+        let found: usize = self.areas.iter().map(|area| area.findings.len()).sum();
+        terminal::line(&match found {
+            0 => page.good("all is well"),
+            1 => page.bad("1 finding"),
+            many => page.bad(&format!("{many} findings")),
+        });
+        self.code()
+    }
+}
+
+fn tell(page: Paper, finding: &Finding) {
+    let rule = serde_json::to_value(finding.rule)
+        .ok()
+        .and_then(|rule| rule.as_str().map(str::to_owned))
+        .unwrap_or_default();
+    let place = match (&finding.recording, finding.line) {
+        (Some(path), Some(line)) => format!("{path}:{line}"),
+        (Some(path), None) => path.clone(),
+        (None, _) => "made of the descriptor".to_owned(),
+    };
+    let times = if finding.times > 1 {
+        format!(" (and {} more times)", finding.times - 1)
+    } else {
+        String::new()
+    };
+    terminal::line(&format!("        {} {place}{times}", page.bold(&rule)));
+    for (what, text) in [
+        ("tried", finding.trial.as_str()),
+        ("told", &finding.told),
+        ("came", &finding.came),
+        ("expected", &finding.expected),
+        ("hint", finding.advice),
+    ] {
+        if !text.is_empty() {
+            terminal::line(&format!("          {} {text}", page.dim(&format!("{what:<9}"))));
+        }
+    }
+}

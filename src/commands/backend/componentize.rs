@@ -1,0 +1,306 @@
+//! `aetheel backend componentize`: a component from the core module a compiler made.
+//!
+//! What the module calls of WASI's first preview, because its language's runtime does, is answered
+//! inside the component by `wasi.wat`: the component asks the host for nothing. The file is written
+//! whole or not at all.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding};
+use wit_parser::{Resolve, WorldItem, WorldKey};
+
+use super::contract::{self, EXPORT};
+use crate::cli::exit;
+use crate::disk::{EVERYBODY, replace_for};
+use crate::terminal::say;
+
+const WASI: &str = include_str!("wasi.wat");
+
+/// Why there is no component.
+#[derive(Debug)]
+enum Fault {
+    /// What was handed over is not a core module.
+    NotTried(String),
+    /// It cannot become one of ours, or not be written.
+    Failed(String),
+}
+
+/// What was made.
+#[derive(Debug)]
+struct Made {
+    component: Vec<u8>,
+    exports: Vec<String>,
+    imports: Vec<String>,
+}
+
+/// Makes a component of a core module and says how large it is and what it exports.
+pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
+    match convert(&module, &output) {
+        Ok(Made { component, exports, imports }) => {
+            let imports =
+                if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
+            #[allow(clippy::cast_precision_loss, reason = "files are small")]
+            let size = component.len() as f64 / 1024.0;
+            let line = format!(
+                "{}: {size:.1} KiB, exports {}, imports {imports}\n",
+                output.display(),
+                exports.join(", ")
+            );
+            // A closed stdout has nobody to tell.
+            let _ = std::io::stdout().write_all(line.as_bytes());
+            exit::OK
+        }
+        Err(Fault::NotTried(fault)) => {
+            say(&format!("error: {fault}"));
+            exit::USAGE
+        }
+        Err(Fault::Failed(fault)) => {
+            say(&format!("error: {fault}"));
+            exit::FAILED
+        }
+    }
+}
+
+fn convert(module: &Path, output: &Path) -> Result<Made, Fault> {
+    let name = module.display();
+    let bytes = fs::read(module)
+        .map_err(|error| Fault::NotTried(format!("cannot read {name}: {error}")))?;
+    // https://webassembly.github.io/spec/core/binary/modules.html: magic number, then version and
+    // layer.
+    match bytes.get(..8) {
+        Some(b"\0asm\x01\0\0\0") => {}
+        Some([b'\0', b'a', b's', b'm', ..]) => {
+            return Err(Fault::NotTried(format!(
+                "{name} is a component already (hint: `aetheel backend check {name}`)"
+            )));
+        }
+        _ => {
+            return Err(Fault::NotTried(format!(
+                "{name} is not a WebAssembly module (hint: compile for wasm32-wasi, as a reactor)"
+            )));
+        }
+    }
+    let made = component(&bytes).map_err(|fault| Fault::Failed(format!("{name}: {fault}")))?;
+    place(output, &made.component)
+        .map_err(|error| Fault::Failed(format!("cannot write {}: {error}", output.display())))?;
+    Ok(made)
+}
+
+fn place(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    replace_for(path, content, EVERYBODY).map(drop)
+}
+
+fn component(module: &[u8]) -> Result<Made, String> {
+    let mut module = module.to_vec();
+    let (stripped, told) = wit_component::metadata::decode(&module)
+        .map_err(|error| format!("the module is broken: {error:#}"))?;
+    if stripped.is_none() {
+        let (resolve, world) = contract::resolve()?;
+        wit_component::embed_component_metadata(
+            &mut module,
+            &resolve,
+            world,
+            StringEncoding::UTF8,
+            false,
+        )
+        .map_err(|error| format!("cannot embed the contract: {error:#}"))?;
+    } else {
+        let exports = names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
+        if !exports.iter().any(|name| name == EXPORT) {
+            return Err(format!(
+                "it carries another contract, which exports {}; this program's is {EXPORT} (hint: make its bindings again with \
+                 `aetheel backend bindings`)",
+                if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") }
+            ));
+        }
+    }
+    let wasi = wat::parse_str(WASI)
+        .map_err(|error| format!("the stand-in for WASI is broken: {error}"))?;
+    let component = encode(&module, &wasi).map_err(|fault| explain(&fault))?;
+    let decoded = wit_component::decode(&component)
+        .map_err(|error| format!("the component is broken: {error:#}"))?;
+    let DecodedWasm::Component(resolve, world) = decoded else {
+        return Err("what was made is not a component".to_owned());
+    };
+    let world = &resolve.worlds[world];
+    // An interface of types asks for nothing.
+    let asks = |item: &WorldItem| !matches!(item, WorldItem::Interface { id, .. } if resolve.interfaces[*id].functions.is_empty());
+    let imports = world.imports.iter().filter(|(_, item)| asks(item)).map(|(key, _)| key);
+    Ok(Made {
+        exports: names(&resolve, world.exports.keys()),
+        imports: names(&resolve, imports),
+        component,
+    })
+}
+
+fn encode(module: &[u8], wasi: &[u8]) -> Result<Vec<u8>, String> {
+    let mut encoder = ComponentEncoder::default();
+    let encoded = encoder
+        .module(module)
+        .and_then(|encoder| encoder.adapter("wasi_snapshot_preview1", wasi))
+        .and_then(|encoder| encoder.validate(true).encode());
+    encoded.map_err(|error| format!("{error:#}"))
+}
+
+/// Adds what to do to the faults that authors make.
+fn explain(fault: &str) -> String {
+    let hint = if fault.contains("failed to find export of interface") {
+        format!(
+            "export the core functions `{EXPORT}#describe`, `#handle`, `#save` and `#load`; in C these are the \
+             `exports_aetheel_backend_backend_*` of the bindings, which call them, so link agent_backend.c too"
+        )
+    } else if fault.contains("named `memory`") {
+        "export the memory; linkers do unless told otherwise".to_owned()
+    } else if fault.contains("cabi_realloc") {
+        "export `cabi_realloc(old, old-size, align, new-size)`: the host takes memory in the guest with it".to_owned()
+    } else if fault.contains("module requires an import interface") {
+        "a backend imports nothing but WASI's first preview, which is answered within the component; remove the import".to_owned()
+    } else if fault.contains("_start") {
+        "build a reactor, not a program: without `main`, with `-mexec-model=reactor`".to_owned()
+    } else {
+        return format!("it does not become a component: {fault}");
+    };
+    format!("it does not become a component: {fault} (hint: {hint})")
+}
+
+fn names<'a>(resolve: &Resolve, keys: impl Iterator<Item = &'a WorldKey>) -> Vec<String> {
+    keys.map(|key| resolve.name_world_key(key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The least that passes for a backend, beside what a test adds to it.
+    fn module(extra: &str, without: &str) -> Vec<u8> {
+        let exports = [
+            ("describe", "(result i32)"),
+            ("handle", "(param i32 i32) (result i32)"),
+            ("save", "(result i32)"),
+        ];
+        let mut functions: String = exports
+            .iter()
+            .chain(&[("load", "(param i32 i32 i32 i32) (result i32)")])
+            .filter(|(name, _)| *name != without)
+            .map(|(name, kind)| format!("(func (export \"{EXPORT}#{name}\") {kind} unreachable)\n"))
+            .collect();
+        if without != "memory" {
+            functions.push_str("(memory (export \"memory\") 1)\n");
+        }
+        if without != "cabi_realloc" {
+            functions.push_str("(func (export \"cabi_realloc\") (param i32 i32 i32 i32) (result i32) unreachable)\n");
+        }
+        wat::parse_str(format!("(module {extra} {functions})")).unwrap()
+    }
+
+    #[test]
+    fn a_module_without_the_contract_gets_it_and_what_it_calls_of_wasi_is_answered_inside() {
+        let clock = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func (param i32 i64 i32) (result i32)))"#;
+        let made = component(&module(clock, "")).unwrap();
+        assert_eq!((made.exports, made.imports), (vec![EXPORT.to_owned()], Vec::new()));
+        assert_eq!(
+            component(&module(clock, "")).unwrap().component,
+            made.component,
+            "the same again"
+        );
+    }
+
+    #[test]
+    fn all_of_wasis_first_preview_is_there() {
+        // https://github.com/WebAssembly/WASI/blob/wasi-0.1/preview1/docs.md
+        let functions = [
+            "args_get",
+            "args_sizes_get",
+            "environ_get",
+            "environ_sizes_get",
+            "clock_res_get",
+            "clock_time_get",
+            "fd_advise",
+            "fd_allocate",
+            "fd_close",
+            "fd_datasync",
+            "fd_fdstat_get",
+            "fd_fdstat_set_flags",
+            "fd_fdstat_set_rights",
+            "fd_filestat_get",
+            "fd_filestat_set_size",
+            "fd_filestat_set_times",
+            "fd_pread",
+            "fd_prestat_dir_name",
+            "fd_prestat_get",
+            "fd_pwrite",
+            "fd_read",
+            "fd_readdir",
+            "fd_renumber",
+            "fd_seek",
+            "fd_sync",
+            "fd_tell",
+            "fd_write",
+            "path_create_directory",
+            "path_filestat_get",
+            "path_filestat_set_times",
+            "path_link",
+            "path_open",
+            "path_readlink",
+            "path_remove_directory",
+            "path_rename",
+            "path_symlink",
+            "path_unlink_file",
+            "poll_oneoff",
+            "proc_exit",
+            "proc_raise",
+            "random_get",
+            "sched_yield",
+            "sock_accept",
+            "sock_recv",
+            "sock_send",
+            "sock_shutdown",
+        ];
+        assert_eq!(functions.len(), 46);
+        for function in functions {
+            assert!(WASI.contains(&format!("(export \"{function}\")")), "{function}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_to_do() {
+        let fault = component(&module("", "handle")).unwrap_err();
+        assert!(
+            fault.contains("`handle`") && fault.contains("hint: export the core functions"),
+            "{fault}"
+        );
+        let fault = component(&module("", "cabi_realloc")).unwrap_err();
+        assert!(fault.contains("hint: export `cabi_realloc("), "{fault}");
+        let fault = component(&module(r#"(import "env" "fetch" (func))"#, "")).unwrap_err();
+        assert!(fault.contains("`env`") && fault.contains("remove the import"), "{fault}");
+    }
+
+    #[test]
+    fn what_is_no_module_is_not_tried_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in.wasm"), folder.path().join("out.wasm"));
+        for (content, says) in [
+            (&b"\0asm\x0d\0\x01\0"[..], "is a component already"),
+            (b"ELF", "is not a WebAssembly module"),
+        ] {
+            std::fs::write(&input, content).unwrap();
+            assert!(
+                matches!(convert(&input, &output), Err(Fault::NotTried(fault)) if fault.contains(says))
+            );
+        }
+        assert!(
+            matches!(convert(&folder.path().join("none"), &output), Err(Fault::NotTried(fault)) if fault.starts_with("cannot read "))
+        );
+        std::fs::write(&input, &module("", "describe")[..]).unwrap();
+        assert!(matches!(convert(&input, &output), Err(Fault::Failed(_))));
+        assert!(!output.exists());
+        std::fs::write(&input, &module("", "")[..]).unwrap();
+        let made = convert(&input, &output).unwrap();
+        assert_eq!(std::fs::read(&output).unwrap(), made.component);
+    }
+}

@@ -1,0 +1,89 @@
+//! `aetheel backend new`: a folder with a backend that builds and passes its first test.
+//!
+//! Owns what a name may be and the writing; what is written is in [`super::templates`]. A folder
+//! that is there is never touched. Pinned by `tests/kit/templates.rs`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::templates;
+use crate::cli::{Kind, Language, exit};
+
+pub(in crate::commands) fn run(
+    name: String,
+    lang: Language,
+    kind: Kind,
+    into: Option<PathBuf>,
+) -> u8 {
+    let folder = into.unwrap_or_else(|| PathBuf::from(&name));
+    match write(&name, lang, kind, &folder) {
+        Ok(files) => {
+            println!(
+                "wrote {files} files to {0}\n\nnext:\n  cd {0}\n  make test\n  aetheel backend install {name}.wasm",
+                folder.display()
+            );
+            exit::OK
+        }
+        Err((code, message)) => {
+            eprintln!("aetheel: {message}");
+            code
+        }
+    }
+}
+
+/// Writes the project; returns how many files it has.
+fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize, (u8, String)> {
+    let refused = |message: String| Err((exit::USAGE, message));
+    if !is_name(name) {
+        return refused(format!(
+            "{name:?} is no name for a backend: at most 32 lower-case letters, digits and `-`, not beginning with `-`"
+        ));
+    }
+    let Some(files) = templates::files(lang, kind) else {
+        return refused(
+            "there is no template for both ways to run in this language, only in rust and python; begin with `--kind live`".to_owned(),
+        );
+    };
+    if folder.symlink_metadata().is_ok() {
+        return refused(format!(
+            "{} is there already; choose another folder with --into",
+            folder.display()
+        ));
+    }
+    for (path, contents) in &files {
+        let path = folder.join(path.replace(NAME, name));
+        let written = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, contents.replace(NAME, name)));
+        written.map_err(|error| {
+            (exit::FAILED, format!("{} cannot be written: {error}", path.display()))
+        })?;
+    }
+    Ok(files.len())
+}
+
+/// What stands for the backend's name in the templates.
+const NAME: &str = "{{name}}";
+
+/// As `wit/descriptor.schema.json` has it.
+fn is_name(name: &str) -> bool {
+    let fits =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    (1..=32).contains(&name.len()) && !name.starts_with('-') && name.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_that_a_descriptor_may_have() {
+        for good in ["a", "my-agent", "7z", &"x".repeat(32)] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", "-a", "A", "a_b", "a/b", "..", "é", &"x".repeat(33)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}

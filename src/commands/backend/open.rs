@@ -1,0 +1,112 @@
+//! Getting at components and recordings, and why one cannot.
+
+use std::path::{Path, PathBuf};
+
+use crate::backend::{AdmissionError, ComponentBackend, Engine, Inspection};
+use crate::cli::exit;
+use crate::config::{self, Limits};
+use crate::kit::{self, Case};
+use crate::plain::with_causes;
+use crate::terminal::say;
+
+/// A component that could serve.
+pub(super) struct Opened {
+    pub(super) inspection: Inspection,
+    pub(super) backend: ComponentBackend,
+}
+
+/// Why something could not be tried, or why it failed at once.
+#[derive(Debug)]
+pub(super) struct Unable {
+    /// The exit code.
+    pub(super) code: u8,
+    pub(super) text: String,
+    pub(super) hint: Option<&'static str>,
+}
+
+impl Unable {
+    /// The command cannot do what was asked: a file is missing, or not what it should be.
+    pub(super) fn usage(text: impl Into<String>) -> Self {
+        Self { code: exit::USAGE, text: text.into(), hint: None }
+    }
+
+    pub(super) fn failed(text: impl Into<String>) -> Self {
+        Self { code: exit::FAILED, text: text.into(), hint: None }
+    }
+
+    /// Says so on stderr and returns the exit code.
+    pub(super) fn tell(&self) -> u8 {
+        say(&format!("error: {}", self.text));
+        if let Some(hint) = self.hint {
+            say(&format!("hint: {hint}"));
+        }
+        self.code
+    }
+}
+
+/// The sandbox with the usual limits. `cached`: compiled code is kept in `CACHE_DIR`, if that can
+/// be used.
+pub(super) fn engine(cached: bool) -> Result<Engine, Unable> {
+    let limits = Limits::default();
+    let folder = config::cache_dir(|name| std::env::var(name).ok());
+    let engine = if cached {
+        Engine::new(&limits, Some(&folder)).or_else(|_| Engine::new(&limits, None))
+    } else {
+        Engine::new(&limits, None)
+    };
+    engine.map_err(|error| Unable::usage(with_causes(&error)))
+}
+
+/// Admits a component as the gateway would.
+pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Unable> {
+    match engine.open(path).await {
+        Ok((inspection, backend)) => Ok(Opened { inspection, backend }),
+        Err(error) => {
+            let code = match error {
+                AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => {
+                    exit::USAGE
+                }
+                _ => exit::FAILED,
+            };
+            Err(Unable {
+                code,
+                text: format!("{}: it {}", path.display(), with_causes(&error)),
+                hint: Some(error.hint()),
+            })
+        }
+    }
+}
+
+/// Reads recordings, and those in folders.
+pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, Unable> {
+    let read = move || {
+        kit::find(&paths)?.iter().map(|path| Case::read(path)).collect::<Result<Vec<_>, String>>()
+    };
+    match tokio::task::spawn_blocking(read).await {
+        Ok(cases) => cases.map_err(Unable::usage),
+        Err(error) => Err(Unable::usage(error.to_string())),
+    }
+}
+
+/// Where recordings are looked for when none is named: `X.cases` and `cases` beside the component,
+/// and `cases` here.
+pub(super) fn nearby(component: &Path) -> Vec<PathBuf> {
+    let own = kit::selftest::folder_of(component);
+    let beside = component.parent().unwrap_or(Path::new("")).join("cases");
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in [own, beside, PathBuf::from("cases")] {
+        let same = |known: &PathBuf| {
+            std::fs::canonicalize(known).ok() == std::fs::canonicalize(&folder).ok()
+        };
+        if kit::find(std::slice::from_ref(&folder)).is_ok() && !folders.iter().any(same) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+/// A program written with its version.
+pub(super) fn title(opened: &Opened) -> String {
+    let descriptor = &opened.inspection.descriptor;
+    format!("{} {}", descriptor.name, descriptor.version)
+}

@@ -1,0 +1,364 @@
+//! `aetheel backend record`. Pinned by `tests/kit/recording.rs`.
+
+mod script;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use self::script::{Next, Script};
+use super::open::Unable;
+use crate::agent::descriptor::Framing;
+use crate::agent::{
+    Command, Exit, Exited, Input, Line, Mode, Part, Pipe, Safety, Signal, Spawned, StartTurn,
+};
+use crate::config::Limits;
+use crate::plain::with_causes;
+use crate::process::{Custody, Means};
+use crate::redact::Redactor;
+use crate::startup::settings;
+use crate::terminal::say;
+use crate::turn::recording::{Entry, FORMAT, Header, What};
+use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, Reach};
+
+/// How long an agent that was interrupted may take to leave.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// The only process there is, its only session, and the first turn.
+const KEY: u32 = 1;
+/// Where the recording says that the agent worked: where it really did is nobody's business who
+/// gets the recording.
+const CWD: &str = "/project";
+
+/// What the recording says that nothing else tells.
+pub(in crate::commands) struct Said {
+    /// What the first turn began with.
+    pub prompt: String,
+    /// The agent's version.
+    pub agent_version: Option<String>,
+    /// How much the agent may do without asking.
+    pub safety: Safety,
+    /// What its turns are for.
+    pub mode: Mode,
+    /// The process serves many turns.
+    pub live: bool,
+    /// What a line of the agent contains when a turn is over.
+    pub until: Option<String>,
+}
+
+pub(in crate::commands) async fn run(
+    output: Option<PathBuf>,
+    said: Said,
+    command: Vec<String>,
+) -> u8 {
+    match record(output, said, command).await {
+        Ok(code) => code,
+        Err(unable) => unable.tell(),
+    }
+}
+
+async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Result<u8, Unable> {
+    let variables: HashMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let cwd = std::env::current_dir()
+        .map_err(|error| Unable::usage(format!("the working directory: {error}")))?;
+    let custody = Custody::new(Means::Best)
+        .map_err(|error| Unable::usage(format!("cannot take custody of processes: {error}")))?;
+    let launch = launch(&command, &variables, &cwd);
+    let mut tape = Notes::begin(output, &command[0], settings::secrets(&variables), &said)?;
+    tape.opening(&said, &launch)?;
+    let process = match custody.launch(launch).await {
+        Ok(process) => process,
+        Err(error) => {
+            tape.discard();
+            return Err(Unable::usage(with_causes(&error)));
+        }
+    };
+    tape.note(What::In(Input::Spawned(Spawned { proc: KEY, agent_version: said.agent_version })))?;
+    let exit = follow(process, listen(), Script::new(said.live, said.until), &mut tape).await?;
+    let how = match exit {
+        Exit::Code(0) => "completed".to_owned(),
+        Exit::Code(code) => format!("agent-failure: exit code {code}"),
+        Exit::Signal(signal) => format!("agent-failure: signal {signal}"),
+        Exit::Unknown => "agent-failure: unknown exit".to_owned(),
+    };
+    tape.end_turn(how)?;
+    tape.close()?;
+    Ok(match exit {
+        Exit::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
+        // As shells have it.
+        Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        Exit::Unknown => crate::cli::exit::SOFTWARE,
+    })
+}
+
+fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -> Launch {
+    Launch {
+        run: "record".to_owned(),
+        program: PathBuf::from(&command[0]),
+        arguments: command[1..].iter().map(OsString::from).collect(),
+        environment: variables.clone().into_iter().collect(),
+        cwd: cwd.to_owned(),
+        stdin: Vec::new(),
+        keep_open: true,
+        framing: Framing::Lines,
+        line_limit: Limits::default().line,
+        // Whoever watches it can stop it.
+        output_limit: u64::MAX,
+        // The operator's own command, at the operator's own terminal.
+        reach: Reach::default(),
+    }
+}
+
+/// Our stdin, as it comes; at a terminal that is line by line. Ends with it, the thread with the
+/// program.
+fn listen() -> UnboundedReceiver<Vec<u8>> {
+    let (pieces, heard) = unbounded_channel();
+    let hand_on = move || {
+        let mut piece = vec![0; 64 << 10];
+        let mut stdin = io::stdin().lock();
+        while let Ok(read @ 1..) = stdin.read(&mut piece)
+            && pieces.send(piece[..read].to_vec()).is_ok()
+        {}
+    };
+    if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(hand_on) {
+        say(&format!("error: stdin cannot be read: {error}"));
+    }
+    heard
+}
+
+/// Shows and writes down what the agent says, and hands on and writes down what it is told, until
+/// it has left. An interrupt of ours is handed on; a second one kills.
+async fn follow(
+    mut process: Process,
+    mut stdin: UnboundedReceiver<Vec<u8>>,
+    mut script: Script,
+    tape: &mut Notes,
+) -> Result<Exit, Unable> {
+    let (mut interrupts, mut open) = (0, true);
+    // One for the whole time: a new one would know nothing of what came before it.
+    let mut interrupt = signal(SignalKind::interrupt())
+        .map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
+    loop {
+        while let Some(next) = script.next() {
+            let (note, command) = match next {
+                Next::Write(piece) => (
+                    format!("stdin: {}", String::from_utf8_lossy(&piece)),
+                    ProcessCommand::Write(piece),
+                ),
+                Next::Close => ("stdin is closed".to_owned(), ProcessCommand::CloseStdin),
+                Next::Turn(prompt) => {
+                    tape.end_turn("completed".to_owned())?;
+                    tape.begin_turn(&prompt)?;
+                    continue;
+                }
+            };
+            tape.note(What::Host(note))?;
+            // Fails when it is gone, which comes next.
+            let _ = process.commands.send(command);
+        }
+        let event = tokio::select! {
+            event = process.events.recv() => event,
+            piece = stdin.recv(), if open => {
+                open = piece.is_some();
+                match piece {
+                    Some(piece) => script.typed(&piece),
+                    None => script.ended(),
+                }
+                continue;
+            }
+            Some(()) = interrupt.recv() => {
+                interrupts += 1;
+                let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
+                // Fails when it is gone, which comes next.
+                let _ = process.commands.send(ProcessCommand::Stop { signal, grace: STOP_GRACE });
+                continue;
+            }
+        };
+        match event {
+            Some(ProcessEvent::Lines(lines)) => {
+                for line in lines {
+                    // Nobody may be looking; the recording goes on.
+                    let _ = match line.pipe {
+                        Pipe::Stdout => writeln!(io::stdout(), "{}", line.text),
+                        Pipe::Stderr => writeln!(io::stderr(), "{}", line.text),
+                    };
+                    tape.lines += 1;
+                    script.heard(&line.text);
+                    let told = Line {
+                        proc: KEY,
+                        pipe: line.pipe,
+                        text: line.text,
+                        truncated: line.truncated,
+                    };
+                    tape.note(What::In(Input::Line(told)))?;
+                }
+            }
+            Some(ProcessEvent::OutputLimit) => {}
+            Some(ProcessEvent::Exited { how, stderr_tail }) => {
+                tape.note(What::In(Input::Exited(Exited { proc: KEY, how, stderr_tail })))?;
+                return Ok(how);
+            }
+            None => return Ok(Exit::Unknown),
+        }
+    }
+}
+
+/// The recording that is being written.
+struct Notes {
+    path: PathBuf,
+    file: File,
+    program: String,
+    began: Instant,
+    redactor: Redactor,
+    lines: usize,
+    /// What every turn begins with, but for its number and prompt.
+    pattern: StartTurn,
+    /// The id of the turn that is open.
+    turn: String,
+}
+
+impl Notes {
+    fn begin(
+        output: Option<PathBuf>,
+        program: &str,
+        redactor: Redactor,
+        said: &Said,
+    ) -> Result<Self, Unable> {
+        let name =
+            Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = |number: u32| {
+            if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") }
+        };
+        let places = match output {
+            Some(path) => vec![path],
+            None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
+        };
+        let mut pattern = StartTurn {
+            cwd: CWD.to_owned(),
+            one_shot: !said.live,
+            turn: KEY - 1,
+            ..StartTurn::plain("", said.safety)
+        };
+        pattern.settings.mode = said.mode;
+        let mut refused = Unable::usage("there is no place for the recording");
+        for path in places {
+            // It may hold what nobody else may read.
+            match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    let (began, turn) = (Instant::now(), String::new());
+                    return Ok(Self {
+                        path,
+                        file,
+                        program: name,
+                        began,
+                        redactor,
+                        lines: 0,
+                        pattern,
+                        turn,
+                    });
+                }
+                Err(error) => {
+                    refused = Unable::usage(format!(
+                        "{}: {error}; name another file with --output",
+                        path.display()
+                    ))
+                }
+            }
+        }
+        Err(refused)
+    }
+
+    /// The lines before the agent's.
+    fn opening(&mut self, said: &Said, launch: &Launch) -> Result<(), Unable> {
+        let header = Header {
+            aetheel_recording: FORMAT,
+            link: uuid::Uuid::new_v4().to_string(),
+            backend: self.program.clone(),
+            backend_version: "recorded by hand".to_owned(),
+            generation: 0,
+            digest: String::new(),
+            agent_version: said.agent_version.clone(),
+            started: jiff::Timestamp::now().to_string(),
+        };
+        self.write(serde_json::to_string(&header).unwrap_or_default())?;
+        self.begin_turn(&said.prompt)?;
+        let words = std::iter::once(launch.program.as_os_str())
+            .chain(launch.arguments.iter().map(OsString::as_os_str));
+        let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        // No descriptor says which of our variables are the agent's.
+        self.note(What::Launch { command, environment: Vec::new(), cwd: CWD.to_owned() })
+    }
+
+    fn begin_turn(&mut self, prompt: &str) -> Result<(), Unable> {
+        self.pattern.turn += 1;
+        self.turn = uuid::Uuid::new_v4().to_string();
+        let (session, key) = (self.pattern.session, self.pattern.turn);
+        self.note(What::Turn {
+            turn: self.turn.clone(),
+            event: 0,
+            lane: "record".to_owned(),
+            session,
+            key,
+        })?;
+        let fresh_id = uuid::Uuid::new_v4().to_string();
+        let start = StartTurn {
+            fresh_id,
+            parts: vec![Part::Text(prompt.to_owned())],
+            ..self.pattern.clone()
+        };
+        self.note(What::In(Input::Command(Command::StartTurn(start))))
+    }
+
+    fn end_turn(&mut self, how: String) -> Result<(), Unable> {
+        let turn = std::mem::take(&mut self.turn);
+        self.note(What::Ending { turn, how })
+    }
+
+    fn note(&mut self, what: What) -> Result<(), Unable> {
+        // Whole microseconds: enough, and short in JSON.
+        let t = self.began.elapsed().as_micros() as f64 / 1000.0;
+        self.write(serde_json::to_string(&Entry { t, what }).unwrap_or_default())
+    }
+
+    fn write(&mut self, line: String) -> Result<(), Unable> {
+        let line = self.redactor.clean(line) + "\n";
+        self.file.write_all(line.as_bytes()).map_err(|error| {
+            Unable::usage(format!("cannot write {}: {error}", self.path.display()))
+        })
+    }
+
+    /// Nothing was recorded.
+    fn discard(self) {
+        // What remains is an empty recording, and harms nobody.
+        let _ = std::fs::remove_file(self.path);
+    }
+
+    fn close(self) -> Result<(), Unable> {
+        let path = self.path.display();
+        self.file
+            .sync_all()
+            .map_err(|error| Unable::usage(format!("cannot write {path}: {error}")))?;
+        say(&format!(
+            "recorded {} lines in {:.1} s: {path}",
+            self.lines,
+            self.began.elapsed().as_secs_f64()
+        ));
+        if io::stderr().is_terminal() {
+            say(&format!(
+                "next: `aetheel backend replay X.wasm {path}` shows what a component makes of it,"
+            ));
+            say(&format!(
+                "      `aetheel backend test --update X.wasm {path}` keeps what must come of it"
+            ));
+        }
+        Ok(())
+    }
+}

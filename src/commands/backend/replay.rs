@@ -1,0 +1,164 @@
+//! `aetheel backend replay`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::open::{self, Opened, Unable};
+use super::printed;
+use crate::cli::exit;
+use crate::kit::{self, Case, difference, telling};
+use crate::terminal::{self, Paper};
+use crate::turn::replay::{Batches, Replayed, replay};
+
+pub(in crate::commands) async fn run(
+    component: PathBuf,
+    recording: PathBuf,
+    diff: Option<PathBuf>,
+    json: bool,
+) -> u8 {
+    let done = match diff {
+        None => show(&component, recording, json).await,
+        Some(other) => compare(&component, &other, recording, json).await,
+    };
+    done.unwrap_or_else(|unable| unable.tell())
+}
+
+async fn read(component: &Path, case: &Case) -> Result<Replayed, Unable> {
+    let opened: Opened = open::component(&open::engine(true)?, component).await?;
+    let replayed = replay(&opened.backend, &case.tape.entries, Batches::Single).await;
+    replayed.map_err(|failure| {
+        Unable::failed(format!("{}: no guest can be opened: {failure}", component.display()))
+    })
+}
+
+async fn one(recording: PathBuf) -> Result<Case, Unable> {
+    let mut cases = open::cases(vec![recording.clone()]).await?;
+    match cases.pop() {
+        Some(case) if cases.is_empty() => Ok(case),
+        _ => Err(Unable::usage(format!("{}: name one recording", recording.display()))),
+    }
+}
+
+async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Unable> {
+    let (case, printed) = (one(recording).await?, printed::listen());
+    let replayed = read(component, &case).await?;
+    if json {
+        for step in &replayed.steps {
+            let (line, t) = (case.tape.lines[step.entry], case.tape.entries[step.entry].t);
+            step.actions.iter().for_each(|action| {
+                terminal::json_line(&json!({ "line": line, "t": t, "action": action }))
+            });
+        }
+        for at in &replayed.withheld {
+            terminal::json_line(
+                &json!({ "line": case.tape.lines[*at], "t": case.tape.entries[*at].t, "withheld": true }),
+            );
+        }
+        if let Some((at, failure)) = &replayed.failure {
+            let (line, t) = (case.tape.lines[*at], case.tape.entries[*at].t);
+            terminal::json_line(
+                &json!({ "line": line, "t": t, "failure": { "kind": failure.kind(), "message": failure.to_string() } }),
+            );
+        }
+        printed.lines().iter().for_each(|line| terminal::json_line(&json!({ "printed": line })));
+    } else {
+        print(&case, &replayed);
+        printed.print();
+    }
+    Ok(if replayed.failure.is_none() { exit::OK } else { exit::FAILED })
+}
+
+fn print(case: &Case, replayed: &Replayed) {
+    let page = Paper::new();
+    let told = telling::tell(&case.tape, replayed);
+    let mut turns: Vec<u32> = told.iter().filter_map(|told| told.turn).collect();
+    turns.dedup();
+    let (many, mut shown) = (turns.len() > 1, None);
+    for told in &told {
+        if many && told.turn.is_some() && told.turn != shown {
+            shown = told.turn;
+            terminal::line(&page.bold(&format!("turn {}", told.turn.unwrap_or_default())));
+        }
+        let mut lines = told.text.lines();
+        let first = lines.next().unwrap_or_default();
+        let seconds = format!("{:>8.1}s", told.t / 1000.0);
+        terminal::line(&format!(
+            "{} {} {}",
+            page.dim(&seconds),
+            page.bold(&format!("{:<11}", told.what)),
+            page.mood(told.mood, first)
+        ));
+        lines.for_each(|line| terminal::line(&format!("{:>22}{}", "", page.mood(told.mood, line))));
+    }
+    if !replayed.withheld.is_empty() {
+        let places = replayed
+            .withheld
+            .iter()
+            .map(|at| case.tape.lines[*at].to_string())
+            .take(8)
+            .collect::<Vec<_>>()
+            .join(", ");
+        terminal::line(&format!(
+            "note: {} inputs were about things this component never asked for, and were not told (lines {places})",
+            replayed.withheld.len()
+        ));
+    }
+    if let Some(why) = case.tape.cut() {
+        terminal::line(
+            &page.bad(&format!("note: the recording was cut, what followed is not in it: {why}")),
+        );
+    }
+    if let Some((at, _)) = &replayed.failure {
+        terminal::line(&page.bad(&format!("the component failed at {}", case.place(*at))));
+    }
+}
+
+async fn compare(
+    component: &Path,
+    other: &Path,
+    recording: PathBuf,
+    json: bool,
+) -> Result<u8, Unable> {
+    let case = one(recording).await?;
+    let (first, second) = (read(component, &case).await?, read(other, &case).await?);
+    let apart = difference::between(&case.tape, &first, &second);
+    if json {
+        apart.iter().for_each(terminal::json_line);
+    } else {
+        let page = Paper::new();
+        if !apart.is_empty() {
+            terminal::line(&page.bad(&format!("--- {}", component.display())));
+            terminal::line(&page.good(&format!("+++ {}", other.display())));
+        }
+        for found in &apart {
+            let place = format!("{}:{}", case.path.display(), found.line);
+            terminal::line(&format!(
+                "{} {}",
+                page.bold(&place),
+                page.dim(&kit::shortened(&found.told, 200))
+            ));
+            let written =
+                |actions: &[crate::agent::Action], failure: &Option<String>| -> Vec<String> {
+                    let mut lines: Vec<String> = actions
+                        .iter()
+                        .filter_map(|action| serde_json::to_string(action).ok())
+                        .collect();
+                    lines.extend(failure.clone());
+                    lines
+                };
+            let (ones, others) = (
+                written(&found.first, &found.failures[0]),
+                written(&found.second, &found.failures[1]),
+            );
+            ones.iter().for_each(|line| terminal::line(&page.bad(&format!("  - {line}"))));
+            others.iter().for_each(|line| terminal::line(&page.good(&format!("  + {line}"))));
+        }
+        terminal::line(&match apart.len() {
+            0 => page.good("both make the same of it"),
+            1 => page.bad("1 line is understood differently"),
+            many => page.bad(&format!("{many} lines are understood differently")),
+        });
+    }
+    Ok(if apart.is_empty() { exit::OK } else { exit::FAILED })
+}

@@ -1,0 +1,76 @@
+//! `aetheel backend rollback`. Pinned by `tests/gateway/components.rs`.
+
+use std::io::Write as _;
+
+use super::serving;
+use crate::cli::exit;
+use crate::startup::LoadedBackends;
+use crate::startup::settings::Settings;
+use crate::terminal::say;
+use crate::turn::{Backend, Backends as _};
+
+pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
+    let (config, redactor, LoadedBackends { agents, components, .. }) =
+        match serving::load(settings, "error").await {
+            Ok(loaded) => loaded,
+            Err(code) => return code,
+        };
+    // Of several files of a name, the one that serves here is meant.
+    agents.examine(&name).await;
+    let component = agents.component_of(&name);
+    let before = components.component(&component);
+    let version = |backend: &dyn Backend| {
+        format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
+    };
+    let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
+    let done = match agents.get(&name) {
+        Some(backend) => agents.roll_back(&name, backend.generation()).await,
+        // It does not serve, or has no agent of its own.
+        None => {
+            components
+                .put_back(
+                    &component,
+                    before.as_ref().map(|before| before.generation().digest.as_str()),
+                )
+                .await
+        }
+    };
+    let said = match (done, components.component(&component)) {
+        (Ok(_), Some(now)) => {
+            let file = components
+                .chosen(&component)
+                .map(|chosen| chosen.path.display().to_string())
+                .unwrap_or_default();
+            let profile = if component == name {
+                String::new()
+            } else {
+                format!(" (all profiles of acp.md with `{name}`)")
+            };
+            let effect = serving::takes_effect(&config);
+            format!(
+                "backend {component}{profile}: version {} is back in {file}, in place of {was}\n{effect}\n",
+                version(&*now)
+            )
+        }
+        (Ok(_), None) => String::new(),
+        (Err(fault), now) => {
+            // Nothing of the name at all: it could not be tried.
+            let unknown = now.is_none()
+                && agents.get(&name).is_none()
+                && !config.config_dir.join("state/components").join(&component).is_dir();
+            let fault = match agents.names() {
+                _ if !unknown => fault,
+                none if none.is_empty() => format!(
+                    "there is no backend `{name}`, and no other in {}",
+                    config.backends_dir.display()
+                ),
+                some => format!("there is no backend `{name}`; there are {}", some.join(", ")),
+            };
+            say(&format!("error: {}", redactor.clean(fault)));
+            return if unknown { exit::USAGE } else { exit::FAILED };
+        }
+    };
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(redactor.clean(said).as_bytes());
+    exit::OK
+}

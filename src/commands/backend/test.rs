@@ -1,0 +1,183 @@
+//! `aetheel backend test`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::open::{self, Opened, Unable};
+use crate::agent::Action;
+use crate::cli::exit;
+use crate::disk::{EVERYBODY, replace_for};
+use crate::kit::golden::{self, Verdict};
+use crate::kit::{self, Case};
+use crate::terminal::{self, Paper};
+
+pub(in crate::commands) async fn run(
+    component: PathBuf,
+    cases: Vec<PathBuf>,
+    update: bool,
+    json: bool,
+) -> u8 {
+    match test(&component, cases, update, json).await {
+        Ok(code) => code,
+        Err(unable) => unable.tell(),
+    }
+}
+
+async fn test(
+    component: &Path,
+    paths: Vec<PathBuf>,
+    update: bool,
+    json: bool,
+) -> Result<u8, Unable> {
+    let cases = open::cases(paths).await?;
+    let opened = open::component(&open::engine(true)?, component).await?;
+    let page = Paper::new();
+    let (mut passed, mut rows) = (0, Vec::new());
+    for case in &cases {
+        let (verdict, actions) = golden::judge(&opened.backend, case)
+            .await
+            .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))?;
+        let outcome = settle(case, verdict, &actions, update)?;
+        passed += usize::from(outcome.fine());
+        if json {
+            rows.push(outcome.form(case, actions.len()));
+        } else {
+            outcome.print(page, case, actions.len());
+        }
+    }
+    if json {
+        terminal::json(&form(component, &opened, passed, &rows));
+    } else {
+        let all = format!("{passed} of {} passed", cases.len());
+        terminal::line(&if passed == cases.len() { page.good(&all) } else { page.bad(&all) });
+    }
+    Ok(if passed == cases.len() { exit::OK } else { exit::FAILED })
+}
+
+fn form(component: &Path, opened: &Opened, passed: usize, rows: &[Value]) -> Value {
+    let descriptor = &opened.inspection.descriptor;
+    json!({
+        "component": component.display().to_string(),
+        "name": descriptor.name,
+        "version": descriptor.version,
+        "passed": passed,
+        "failed": rows.len() - passed,
+        "cases": rows,
+    })
+}
+
+/// What became of a case, files written.
+enum Outcome {
+    Passed,
+    Updated(PathBuf),
+    Failed(Verdict),
+}
+
+fn settle(
+    case: &Case,
+    verdict: Verdict,
+    actions: &[Action],
+    update: bool,
+) -> Result<Outcome, Unable> {
+    Ok(match verdict {
+        Verdict::Same => Outcome::Passed,
+        Verdict::Differs(_) | Verdict::Unknown if update => {
+            let beside = kit::actions_beside(&case.path);
+            replace_for(&beside, golden::written(actions).as_bytes(), EVERYBODY).map_err(
+                |error| Unable::usage(format!("cannot write {}: {error}", beside.display())),
+            )?;
+            Outcome::Updated(beside)
+        }
+        verdict => Outcome::Failed(verdict),
+    })
+}
+
+impl Outcome {
+    fn fine(&self) -> bool {
+        !matches!(self, Self::Failed(_))
+    }
+
+    fn form(&self, case: &Case, actions: usize) -> Value {
+        let recording = case.path.display().to_string();
+        let (result, line, reason, difference) = match self {
+            Self::Passed => ("passed", None, None, Value::Null),
+            Self::Updated(_) => ("updated", None, None, Value::Null),
+            Self::Failed(Verdict::Differs(found)) => {
+                ("differs", found.line, None, serde_json::to_value(found).unwrap_or_default())
+            }
+            Self::Failed(Verdict::Failed(at, failure)) => (
+                "failed",
+                case.tape.lines.get(*at).copied(),
+                Some(failure.to_string()),
+                Value::Null,
+            ),
+            Self::Failed(Verdict::Batching(how)) => {
+                ("batching", None, Some(how.clone()), Value::Null)
+            }
+            Self::Failed(Verdict::Unknown | Verdict::Same) => ("unknown", None, None, Value::Null),
+        };
+        json!({ "recording": recording, "result": result, "actions": actions, "line": line, "reason": reason, "difference": difference })
+    }
+
+    fn print(&self, page: Paper, case: &Case, actions: usize) {
+        let path = case.path.display();
+        let detail = |text: String| terminal::line(&format!("      {text}"));
+        match self {
+            Self::Passed => terminal::line(&format!(
+                "{}  {path}  {}",
+                page.good("ok  "),
+                page.dim(&format!("{actions} actions"))
+            )),
+            Self::Updated(beside) => {
+                terminal::line(&format!(
+                    "{}  {path}  {}",
+                    page.good("new "),
+                    page.dim(&format!("{actions} actions in {}", beside.display()))
+                ));
+            }
+            Self::Failed(Verdict::Failed(at, failure)) => {
+                terminal::line(&format!("{}  {}", page.bad("FAIL"), case.place(*at)));
+                detail(failure.to_string());
+            }
+            Self::Failed(Verdict::Batching(how)) => {
+                terminal::line(&format!("{}  {path}", page.bad("FAIL")));
+                detail(format!(
+                    "told in other pieces ({how}) it gives other actions; `aetheel backend check` says where"
+                ));
+            }
+            Self::Failed(Verdict::Differs(found)) => {
+                let line = found.line.map(|line| format!(":{line}")).unwrap_or_default();
+                let field = found
+                    .field
+                    .as_ref()
+                    .map(|field| format!("  field {field}"))
+                    .unwrap_or_default();
+                terminal::line(&format!("{}  {path}{line}{field}", page.bad("FAIL")));
+                let what = found.path.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
+                let nothing = || "no action".to_owned();
+                detail(format!("action {}{what}", found.action));
+                detail(format!(
+                    "{} {}",
+                    page.dim("expected"),
+                    found.expected.clone().unwrap_or_else(nothing)
+                ));
+                detail(format!(
+                    "{}     {}",
+                    page.dim("came"),
+                    found.came.clone().unwrap_or_else(nothing)
+                ));
+                detail(format!("{}     {}", page.dim("told"), found.told));
+                found.diff.lines().for_each(|line| detail(page.diff(line)));
+            }
+            Self::Failed(Verdict::Unknown | Verdict::Same) => {
+                let beside = kit::actions_beside(&case.path);
+                terminal::line(&format!("{}  {path}", page.bad("FAIL")));
+                detail(format!(
+                    "{} is missing; `--update` writes what comes now, to be read and kept",
+                    beside.display()
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Components and their agents: what loads, what can work here.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::report::Report;
+use crate::commands::listing::{Listing, Row};
+use crate::config::Config;
+use crate::startup::LoadedBackends;
+use crate::startup::unknown;
+
+/// Compiling every component anew takes this long on a slow machine.
+const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Loads every component as the gateway would, self-test included, and looks at every agent.
+/// Returns the backends there are.
+pub async fn examine(
+    report: &mut Report,
+    config: &Config,
+    variables: &HashMap<String, String>,
+    unplaced: &[(String, String)],
+) -> Vec<Row> {
+    let looked = async {
+        let loaded = LoadedBackends::load(config, variables).await?;
+        let cgroups = loaded.custody.has_cgroups();
+        let strangers = unknown::variables(unplaced, &*loaded.agents);
+        Ok::<_, Vec<String>>((cgroups, strangers, Listing::of(loaded).await))
+    };
+    let (cgroups, strangers, listing) = match tokio::time::timeout(EXAMINE_TIMEOUT, looked).await {
+        Ok(Ok(looked)) => looked,
+        Ok(Err(faults)) => {
+            faults.into_iter().for_each(|fault| {
+                report.fault("backends", fault, "nothing can run until this is mended")
+            });
+            return Vec::new();
+        }
+        Err(_) => {
+            let says = format!("not looked at within {} s", EXAMINE_TIMEOUT.as_secs());
+            report.fault(
+                "backends",
+                says,
+                "an agent's version probe hangs, or the machine is busy; try again",
+            );
+            return Vec::new();
+        }
+    };
+    for stranger in strangers {
+        report.warning("settings", stranger, "take it out, or name it in AGENT_ENV");
+    }
+    if cgroups {
+        report.ok("cgroups", "every run gets one of its own");
+    } else {
+        let hint = "give the gateway a cgroup it may divide: Delegate=cpu memory pids of its unit";
+        report.warning("cgroups", "not delegated: processes of agents are found by descent", hint);
+    }
+    report.ok(
+        "trust",
+        match listing.trust {
+            "any" => "any component may serve (BACKEND_TRUST)".to_owned(),
+            level => format!("only {level} components serve (BACKEND_TRUST)"),
+        },
+    );
+    for refused in listing.refused {
+        report.warning("component", refused.says, refused.hint);
+    }
+    let mut unused = Vec::new();
+    for row in &listing.backends {
+        let about = format!("backend {}", row.name);
+        let standing =
+            row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
+        let digest = row.digest.get(..12).unwrap_or(&row.digest);
+        let component =
+            format!("component {} {} ({digest}) is sound{standing}", row.component, row.version);
+        if let Some(choice) = row.choice() {
+            report.ok(about.as_str(), format!("serves from {choice}"));
+        }
+        let agent = match (&row.program_path, &row.agent_version) {
+            (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
+            (Some(path), None) => format!("agent at {}", path.display()),
+            (None, _) => "no agent of its own".to_owned(),
+        };
+        if row.available {
+            report.ok(about.as_str(), format!("{component}; {agent} can work"));
+        } else if row.default {
+            report.fault(
+                about.as_str(),
+                format!("{component}, but it answers by default and cannot work"),
+                row.reasons.join("; "),
+            );
+        } else if row.name != row.component {
+            unused.push(row.name.clone());
+        } else {
+            report.ok(
+                about.as_str(),
+                format!("{component}; not in use here: {}", row.reasons.join("; ")),
+            );
+        }
+        // Of agents nobody can use here, nobody wants to know more.
+        for warning in row.warnings.iter().filter(|_| row.available) {
+            report.warning(
+                about.as_str(),
+                warning.as_str(),
+                "docs/backends.md says what each backend can do",
+            );
+        }
+    }
+    if !unused.is_empty() {
+        let names = unused.join(", ");
+        report.ok(
+            "profiles",
+            format!("of agents that cannot work here, `aetheel backend list` says why: {names}"),
+        );
+    }
+    match listing.default {
+        Some(default) => report.ok(
+            "default backend",
+            listing.detected.map_or(default.clone(), |why| format!("{default} (auto: {why})")),
+        ),
+        None => report.fault(
+            "default backend",
+            "there is none",
+            "set AGENT_BACKEND to one of the backends above, or to `auto`",
+        ),
+    }
+    for warning in listing.warnings {
+        report.warning("backends", warning, "docs/configuration.md has the settings");
+    }
+    listing.backends
+}

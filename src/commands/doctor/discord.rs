@@ -1,0 +1,226 @@
+//! Discord: the token, what the bot may do where it is used, the clock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::report::Report;
+use crate::config::Config;
+use crate::discord::{Checkup, Options, Place, StartError};
+use crate::disk::read_ordinary;
+use crate::event::Lane;
+use crate::redact::Redactor;
+use crate::startup::survey;
+use crate::workspace::Channels;
+
+/// Longest look at all of it.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Channels looked at.
+const CHANNELS: usize = 50;
+/// Webhooks and cron jobs depend on a clock that is right.
+const CLOCK: i64 = 30;
+/// Largest of the files that name channels, bytes.
+const NOTES: u64 = 1 << 24;
+/// Logins left below which a crash loop would cost the token.
+const LOGINS: u64 = 100;
+
+/// Asks Discord, and says so where it does not answer.
+pub async fn examine(report: &mut Report, config: &Config, redactor: &Redactor) {
+    let looked = tokio::time::timeout(CHECK_TIMEOUT, look(report, config, redactor)).await;
+    if looked.is_err() {
+        let says = format!("not everything was looked at within {} s", CHECK_TIMEOUT.as_secs());
+        report.fault("discord", says, "discord is slow or hard to reach; try again");
+    }
+}
+
+async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
+    let options = match Options::from_config(config, redactor.clone()) {
+        Ok(options) => options,
+        Err(error) => return tell(report, "discord token", &error),
+    };
+    let mut checkup = match Checkup::new(&options) {
+        Ok(checkup) => checkup,
+        Err(error) => return tell(report, "discord token", &error),
+    };
+    report.ok("discord token", "has the form of one");
+    let known = checkup.bot(&options).await;
+    match checkup.clock_ahead() {
+        Some(ahead) if ahead.abs() > CLOCK => {
+            let says = format!(
+                "{} s {} discord's",
+                ahead.abs(),
+                if ahead > 0 { "ahead of" } else { "behind" }
+            );
+            report.warning(
+                "clock",
+                says,
+                "webhooks and cron jobs need the right time: switch time synchronisation on (`timedatectl set-ntp true`)",
+            );
+        }
+        Some(ahead) => report.ok("clock", format!("within {} s of discord's", ahead.abs().max(1))),
+        None => report.warning(
+            "clock",
+            "could not be compared with discord's",
+            "see what is said about discord",
+        ),
+    }
+    let bot = match known {
+        Ok(known) => {
+            report.ok("discord", format!("the token is that of {} ({})", known.name, known.id));
+            report.ok(
+                "message content intent",
+                if known.message_content {
+                    "on; the bot does not need it"
+                } else {
+                    "off, which is enough: the bot reads what mentions it, replies to it, direct messages and commands"
+                },
+            );
+            let (left, all) = known.logins;
+            let says = format!("{left} of {all} are left today");
+            if left < LOGINS {
+                report.warning(
+                    "discord logins",
+                    says,
+                    "discord resets the token of a bot that uses them up: look for a restart loop",
+                );
+            } else {
+                report.ok("discord logins", says);
+            }
+            known.id
+        }
+        Err(error) => return tell(report, "discord", &error),
+    };
+    let channels = channels(config);
+    if channels.is_empty() {
+        report.ok("discord channels", "none is named in a setting or has a conversation yet");
+    }
+    for (channel, why) in channels.iter().take(CHANNELS) {
+        place(report, *channel, why, checkup.place(*channel, bot).await);
+    }
+    if channels.len() > CHANNELS {
+        report.ok(
+            "discord channels",
+            format!("{} more were not looked at", channels.len() - CHANNELS),
+        );
+    }
+}
+
+fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
+    let about = format!("channel {channel}");
+    let hint = "change the bot's role, or its permissions in the channel";
+    match place {
+        Place::Found { name, missing } => {
+            let says =
+                |what: &[&str]| format!("#{name} ({why}): the bot lacks {}", what.join(", "));
+            if !missing.needed.is_empty() {
+                report.fault(
+                    about.as_str(),
+                    says(&missing.needed),
+                    format!("it cannot answer there; {hint}"),
+                );
+            }
+            if !missing.wanted.is_empty() {
+                report.warning(about.as_str(), says(&missing.wanted), hint);
+            }
+            if missing.needed.is_empty() && missing.wanted.is_empty() {
+                report.ok(about, format!("#{name} ({why}): the bot may do what it needs"));
+            }
+        }
+        Place::Unseen => report.fault(
+            about,
+            format!("there is none, or the bot cannot see it ({why})"),
+            "invite the bot, give it View Channel, or take the channel out",
+        ),
+        Place::Unknown(error) => {
+            report.warning(about, format!("not looked at ({why}): {error}"), "try again")
+        }
+    }
+}
+
+/// The channels that are in use, each with where it is named: the most binding place counts.
+fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
+    let text = |name: &str| {
+        let read = read_ordinary(&config.config_dir.join(name), NOTES);
+        read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    };
+    let bound =
+        lanes_in(&text("state/sessions.md")).into_iter().map(|id| (id, "has a conversation"));
+    let written = Channels::parse(&text("channels.md"));
+    let written: Vec<u64> = written
+        .lanes()
+        .filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None })
+        .collect();
+    let mut all: BTreeMap<u64, &'static str> = bound.collect();
+    all.extend(survey::channels(config));
+    all.extend(written.into_iter().map(|id| (id, "channels.md")));
+    all.extend(config.allowed.channels.iter().map(|id| (*id, "ALLOWED_CHANNELS")));
+    all.extend(config.output_channel.map(|id| (id, "OUTPUT_CHANNEL_ID")));
+    all
+}
+
+/// The Discord channels among the lanes of `state/sessions.md`, which a person may have changed.
+fn lanes_in(text: &str) -> Vec<u64> {
+    let after = text.split("channel:").skip(1);
+    after
+        .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
+        .collect()
+}
+
+fn tell(report: &mut Report, about: &str, error: &StartError) {
+    let text = error.to_string();
+    let (says, hint) = text.split_once("\nhint: ").unwrap_or((&text, "see docs/operating.md"));
+    report.fault(about, says, hint);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn channels_come_from_every_place_that_names_one() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("state")).unwrap();
+        fs::write(
+            folder.path().join("state/sessions.md"),
+            "# Sessions\n- `channel:11` `demo` session `x`\n- `console`\n- channel:\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.path().join("channels.md"),
+            "## channel #a 12\n- mode: plan\n## channel 11\n- mode: plan\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.path().join("heartbeat.md"),
+            "## Look\n- interval: 3600\n- channel: 15\n- instruction: Look.\n",
+        )
+        .unwrap();
+        fs::write(
+            folder.path().join("agents.md"),
+            "## Cron Jobs\n\n### pulse\n- expression: `@hourly`\n- channel: 16\n\nx\n",
+        )
+        .unwrap();
+        let set = [
+            ("CONFIG_DIR", folder.path().display().to_string()),
+            ("ALLOWED_CHANNELS", "13".into()),
+            ("OUTPUT_CHANNEL_ID", "14".into()),
+        ];
+        let config = Config::read(|name| {
+            set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.clone())
+        })
+        .unwrap();
+        let found: Vec<(u64, &str)> = channels(&config).into_iter().collect();
+        assert_eq!(
+            found,
+            [
+                (11, "channels.md"),
+                (12, "channels.md"),
+                (13, "ALLOWED_CHANNELS"),
+                (14, "OUTPUT_CHANNEL_ID"),
+                (15, "heartbeat.md"),
+                (16, "agents.md")
+            ]
+        );
+    }
+}

@@ -1,0 +1,355 @@
+//! The machine: user, folders, secrets on the disk, limits, room.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, geteuid, getrlimit};
+
+use super::report::Report;
+use crate::app::health::write_there;
+use crate::backend::cache_fault;
+use crate::config::Config;
+use crate::startup::confinement;
+use crate::startup::running::gateway_of;
+
+/// Open files of a busy gateway: connections, pipes and pidfds of agents, watches.
+const FILES: u64 = 1_024;
+/// Watches and watchers of one user that others may need too.
+const WATCHES: u64 = 8_192;
+const WATCHERS: u64 = 64;
+/// Share of a file system that should be free, in percent, and the least that must be, bytes.
+const FREE_PERCENT: u64 = 5;
+const FREE_LEAST: u64 = 64 << 20;
+/// Files looked at when the recordings are measured.
+const RECORDINGS: usize = 200_000;
+
+/// Looks at everything but the network and the agents.
+pub fn examine(
+    report: &mut Report,
+    config: &Config,
+    variables: &HashMap<String, String>,
+    env_file: Option<&Path>,
+) {
+    user(report, variables.get("HOME").map(String::as_str), geteuid().is_root());
+    folders(report, config);
+    sandbox(report, config);
+    secrets(report, config, env_file);
+    limits(report);
+    room(report, config);
+    neighbour(report, config);
+}
+
+fn user(report: &mut Report, home: Option<&str>, root: bool) {
+    if root {
+        let hint = "run the gateway as a user of its own; some agents refuse to work as root";
+        report.warning("user", "root: agents may do everything on this machine", hint);
+    } else {
+        report.ok("user", "not root");
+    }
+    match home {
+        None | Some("") => report.warning(
+            "home",
+            "HOME is not set",
+            "agents look for their sign-in there; set it to the user's folder",
+        ),
+        Some(home) if Path::new(home).starts_with("/tmp") => {
+            report.warning(
+                "home",
+                format!("{home} is below /tmp"),
+                "what agents keep there is lost, and some refuse to work; use a lasting folder",
+            );
+        }
+        Some(home) if !Path::new(home).is_dir() => {
+            report.warning(
+                "home",
+                format!("{home} is no folder"),
+                "agents look for their sign-in there; make it or set HOME",
+            );
+        }
+        Some(home) => report.ok("home", home),
+    }
+}
+
+fn sandbox(report: &mut Report, config: &Config) {
+    match confinement::raise(config) {
+        Err(faults) => faults.into_iter().for_each(|fault| {
+            report.fault("sandbox", fault, "docs/operating.md says how agents are confined")
+        }),
+        Ok(sandbox) => {
+            let missing = confinement::warnings(config, &sandbox);
+            if sandbox.is_on() {
+                report.ok("sandbox", sandbox.words());
+            }
+            for line in missing {
+                report.warning("sandbox", line, "SECURITY.md says what holds with it and without");
+            }
+        }
+    }
+}
+
+fn folders(report: &mut Report, config: &Config) {
+    let all = [
+        ("CONFIG_DIR", config.config_dir.clone()),
+        ("CONFIG_DIR/state", config.config_dir.join("state")),
+        ("WORKSPACE_DIR", config.workspace_dir.clone()),
+        ("RECORDINGS_DIR", config.recordings_dir.clone()),
+        ("CACHE_DIR", config.cache_dir.clone()),
+    ];
+    for (name, folder) in all {
+        let shown = folder.display();
+        let Some(there) = nearest(&folder) else {
+            report.fault(
+                name,
+                format!("{shown} cannot be made"),
+                "make the folder, or set the variable to another one",
+            );
+            continue;
+        };
+        match write_there(&there) {
+            Ok(()) if there == folder => report.ok(name, format!("{shown} can be written to")),
+            Ok(()) => report.ok(name, format!("{shown} is not there yet and can be made")),
+            Err(error) => {
+                let what = format!("{} cannot be written to: {error}", there.display());
+                report.fault(
+                    name,
+                    what,
+                    "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit",
+                );
+            }
+        }
+    }
+    match cache_fault(&config.cache_dir) {
+        Some(fault) => report.fault(
+            "compiled code",
+            fault,
+            "what lies there runs unchecked: it must be a folder of the gateway's user alone",
+        ),
+        None => report.ok(
+            "compiled code",
+            format!("nobody else can put any in {}", config.cache_dir.display()),
+        ),
+    }
+    let backends = &config.backends_dir;
+    match fs::read_dir(backends) {
+        Ok(_) => report.ok("BACKENDS_DIR", format!("{} can be read", backends.display())),
+        Err(error) => {
+            report.fault(
+                "BACKENDS_DIR",
+                format!("{}: {error}", backends.display()),
+                "build the backends with `make guests`, or set it",
+            );
+        }
+    }
+}
+
+/// The folder, or the nearest one above it that is there.
+fn nearest(folder: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(folder).ok()?;
+    if absolute.is_dir() {
+        return Some(folder.to_owned());
+    }
+    absolute
+        .ancestors()
+        .find(|above| above.exists())
+        .filter(|above| above.is_dir())
+        .map(Path::to_owned)
+}
+
+fn secrets(report: &mut Report, config: &Config, env_file: Option<&Path>) {
+    let state = config.config_dir.join("state");
+    let files = [
+        ("env file", env_file.map(Path::to_owned), 0o077),
+        ("state", Some(state).filter(|state| state.exists()), 0o007),
+    ];
+    for (name, path, others) in files {
+        let Some(path) = path else { continue };
+        match fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777) {
+            Ok(mode) if mode & others != 0 => {
+                let hint = format!(
+                    "chmod {} {}",
+                    if path.is_dir() { "700" } else { "600" },
+                    path.display()
+                );
+                report.warning(
+                    name,
+                    format!("{} can be read by others (mode {mode:03o})", path.display()),
+                    hint,
+                );
+            }
+            Ok(mode) => report.ok(name, format!("{} is private (mode {mode:03o})", path.display())),
+            Err(error) => report.warning(
+                name,
+                format!("{}: {error}", path.display()),
+                "check its permissions",
+            ),
+        }
+    }
+}
+
+fn limits(report: &mut Report) {
+    match getrlimit(Resource::Nofile).current {
+        Some(files) if files < FILES => {
+            report.warning(
+                "open files",
+                format!("at most {files}"),
+                format!("raise it to {FILES} or more: `ulimit -n`, or LimitNOFILE= of its unit"),
+            );
+        }
+        files => report.ok(
+            "open files",
+            files.map_or_else(|| "no limit".to_owned(), |files| format!("at most {files}")),
+        ),
+    }
+    let inotify = |name: &str| {
+        fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse::<u64>().ok()
+    };
+    for (name, least) in [("max_user_watches", WATCHES), ("max_user_instances", WATCHERS)] {
+        match inotify(name) {
+            Some(most) if most < least => {
+                let hint = format!(
+                    "sysctl fs.inotify.{name}={least}; without it changed backends are found only every 30 s"
+                );
+                report.warning("inotify", format!("{name} is {most}"), hint);
+            }
+            Some(most) => report.ok("inotify", format!("{name} is {most}")),
+            None => report.warning(
+                "inotify",
+                format!("{name} is unknown"),
+                "changed backends are found every 30 s in any case",
+            ),
+        }
+    }
+}
+
+fn room(report: &mut Report, config: &Config) {
+    for (name, folder) in
+        [("CONFIG_DIR", &config.config_dir), ("RECORDINGS_DIR", &config.recordings_dir)]
+    {
+        let about = format!("disk of {name}");
+        match nearest(folder).map(|there| rustix::fs::statvfs(&there)) {
+            Some(Ok(disk)) => {
+                let (free, all) = (
+                    disk.f_bavail.saturating_mul(disk.f_frsize),
+                    disk.f_blocks.saturating_mul(disk.f_frsize),
+                );
+                let says = format!("{} MiB of {} MiB are free", free >> 20, all >> 20);
+                if free < FREE_LEAST {
+                    report.fault(about, says, "make room: what people write cannot be kept");
+                } else if free / 100 < all / 10_000 * FREE_PERCENT {
+                    report.warning(about, says, "make room, or lower RECORDINGS_MAX_MIB");
+                } else {
+                    report.ok(about, says);
+                }
+            }
+            Some(Err(error)) => {
+                report.warning(about, format!("unknown: {error}"), "check the folder")
+            }
+            None => {}
+        }
+    }
+    let (bytes, whole) = size_of(&config.recordings_dir);
+    let says = format!(
+        "{}{} MiB; at most {} MiB",
+        if whole { "" } else { "more than " },
+        bytes >> 20,
+        config.recordings_max_bytes >> 20
+    );
+    if bytes > config.recordings_max_bytes.saturating_mul(2) {
+        report.warning(
+            "recordings",
+            says,
+            "the gateway removes the oldest while it runs; check that it may delete them",
+        );
+    } else {
+        report.ok("recordings", says);
+    }
+}
+
+fn neighbour(report: &mut Report, config: &Config) {
+    match gateway_of(config) {
+        Some(pid) => report.ok("gateway", format!("process {pid} serves this CONFIG_DIR now")),
+        None => report.ok("gateway", "none serves this CONFIG_DIR now"),
+    }
+}
+
+/// Bytes of the files of a folder and its folders; false: there are more than were counted.
+fn size_of(folder: &Path) -> (u64, bool) {
+    let (mut folders, mut bytes, mut left) = (vec![folder.to_owned()], 0_u64, RECORDINGS);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Some(rest) = left.checked_sub(1) else { return (bytes, false) };
+            left = rest;
+            // Links are not followed.
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => bytes += metadata.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    (bytes, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Level;
+    use super::*;
+
+    fn levels(report: &Report) -> Vec<(&str, Level)> {
+        report.lines.iter().map(|line| (line.about.as_str(), line.level)).collect()
+    }
+
+    #[test]
+    fn root_and_a_home_that_does_not_last_are_warned_about() {
+        let mut report = Report::default();
+        user(&mut report, Some("/tmp/x"), true);
+        assert_eq!(levels(&report), [("user", Level::Warning), ("home", Level::Warning)]);
+        for home in [None, Some(""), Some("/nonexistent")] {
+            let mut report = Report::default();
+            user(&mut report, home, false);
+            assert_eq!(
+                levels(&report),
+                [("user", Level::Ok), ("home", Level::Warning)],
+                "{home:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_env_file_others_can_read_is_warned_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("env");
+        fs::write(&file, "TOKEN=x\n").unwrap();
+        let config = Config::read(|name| {
+            (name == "CONFIG_DIR").then(|| folder.path().display().to_string())
+        })
+        .unwrap();
+        for (mode, level) in [(0o644, Level::Warning), (0o640, Level::Warning), (0o600, Level::Ok)]
+        {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            let mut report = Report::default();
+            secrets(&mut report, &config, Some(&file));
+            assert_eq!(levels(&report), [("env file", level)], "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn recordings_are_measured_through_all_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("day")).unwrap();
+        fs::write(folder.path().join("day/a"), vec![0; 1_000]).unwrap();
+        fs::write(folder.path().join("b"), vec![0; 24]).unwrap();
+        assert_eq!(size_of(folder.path()), (1_024, true));
+        assert_eq!(size_of(&folder.path().join("gone")), (0, true));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_judged_by_the_one_above() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(nearest(&folder.path().join("a/b/c")), Some(folder.path().to_owned()));
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert_eq!(nearest(&folder.path().join("file/x")), None);
+    }
+}

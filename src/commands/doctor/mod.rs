@@ -1,0 +1,99 @@
+//! `aetheel doctor`: `check` looks at the settings, this at what surrounds them. Changes nothing
+//! and prints no secret.
+//!
+//! Every line is ok, a warning or a fault, the last two with what to do. Discord out of reach is a
+//! fault, and everything else is looked at all the same. Pinned by `tests/gateway/doctor.rs`.
+
+mod agents;
+mod discord;
+mod drift;
+mod lost;
+mod machine;
+mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use self::report::Report;
+use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::startup::settings::Settings;
+use crate::startup::{confinement, exposure, survey};
+use crate::terminal::say;
+use crate::{access, telemetry};
+
+/// What the operator wants to know, and how.
+pub struct Wish {
+    /// Where settings came from beside the environment.
+    pub env_file: Option<PathBuf>,
+    /// As JSON.
+    pub json: bool,
+    /// Ask nobody over the network.
+    pub offline: bool,
+}
+
+/// Looks at everything and tells it; returns the exit code.
+pub async fn examine(settings: Settings, wish: Wish) -> u8 {
+    let Settings { config, variables, redactor, .. } = &settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let mut report = Report::default();
+    said(&mut report, &settings);
+    machine::examine(&mut report, config, variables, wish.env_file.as_deref());
+    for fault in survey::files(config, &settings.webhook_secrets) {
+        report.warning("files", fault, "mend the line: what it is about is left out");
+    }
+    if let Some(fault) = survey::wrapper(config, variables) {
+        report.fault("wrapper", fault, "no agent can be started");
+    }
+    match access::warning(&config.allowed, config.safety) {
+        Some(warning) => {
+            let (says, hint) =
+                warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
+            report.warning("access", says, hint);
+        }
+        None => report.ok("access", "only listed people and roles may use the bot"),
+    }
+    let backends = agents::examine(&mut report, config, variables, &settings.unplaced).await;
+    drift::examine(&mut report, config, &backends);
+    lost::examine(&mut report, config);
+    if wish.offline {
+        report.ok("discord", "not asked: --offline");
+    } else {
+        discord::examine(&mut report, config, redactor).await;
+    }
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(report.text(wish.json, redactor).as_bytes());
+    report.code()
+}
+
+/// What the settings themselves are worth, and who else can read them.
+fn said(report: &mut Report, settings: &Settings) {
+    for fault in &settings.faults {
+        report.fault(
+            "settings",
+            fault.as_str(),
+            "the default stands for it in what follows; docs/configuration.md has them all",
+        );
+    }
+    for warning in &settings.warnings {
+        report.warning(
+            "settings",
+            warning.as_str(),
+            "docs/configuration.md says how env files are read",
+        );
+    }
+    if settings.faults.is_empty() && settings.warnings.is_empty() {
+        report.ok("settings", "every value can be read");
+    }
+    let confined = confinement::raise(&settings.config).is_ok_and(|sandbox| sandbox.is_on());
+    let exposed = exposure::warnings(&settings.secret_files, confined);
+    if exposed.is_empty() {
+        report.ok("secrets", "in no file that agents can read");
+    }
+    for warning in exposed {
+        report.warning("secrets", warning, exposure::HINT);
+    }
+}

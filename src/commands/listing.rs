@@ -1,0 +1,435 @@
+//! `aetheel backend list`: the backends there are, what each can do, and why one cannot work here.
+//!
+//! The JSON form only ever grows: fields are added, none is renamed or given another meaning.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::agent::descriptor::{Choice, Feature, OneShot, Sharing};
+use crate::agents::findings::Findings;
+use crate::backend::Chosen;
+use crate::startup::{LeftOut, LoadedBackends};
+use crate::turn::Backend;
+use crate::turn::Backends as _;
+
+/// Everything there is to say.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Listing {
+    /// The backend of lanes without a choice of their own; none, when there is no such one.
+    pub default: Option<String>,
+    /// How `auto` came to it.
+    pub detected: Option<String>,
+    /// Which components may serve: `any`, `pinned` or `signed`.
+    pub trust: &'static str,
+    pub backends: Vec<Row>,
+    /// Files that do not serve.
+    pub refused: Vec<LeftOut>,
+    /// What is wrong beside that.
+    pub warnings: Vec<String>,
+}
+
+/// One backend.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Row {
+    pub name: String,
+    label: String,
+    /// The component's name; another one for a launch profile.
+    pub component: String,
+    pub version: String,
+    pub generation: u32,
+    pub digest: String,
+    pub default: bool,
+    /// `live` or `one-shot`.
+    run: &'static str,
+    /// All that are possible.
+    runs: Vec<&'static str>,
+    program: Option<String>,
+    pub program_path: Option<PathBuf>,
+    pub agent_version: Option<String>,
+    /// Versions it was made for.
+    understands: Vec<String>,
+    features: Vec<Feature>,
+    efforts: Vec<Choice>,
+    models: Vec<Choice>,
+    pub available: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+    pub warnings: Vec<String>,
+    /// Where the component was loaded from.
+    pub file: Option<PathBuf>,
+    /// Why it may serve; none: nobody asks.
+    pub standing: Option<String>,
+    /// Why this one serves, where there are others of its name.
+    pub chosen: Option<String>,
+    /// Those.
+    pub others: Vec<Rival>,
+}
+
+/// Another component of a backend, which could serve.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Rival {
+    file: PathBuf,
+    version: String,
+    understands: Vec<String>,
+}
+
+impl Row {
+    /// `declared` is the component as it is, `backend` as it runs here.
+    pub fn new(
+        backend: &dyn Backend,
+        component: String,
+        declared: (Sharing, OneShot),
+        findings: &Findings,
+        default: bool,
+    ) -> Self {
+        let (descriptor, generation) = (backend.descriptor(), backend.generation());
+        let runs = match declared {
+            (Sharing::Turn, _) => vec!["one-shot"],
+            (_, OneShot::Never) => vec!["live"],
+            _ => vec!["live", "one-shot"],
+        };
+        Self {
+            name: descriptor.name.clone(),
+            label: descriptor.label().to_owned(),
+            component,
+            version: descriptor.version.clone(),
+            generation: generation.number,
+            digest: generation.digest.clone(),
+            default,
+            run: if descriptor.sharing == Sharing::Turn { "one-shot" } else { "live" },
+            runs,
+            program: descriptor.programs.first().map(|program| program.name.clone()),
+            program_path: findings.program.clone(),
+            agent_version: findings.version.clone(),
+            understands: descriptor.understands.clone(),
+            features: descriptor
+                .features
+                .iter()
+                .copied()
+                .filter(|feature| *feature != Feature::Unknown)
+                .collect(),
+            efforts: descriptor.efforts.clone(),
+            models: descriptor.models.clone(),
+            available: findings.faults.is_empty(),
+            reasons: findings.faults.iter().map(|fault| fault.text.clone()).collect(),
+            warnings: findings.warnings.clone(),
+            file: None,
+            standing: None,
+            chosen: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// With where its component came from.
+    pub fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
+        let Some(chosen) = chosen else { return self };
+        let rivals = chosen.others.iter();
+        let rivals = rivals.map(|other| Rival {
+            file: other.path.clone(),
+            version: other.version.clone(),
+            understands: other.understands.clone(),
+        });
+        self.others = rivals.collect();
+        self.file = Some(chosen.path.clone());
+        self.standing = chosen.standing.says();
+        self.chosen.clone_from(&chosen.why);
+        self
+    }
+
+    /// Which of several files serves, and why; none: there is one.
+    pub fn choice(&self) -> Option<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
+        let others = self.others.iter().map(|other| {
+            format!(
+                "{} ({}, for {})",
+                name(&other.file),
+                other.version,
+                other.understands.join(" or ")
+            )
+        });
+        let others: Vec<String> = others.collect();
+        Some(format!(
+            "{}, because {}; not {}",
+            name(self.file.as_ref()?),
+            self.chosen.as_ref()?,
+            others.join(", ")
+        ))
+    }
+
+    /// Whether there is no agent, and nobody asked for it.
+    fn is_absent(&self) -> bool {
+        !self.available && !self.default && self.program.is_some() && self.program_path.is_none()
+    }
+
+    fn cells(&self) -> [String; 5] {
+        let agent = match (&self.program_path, &self.agent_version) {
+            (Some(path), Some(version)) => format!("{version} at {}", path.display()),
+            (Some(path), None) => path.display().to_string(),
+            (None, _) => "–".to_owned(),
+        };
+        let name = format!("{}{}", self.name, if self.default { " *" } else { "" });
+        let status = if self.available { "ready" } else { "not available" };
+        let version = format!(
+            "{} ({}@{})",
+            self.version,
+            self.generation,
+            self.digest.get(..12).unwrap_or(&self.digest)
+        );
+        [name, status.to_owned(), self.run.to_owned(), version, agent]
+    }
+
+    /// What stands below its line.
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let ids = |choices: &[Choice]| {
+            choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ")
+        };
+        // The names of the contract.
+        let able = self.features.iter().filter(|feature| **feature != Feature::OwnSignIn);
+        let features: Vec<String> = able
+            .filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()))
+            .collect();
+        let mut details: Vec<(&'static str, String)> =
+            self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
+        details.extend(self.choice().map(|choice| ("serves from", choice)));
+        details.extend(self.standing.clone().map(|standing| ("trust", standing)));
+        if self.available {
+            details.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
+            details.extend([
+                ("can", features.join(", ")),
+                ("efforts", ids(&self.efforts)),
+                ("models", ids(&self.models)),
+            ]);
+        }
+        details.retain(|(_, text)| !text.is_empty());
+        details
+    }
+}
+
+impl Listing {
+    /// Looks at all agents and lists the backends.
+    pub async fn of(loaded: LoadedBackends) -> Self {
+        let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
+        agents.examine_others().await;
+        let mut backends = Vec::new();
+        for name in agents.names() {
+            let component = agents.component_of(&name);
+            let declared =
+                components.get(&component).map_or((Sharing::Turn, OneShot::Never), |backend| {
+                    let descriptor = backend.descriptor();
+                    (descriptor.sharing, descriptor.one_shot)
+                });
+            if let (Some(backend), Some(findings)) = (agents.get(&name), agents.findings(&name)) {
+                let is_default = default.as_ref().is_ok_and(|default| *default == name);
+                let chosen = components.chosen(&component);
+                backends.push(
+                    Row::new(&*backend, component, declared, &findings, is_default)
+                        .with_file(chosen.as_deref()),
+                );
+            }
+        }
+        let mut warnings = agents.warnings();
+        warnings.extend(agents.run_warnings());
+        warnings.extend(agents.option_warnings());
+        warnings.extend(agents.tool_warnings());
+        warnings.extend(gate.warnings().await);
+        let (default, faults) = match default {
+            Ok(default) => (Some(default), Vec::new()),
+            Err(refused) => (None, refused.faults),
+        };
+        // What is wrong with each stands beside it.
+        warnings.extend(faults.into_iter().take(1));
+        Self { default, detected, trust: gate.level().word(), backends, refused, warnings }
+    }
+
+    /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`,
+    /// agents that are not installed are named in one line.
+    pub fn table(&self, colour: bool, all: bool) -> String {
+        let paint = |code: &str, text: &str| {
+            if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        };
+        let heads = ["BACKEND", "STATUS", "RUNS", "VERSION", "AGENT"].map(str::to_owned);
+        let (absent, mut backends): (Vec<&Row>, Vec<&Row>) =
+            self.backends.iter().partition(|row| !all && row.is_absent());
+        backends.sort_by_key(|row| !row.available);
+        let rows: Vec<[String; 5]> = backends.iter().map(|row| row.cells()).collect();
+        let width = |column: usize| {
+            rows.iter()
+                .chain([&heads])
+                .map(|cells| cells[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+        let line = |cells: &[String; 5]| {
+            let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        let mut out = String::new();
+        if !rows.is_empty() {
+            let _ = writeln!(out, "{}", paint("1", &line(&heads)));
+        }
+        for (row, cells) in backends.iter().zip(&rows) {
+            let text = line(cells);
+            let _ = writeln!(out, "{}", if row.available { text } else { paint("2", &text) });
+            for (what, text) in row.details() {
+                let _ = writeln!(out, "  {}", paint("2", &format!("{what}: {text}")));
+            }
+        }
+        if !absent.is_empty() {
+            let names: Vec<&str> = absent.iter().map(|row| row.name.as_str()).collect();
+            let line = format!(
+                "not installed: {} (`aetheel backend list --all` says more)",
+                names.join(", ")
+            );
+            let _ = writeln!(out, "{}", paint("2", &line));
+        }
+        if let Some(default) = &self.default {
+            let how =
+                self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+            let _ = writeln!(out, "\n* {default} answers where nothing else was chosen{how}");
+        }
+        if self.trust != "any" {
+            let _ = writeln!(out, "trust: only {} components serve (BACKEND_TRUST)", self.trust);
+        }
+        for refused in &self.refused {
+            let _ = writeln!(out, "refused: {refused}");
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(out, "warning: {warning}");
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Descriptor;
+    use crate::agents::findings::Fault;
+    use crate::turn::{Generation, Guest, GuestFailure};
+
+    struct Listed(Descriptor, Generation);
+
+    #[async_trait::async_trait]
+    impl Backend for Listed {
+        fn descriptor(&self) -> &Descriptor {
+            &self.0
+        }
+
+        fn generation(&self) -> &Generation {
+            &self.1
+        }
+
+        async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+            Err(GuestFailure::Refused("nobody opens it".into()))
+        }
+    }
+
+    fn listing() -> Listing {
+        let backend = |json: &str| {
+            Listed(
+                Descriptor::parse(json).expect("valid"),
+                Generation { number: 2, digest: "ab".repeat(32) },
+            )
+        };
+        let first = backend(
+            r#"{"name":"first","label":"First","version":"1.0","sharing":"session","one-shot":"offered","programs":[{"name":"one"}],
+            "features":["resume","plan"],"efforts":[{"id":"high","label":"High"}],"models":[{"id":"m","label":"M"}],"understands":["^2"]}"#,
+        );
+        let second = backend(r#"{"name":"second","version":"1","programs":[{"name":"two"}]}"#);
+        let found = Findings {
+            program: Some("/bin/one".into()),
+            version: Some("2.1".into()),
+            ..Findings::default()
+        };
+        let fault = Fault {
+            brief: "no",
+            text: "program not found: two; install it".into(),
+            passing: false,
+        };
+        let missing = Findings { faults: vec![fault], ..Findings::default() };
+        Listing {
+            default: Some("first".into()),
+            detected: None,
+            trust: "any",
+            backends: vec![
+                Row::new(
+                    &first,
+                    "first".into(),
+                    (Sharing::Session, OneShot::Offered),
+                    &found,
+                    true,
+                ),
+                Row::new(&second, "acp".into(), (Sharing::Turn, OneShot::Never), &missing, false),
+            ],
+            refused: vec![],
+            warnings: vec![],
+        }
+    }
+
+    #[test]
+    fn a_table_says_who_is_ready_and_why_another_is_not() {
+        let wanted = "\
+BACKEND  STATUS         RUNS      VERSION               AGENT
+first *  ready          live      1.0 (2@abababababab)  2.1 at /bin/one
+  can: resume, plan
+  efforts: high
+  models: m
+second   not available  one-shot  1 (2@abababababab)    –
+  why not: program not found: two; install it
+
+* first answers where nothing else was chosen
+";
+        assert_eq!(listing().table(false, true), wanted);
+        assert!(listing().table(true, true).contains("\x1b["));
+    }
+
+    #[test]
+    fn agents_that_are_not_installed_share_a_line_unless_all_is_asked_for() {
+        let wanted = "\
+BACKEND  STATUS  RUNS  VERSION               AGENT
+first *  ready   live  1.0 (2@abababababab)  2.1 at /bin/one
+  can: resume, plan
+  efforts: high
+  models: m
+not installed: second (`aetheel backend list --all` says more)
+
+* first answers where nothing else was chosen
+";
+        assert_eq!(listing().table(false, false), wanted);
+        let mut wanted = listing();
+        wanted.backends[1].default = true;
+        assert!(
+            wanted.table(false, false).contains("second *  not available"),
+            "who is to answer is no aside"
+        );
+        let mut signed_out = listing();
+        signed_out.backends[1].program_path = Some("/bin/two".into());
+        assert!(signed_out.table(false, false).contains("why not:"), "it is installed");
+    }
+
+    #[test]
+    fn the_json_form_has_a_fixed_set_of_fields() {
+        let json = serde_json::to_value(listing()).expect("JSON");
+        let wanted = serde_json::json!({
+            "name": "first", "label": "First", "component": "first", "version": "1.0", "generation": 2, "digest": "ab".repeat(32),
+            "default": true, "run": "live", "runs": ["live", "one-shot"], "program": "one", "program-path": "/bin/one",
+            "agent-version": "2.1", "understands": ["^2"], "features": ["resume", "plan"], "efforts": [{"id": "high", "label": "High"}],
+            "models": [{"id": "m", "label": "M"}], "available": true, "reasons": [], "warnings": [],
+            "file": null, "standing": null, "chosen": null, "others": []
+        });
+        assert_eq!(json["backends"][0], wanted);
+        assert_eq!(
+            json["backends"][1]["reasons"],
+            serde_json::json!(["program not found: two; install it"])
+        );
+        let mut fields: Vec<&String> = json.as_object().expect("an object").keys().collect();
+        fields.sort();
+        assert_eq!(fields, ["backends", "default", "detected", "refused", "trust", "warnings"]);
+    }
+}

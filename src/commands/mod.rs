@@ -1,0 +1,259 @@
+//! What the program does when it is called: a room for each command, and the exit codes.
+
+mod backend;
+mod doctor;
+mod listing;
+mod recover;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use self::listing::Listing;
+use crate::app::{self, recovery};
+use crate::cli::{BackendCommand, Cli, Command, Common, exit};
+use crate::config::LogFormat;
+use crate::console::{self, Console, Leave};
+use crate::startup::settings::{self, Settings};
+use crate::startup::{LoadedBackends, Prepared, Purpose, Refused};
+use crate::terminal::{self, fail, say};
+use crate::{demo, process, telemetry};
+
+/// Runs a command and returns the exit code.
+pub fn run(cli: Cli) -> u8 {
+    // The scripted agent is found by what `/proc` says of it, like any other agent.
+    if !matches!(cli.command, Command::DemoAgent { .. })
+        && let Err(error) = process::seclude()
+    {
+        fail(&format!("cannot keep this process out of reach of its agents: {error}"));
+        return exit::SOFTWARE;
+    }
+    match cli.command {
+        Command::DemoAgent { arguments } => {
+            demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
+        }
+        Command::Check(common) => {
+            with_settings(&common, None, |settings| block_on(check(settings)))
+        }
+        Command::Doctor { common, json, offline } => {
+            let env_file = common.env_file.clone();
+            with_settings(&common, None, |settings| {
+                block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline }))
+            })
+        }
+        Command::Console { common, backend } => {
+            with_settings(&common, backend, |settings| block_on(talk(settings)))
+        }
+        Command::Backend(BackendCommand::List { common, json, all }) => {
+            with_sound_settings(&common, |settings| block_on(list(settings, json, all)))
+        }
+        Command::Backend(BackendCommand::Ping { common, name }) => {
+            with_settings(&common, name, |settings| block_on(ping(settings)))
+        }
+        Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
+            with_sound_settings(&common, |settings| {
+                block_on(backend::install::run(
+                    settings,
+                    component,
+                    backend::install::Wish { pin, yes },
+                ))
+            })
+        }
+        Command::Backend(BackendCommand::Approve { common, name, yes }) => {
+            with_sound_settings(&common, |settings| {
+                block_on(backend::approve::run(settings, name, yes))
+            })
+        }
+        Command::Backend(BackendCommand::Rollback { common, name }) => {
+            with_sound_settings(&common, |settings| {
+                block_on(backend::rollback::run(settings, name))
+            })
+        }
+        Command::Backend(command) => backend::run(command),
+        Command::Recover { common, dry_run, json } => {
+            with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
+        }
+        Command::Run(common) => {
+            with_settings(&common, None, |settings| block_on(app::serve(settings)))
+        }
+    }
+}
+
+/// Reads the settings, and leaves no secret in the environment. What is wrong with them is for
+/// `run` to tell, with all it finds.
+fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
+    let settings = settings::read(common, backend);
+    settings::forget_secrets(&settings);
+    terminal::set_format(settings.config.log_format);
+    run(settings)
+}
+
+/// As [`with_settings`], for what looks at nothing else before it begins.
+fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 {
+    with_settings(common, None, |settings| {
+        if settings.faults.is_empty() {
+            return run(settings);
+        }
+        Refused { code: exit::CONFIG, faults: settings.faults }.print()
+    })
+}
+
+/// Runs on a runtime of our own; what still blocks in the background when it is done does not hold
+/// the exit up.
+fn block_on(future: impl Future<Output = u8>) -> u8 {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(future);
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            code
+        }
+        Err(error) => {
+            fail(&format!("cannot start the async runtime: {error}"));
+            exit::SOFTWARE
+        }
+    }
+}
+
+/// `aetheel check`.
+async fn check(settings: Settings) -> u8 {
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    let token = settings.config.discord_bot_token.is_some();
+    match Prepared::prepare(settings, Purpose::Look).await {
+        Ok(prepared) => {
+            let mut out = std::io::stdout();
+            let left_out = prepared.describe(&mut out).await;
+            let note = if token {
+                ""
+            } else {
+                "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n"
+            };
+            let sum = match left_out {
+                0 => "all is well".to_owned(),
+                1 => "1 fault: it would start, and leave out what that is about".to_owned(),
+                count => {
+                    format!("{count} faults: it would start, and leave out what they are about")
+                }
+            };
+            // A closed stdout has nobody to tell; the exit code still does.
+            let _ = writeln!(out, "{note}{sum}");
+            if left_out == 0 { exit::OK } else { exit::CONFIG }
+        }
+        Err(refused) => refused.print(),
+    }
+}
+
+/// `aetheel backend list`.
+async fn list(settings: Settings, json: bool, all: bool) -> u8 {
+    let Settings { config, variables, redactor, .. } = settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    let loaded = match LoadedBackends::load(&config, &variables).await {
+        Ok(loaded) => loaded,
+        Err(faults) => {
+            return Refused { code: exit::UNAVAILABLE, faults }.print();
+        }
+    };
+    let listing = Listing::of(loaded).await;
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = match serde_json::to_string_pretty(&listing) {
+        Ok(text) if json => text + "\n",
+        _ => listing.table(colour, all),
+    };
+    // A closed stdout has nobody to tell.
+    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    exit::OK
+}
+
+/// `aetheel backend ping`.
+async fn ping(settings: Settings) -> u8 {
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    let prepared = match Prepared::prepare(settings, Purpose::Talk).await {
+        Ok(prepared) => prepared,
+        Err(refused) => {
+            return refused.print();
+        }
+    };
+    let (name, redactor) = (prepared.config.agent_backend.clone(), prepared.redactor.clone());
+    // Nothing is answered: there are no prompts.
+    let (dispatcher, guard) =
+        prepared.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
+    let said = dispatcher.ping(&name).await;
+    dispatcher.shutdown(Duration::ZERO).await;
+    guard.close().await;
+    match said {
+        Ok(said) => {
+            // A closed stdout has nobody to tell; the exit code still does.
+            let _ = writeln!(std::io::stdout(), "{}", redactor.clean(said));
+            exit::OK
+        }
+        Err(fault) => {
+            say(&format!("error: {}", redactor.clean(fault)));
+            exit::UNAVAILABLE
+        }
+    }
+}
+
+/// `aetheel console`.
+async fn talk(settings: Settings) -> u8 {
+    let began = Instant::now();
+    // What goes wrong with a turn is told with its answer, so that the log has little to add;
+    // LOG_LEVEL overrides.
+    let filter = if settings.variables.contains_key("LOG_LEVEL") {
+        settings.config.log_level.as_str()
+    } else {
+        "warn,aetheel::dispatch=error"
+    };
+    if let Err(fault) =
+        telemetry::start(settings.config.log_format, filter, settings.redactor.clone())
+    {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    let prepared = match Prepared::prepare(settings, Purpose::Talk).await {
+        Ok(prepared) => prepared,
+        Err(refused) => {
+            return refused.print();
+        }
+    };
+    // What is to be said at the first start is said where the gateway serves.
+    if let Err(refused) = prepared.boot().await {
+        return refused.print();
+    }
+    let console = std::sync::Arc::new(Console::here(
+        prepared.config.config_dir.join("state/console.history"),
+    ));
+    if let Some(print) = console.beside() {
+        telemetry::print_beside(print);
+    }
+    let live = console.is_live();
+    let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
+    let (dispatcher, guard) = prepared.dispatcher(console.clone());
+    let recovery = tokio::spawn(recovery::watch(dispatcher.clone(), agents));
+    tracing::info!(
+        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "console ready"
+    );
+    let left = console::run(&dispatcher, &console).await;
+    console.leave();
+    recovery.abort();
+    let (grace, code) = match left {
+        // At a terminal the person has seen it; a script must be told.
+        Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
+        Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
+        Ok(Leave::Terminated) => (grace, exit::OK),
+        Err(error) => {
+            tracing::error!(%error, "cannot listen for signals");
+            (Duration::ZERO, exit::SOFTWARE)
+        }
+    };
+    dispatcher.shutdown(grace).await;
+    guard.close().await;
+    code
+}

@@ -1,0 +1,203 @@
+//! `aetheel recover`: reads lost replies again with the components as they are now, and has the
+//! gateway deliver them.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::event::Lane;
+use crate::plain::{short_line, with_causes};
+use crate::startup::LoadedBackends;
+use crate::startup::Refused;
+use crate::startup::settings::Settings;
+use crate::telemetry;
+use crate::terminal::say;
+use crate::turn::lost::reread;
+use crate::turn::{Backend, Backends as _};
+use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
+
+/// Longest wait for the gateway.
+const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Between two looks at what it has done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Characters of a reply that are shown.
+const WORDS: usize = 60;
+
+/// What comes of a lost turn.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Row {
+    turn: String,
+    /// RFC 3339.
+    when: String,
+    lane: String,
+    backend: String,
+    /// `delivered`, `readable` or `unreadable`.
+    outcome: &'static str,
+    /// Why not, or what is to be done.
+    note: Option<String>,
+    /// The first words of the reply.
+    text: Option<String>,
+}
+
+pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
+    let Settings { config, variables, redactor, .. } = settings;
+    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+        say(&format!("error: {fault}"));
+        return exit::CONFIG;
+    }
+    let refused = |faults: Vec<String>, code| Refused { code, faults }.print();
+    let workspace = match Workspace::open(&config.config_dir).await {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            return refused(vec![format!("CONFIG_DIR: {}", with_causes(&error))], exit::CONFIG);
+        }
+    };
+    let lost = workspace.lost_turns().clone();
+    let mut turns = lost.all().await;
+    turns.retain(|turn| turn.state.is_open());
+    let mut rows = Vec::new();
+    if !turns.is_empty() {
+        let loaded = match LoadedBackends::load(&config, &variables).await {
+            Ok(loaded) => loaded,
+            Err(faults) => return refused(faults, exit::UNAVAILABLE),
+        };
+        for turn in &turns {
+            let read = match loaded.agents.get(&turn.backend) {
+                Some(backend) => {
+                    read(&*backend, &config.recordings_dir.join(&turn.recording), turn).await
+                }
+                None => Err("its backend is not in BACKENDS_DIR".to_owned()),
+            };
+            rows.push(row(turn, read.map(|text| redactor.clean(text))));
+        }
+    }
+    if !dry_run {
+        deliver(&workspace, &lost, &turns, &mut rows).await;
+    }
+    let text = match serde_json::to_string_pretty(&rows) {
+        Ok(text) if json => text + "\n",
+        _ => {
+            table(&rows, std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        }
+    };
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    if rows.iter().any(|row| row.outcome == "unreadable") { exit::FAILED } else { exit::OK }
+}
+
+async fn read(
+    backend: &dyn Backend,
+    recording: &std::path::Path,
+    turn: &LostTurn,
+) -> Result<String, String> {
+    if backend.generation().digest == turn.digest {
+        return Err("its backend is still the one that could not read it".to_owned());
+    }
+    reread(backend, recording, &turn.turn).await.map(|read| read.text)
+}
+
+fn row(turn: &LostTurn, read: Result<String, String>) -> Row {
+    let when = jiff::Timestamp::from_millisecond(turn.at_ms)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .strftime("%Y-%m-%dT%H:%M:%SZ");
+    let (outcome, note, text) = match read {
+        Ok(text) => ("readable", None, Some(short_line(&text, WORDS))),
+        Err(why) => ("unreadable", Some(short_line(&why, WORDS)), None),
+    };
+    let (lane, backend) = (turn.lane.to_string(), turn.backend.clone());
+    Row { turn: turn.turn.clone(), when: when.to_string(), lane, backend, outcome, note, text }
+}
+
+/// Has the gateway deliver what can be read: the one that runs, or the next to start.
+async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], rows: &mut [Row]) {
+    let at_terminal =
+        |row: &Row| turns.iter().any(|turn| turn.turn == row.turn && turn.lane == Lane::Console);
+    let mut wanted = Vec::new();
+    for row in rows.iter_mut().filter(|row| row.outcome == "readable") {
+        if at_terminal(row) {
+            row.note = Some(
+                "asked at the terminal: `/recover` in `aetheel console` delivers it".to_owned(),
+            );
+        } else {
+            wanted.push(row.turn.clone());
+        }
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let note = match ask(workspace, lost, &wanted).await {
+        Ok(()) => "not confirmed by the gateway in time; its log says why".to_owned(),
+        Err(note) => note,
+    };
+    let now = lost.all().await;
+    for row in rows.iter_mut().filter(|row| wanted.contains(&row.turn)) {
+        match now.iter().find(|turn| turn.turn == row.turn).map(|turn| turn.state) {
+            Some(LostState::Delivered) => row.outcome = "delivered",
+            Some(LostState::GivenUp) => {
+                row.note = Some("given up: it could not be posted".to_owned())
+            }
+            _ => row.note = Some(note.clone()),
+        }
+    }
+}
+
+/// Asks, and waits until nothing of it is open any more, or nobody is there.
+async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Result<(), String> {
+    let cannot = |error: &dyn std::error::Error| format!("not delivered: {}", with_causes(error));
+    let until = Instant::now() + GATEWAY_TIMEOUT;
+    let mut still = wanted.to_vec();
+    while Instant::now() < until {
+        if lost.requested().await.is_none() {
+            // A gateway that has not loaded the component yet is asked once more.
+            lost.request(&still).await.map_err(|error| cannot(&error))?;
+        }
+        match workspace.lock() {
+            Ok(_nobody_else) => {
+                return Err("no gateway runs: the next start delivers it".to_owned());
+            }
+            Err(Held::Other { .. }) => {}
+            Err(error) => return Err(cannot(&error)),
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let now = lost.all().await;
+        still.retain(|id| now.iter().any(|turn| turn.turn == *id && turn.state.is_open()));
+        if still.is_empty() {
+            // What was asked for a second time is done as well.
+            return lost.request_done().await.map_err(|error| cannot(&error));
+        }
+    }
+    Ok(())
+}
+
+fn table(rows: &[Row], colour: bool) -> String {
+    if rows.is_empty() {
+        return "no reply is lost\n".to_owned();
+    }
+    let cells: Vec<[&str; 5]> = rows
+        .iter()
+        .map(|row| [&*row.turn, &*row.when, &*row.lane, &*row.backend, row.outcome])
+        .collect();
+    let width =
+        |column: usize| cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    let mut text = String::new();
+    for (row, cells) in rows.iter().zip(&cells) {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let mut line = padded.join("  ");
+        if colour {
+            let mark = if row.outcome == "unreadable" { "\x1b[31m" } else { "\x1b[32m" };
+            line = line.replacen(row.outcome, &format!("{mark}{}\x1b[0m", row.outcome), 1);
+        }
+        text.push_str(line.trim_end());
+        for more in [&row.text, &row.note].into_iter().flatten() {
+            text.push_str(&format!("  {more}"));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,161 @@
+//! What every command that looks at backends stands on: the sandbox, the components, the agents'
+//! custody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::confinement;
+use super::{LeftOut, Refused};
+use crate::agents::auto;
+use crate::agents::findings::Examiner;
+use crate::agents::{AgentRegistry, PROFILED};
+use crate::backend::{AdmissionError, Engine, Gate, LoadReport, Registry, RegistryOptions};
+use crate::cli::exit;
+use crate::config::{AUTO, Config};
+use crate::plain::with_causes;
+use crate::process::{Custody, Means};
+use crate::turn::{Backend as _, Backends as _};
+use crate::workspace::Components;
+
+/// See the module.
+pub struct LoadedBackends {
+    /// Starts and ends agents.
+    pub custody: Custody,
+    /// The backends as the operator set them up.
+    pub agents: Arc<AgentRegistry>,
+    /// The components that serve.
+    pub components: Arc<Registry>,
+    /// Compiles and examines components.
+    pub engine: Engine,
+    /// What components must bring to serve.
+    pub gate: Gate,
+    /// Files that do not serve, each with its reason.
+    pub refused: Vec<LeftOut>,
+    /// The backend of lanes without a choice, or why there is none.
+    pub default: Result<String, Refused>,
+    /// How it was found, where nobody named one.
+    pub detected: Option<String>,
+}
+
+impl LoadedBackends {
+    /// Loads the components and decides which backend answers; looks at no agent yet.
+    ///
+    /// # Errors
+    /// Everything without which nothing can be looked at.
+    pub async fn load(
+        config: &Config,
+        variables: &HashMap<String, String>,
+    ) -> Result<Self, Vec<String>> {
+        let mut faults = Vec::new();
+        let sandbox = confinement::raise(config).map_err(|more| faults.extend(more)).ok();
+        let custody = Custody::confining(Means::Best, sandbox.clone().unwrap_or_default())
+            .map(Custody::alone)
+            .map_err(|error| {
+                faults.push(format!("cannot take custody of processes: {}", with_causes(&error)))
+            })
+            .ok();
+        let engine = Engine::new(&config.limits, Some(&config.cache_dir))
+            .map_err(|error| {
+                faults.push(format!("cannot start the backend engine: {}", with_causes(&error)))
+            })
+            .ok();
+        let (Some(sandbox), Some(custody), Some(engine)) = (sandbox, custody, engine) else {
+            return Err(faults);
+        };
+        let gate = Gate::new(config);
+        let kept = Some(Components::new(&config.config_dir));
+        let options = RegistryOptions {
+            gate: gate.clone(),
+            components: kept,
+            ..RegistryOptions::new(&config.backends_dir)
+        };
+        let (registry, reports) = Registry::start(engine.clone(), options).await;
+        let registry = Arc::new(registry);
+        let examiner = Examiner {
+            config: config.clone(),
+            variables: variables.clone(),
+            custody: custody.clone(),
+            fence: confinement::of(config, &sandbox),
+        };
+        let agents = AgentRegistry::new(registry.clone(), examiner).await;
+        let detected =
+            if config.agent_backend == AUTO { Some(auto::detect(&agents).await) } else { None };
+        let default = match &detected {
+            Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
+            Some(nothing) => Err(Refused { code: exit::UNAVAILABLE, faults: nothing.faults() }),
+            None if agents.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
+            None => {
+                let refused =
+                    reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
+                Err(Refused {
+                    code: exit::CONFIG,
+                    faults: vec![no_backend(config, &agents, refused)],
+                })
+            }
+        };
+        if let Ok(name) = &default {
+            agents.decide(name);
+        }
+        let refused = reports.into_iter().filter_map(|report| refusal(report, &registry)).collect();
+        Ok(Self {
+            custody,
+            agents,
+            components: registry,
+            engine,
+            gate,
+            refused,
+            default,
+            detected: detected
+                .filter(|detected| detected.name.is_some())
+                .map(|detected| detected.why()),
+        })
+    }
+}
+
+/// Why a file of the backends folder does not serve, and what serves instead where it waits for the
+/// operator's word.
+fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
+    let LoadReport::Refused { path, reason } = report else { return None };
+    let says = format!("{}: {}", path.display(), with_causes(&*reason));
+    let AdmissionError::Unaccepted(wants) = &*reason else {
+        return Some(LeftOut { says, hint: reason.hint().to_owned() });
+    };
+    let name = &wants.descriptor.name;
+    let meanwhile = match registry.component(name) {
+        Some(serving) => format!("version {} serves meanwhile", serving.descriptor().version),
+        None => format!("until then there is no backend `{name}`"),
+    };
+    Some(LeftOut {
+        says: format!("{says}; {meanwhile}"),
+        hint: reason.hint().replace("NAME", name),
+    })
+}
+
+fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> String {
+    let (wanted, names, by) = (&config.agent_backend, agents.names(), config.agent_backend_by);
+    let folder = config.backends_dir.display();
+    if wanted == PROFILED {
+        return format!(
+            "{by} {wanted:?} has no agent of its own; name one of the profiles in acp.md"
+        );
+    }
+    if agents.is_profile(wanted) {
+        return format!(
+            "{by} {wanted:?} is a profile of acp.md, but {folder} has no backend `{PROFILED}` to run it"
+        );
+    }
+    if names.is_empty() && refused {
+        format!(
+            "{by} {wanted:?}: no backend could be loaded from {folder}: every file there is refused, each for its own reason"
+        )
+    } else if names.is_empty() {
+        format!(
+            "{by} {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`"
+        )
+    } else {
+        format!(
+            "{by} {wanted:?} is not one of the backends in {folder}: {}; `{AUTO}` takes what can work here",
+            names.join(", ")
+        )
+    }
+}

@@ -1,0 +1,17 @@
+//! The start, up to the point where prompts may come: settings, folders, files, components, agents.
+//! All faults are told at once.
+
+pub mod confinement;
+pub mod exposure;
+mod loaded;
+mod prepare;
+mod refused;
+pub mod running;
+pub mod settings;
+pub mod survey;
+pub mod unknown;
+pub mod webhooks;
+
+pub use loaded::LoadedBackends;
+pub use prepare::{Prepared, Purpose, ShutdownGuard};
+pub use refused::{LeftOut, Refused};

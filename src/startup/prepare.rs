@@ -1,0 +1,487 @@
+//! The start, up to the point where prompts may come: folders, files, backends, agent. All faults
+//! are told at once.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::settings::Settings;
+use super::{LoadedBackends, Refused};
+use super::{confinement, exposure, survey, unknown, webhooks};
+use crate::agents::AgentRegistry;
+use crate::agents::acceptance;
+use crate::agents::findings::Findings;
+use crate::cli::exit;
+use crate::config::Config;
+use crate::discord::{Checkup, Options};
+use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
+use crate::plain::with_causes;
+use crate::process::Custody;
+use crate::redact::Redactor;
+use crate::sources;
+use crate::turn::recording::{Recorder, Room};
+use crate::turn::{Backends as _, Host};
+use crate::vigil;
+use crate::web::webhooks::Secrets;
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, LostTurns, Workspace};
+
+/// What it is prepared for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Discord, which needs a token.
+    Serve,
+    /// The terminal, or one question.
+    Talk,
+    /// Nothing: everything is looked at, also what the others go on without.
+    Look,
+}
+
+/// Everything that stands before prompts may come.
+pub struct Prepared {
+    /// With the backend that was decided on.
+    pub config: Config,
+    /// See [`Settings::redactor`].
+    pub redactor: Redactor,
+    /// See [`Settings::webhook_secrets`].
+    pub webhook_secrets: Secrets,
+    variables: HashMap<String, String>,
+    /// The files of `CONFIG_DIR`.
+    pub workspace: Workspace,
+    agents: Arc<AgentRegistry>,
+    custody: Custody,
+    findings: Arc<Findings>,
+    /// How the backend was found, where nobody named one.
+    detected: Option<String>,
+    warnings: Vec<String>,
+    /// What a start would go on without.
+    left_out: Vec<String>,
+    /// Keeps accepted events; the terminal does without.
+    journal: Option<Journal>,
+}
+
+/// What must be closed after the last turn.
+pub struct ShutdownGuard {
+    recorder: Recorder,
+    /// Keeps the backends known.
+    following: JoinHandle<()>,
+}
+
+impl ShutdownGuard {
+    /// Waits until recordings are with the operating system.
+    pub async fn close(self) {
+        self.following.abort();
+        // The recorder blocks; a failed join means that the runtime is going away.
+        let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;
+    }
+}
+
+impl Prepared {
+    /// Prepares everything, for a purpose.
+    ///
+    /// # Errors
+    /// [`Refused`] with every fault found.
+    pub async fn prepare(settings: Settings, purpose: Purpose) -> Result<Self, Refused> {
+        let Settings {
+            mut config,
+            variables,
+            redactor,
+            webhook_secrets,
+            mut faults,
+            unavailable: mut missing,
+            ..
+        } = settings;
+        let mut told = settings.warnings;
+        if purpose == Purpose::Serve && config.discord_bot_token.is_none() {
+            faults.push("DISCORD_BOT_TOKEN is not set; copy the bot's token from Discord's developer portal".to_owned());
+        }
+        if purpose != Purpose::Talk && config.discord_bot_token.is_some() {
+            faults.extend(
+                Options::from_config(&config, redactor.clone())
+                    .and_then(|options| Checkup::new(&options))
+                    .err()
+                    .map(|error| error.to_string()),
+            );
+        }
+        for (name, folder) in
+            [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
+        {
+            if let Err(error) = survey::make_private(folder) {
+                faults
+                    .push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
+            }
+        }
+        if !config.backends_dir.is_dir() {
+            faults.push(format!(
+                "BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it",
+                config.backends_dir.display()
+            ));
+        }
+        faults.extend(survey::wrapper(&config, &variables));
+        if purpose != Purpose::Talk {
+            missing.extend(survey::addresses(&config, purpose == Purpose::Look));
+        }
+        let workspace = Workspace::open(&config.config_dir)
+            .await
+            .map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error))))
+            .ok();
+        let mut left_out = if purpose == Purpose::Look {
+            survey::files(&config, &webhook_secrets)
+        } else {
+            Vec::new()
+        };
+        if let Some(workspace) = &workspace {
+            match workspace.boot(true).await {
+                Ok(booted) if purpose == Purpose::Look => left_out.extend(booted.warnings),
+                Ok(_) => {}
+                Err(error) => faults.push(format!("CONFIG_DIR: {}", with_causes(&error))),
+            }
+        }
+        let laying = LoadedBackends::load(&config, &variables);
+        let laid = if purpose == Purpose::Look {
+            survey::patiently(&config.cache_dir, laying).await
+        } else {
+            laying.await
+        };
+        let loaded = laid.map_err(|more| faults.extend(more)).ok();
+        let mut findings = None;
+        if let Some(loaded) = loaded.as_ref().filter(|_| config.backends_dir.is_dir()) {
+            match &loaded.default {
+                Ok(name) => {
+                    config.decide_backend(name);
+                    findings = loaded.agents.examine_decided(name).await;
+                    findings
+                        .iter()
+                        .for_each(|findings| findings.of_default(name, &mut missing, &mut told));
+                    faults.extend(unknown::backends(&config, &loaded.agents));
+                }
+                Err(undecided) => {
+                    let of = if undecided.code == exit::UNAVAILABLE {
+                        &mut missing
+                    } else {
+                        &mut faults
+                    };
+                    of.extend(undecided.faults.iter().cloned());
+                    if purpose != Purpose::Look {
+                        of.extend(loaded.refused.iter().map(ToString::to_string));
+                    }
+                }
+            }
+            if purpose == Purpose::Look {
+                left_out.extend(survey::components(loaded).await);
+            }
+        }
+        match (workspace, loaded, findings) {
+            (Some(workspace), Some(loaded), Some(findings))
+                if faults.is_empty() && missing.is_empty() =>
+            {
+                let LoadedBackends { custody, agents, detected, .. } = loaded;
+                let exposed = exposure::warnings(&settings.secret_files, custody.sandbox().is_on());
+                told.extend(
+                    exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)),
+                );
+                told.extend(unknown::variables(&settings.unplaced, &*agents));
+                let vain = agents
+                    .run_warnings()
+                    .into_iter()
+                    .chain(agents.option_warnings())
+                    .chain(agents.tool_warnings());
+                let found = findings.warnings.iter().cloned().chain(vain);
+                let warnings = told.into_iter().chain(found).collect();
+                Ok(Self {
+                    config,
+                    redactor,
+                    webhook_secrets,
+                    variables,
+                    workspace,
+                    agents,
+                    custody,
+                    findings,
+                    detected,
+                    warnings,
+                    left_out,
+                    journal: None,
+                })
+            }
+            _ => {
+                let code = if faults.is_empty() { exit::UNAVAILABLE } else { exit::CONFIG };
+                faults.extend(missing);
+                faults.extend(left_out);
+                Err(Refused { code, faults })
+            }
+        }
+    }
+
+    /// Sees to it that the files of `boot.md` are there, and tells the log.
+    ///
+    /// # Errors
+    /// [`Refused`], naming the file that cannot be made.
+    pub async fn boot(&self) -> Result<Booted, Refused> {
+        let refused = |error: FileError| {
+            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+        };
+        let booted = self.workspace.boot(false).await.map_err(refused)?;
+        for warning in &booted.warnings {
+            tracing::warn!("{warning}");
+        }
+        let (loaded, created, missing) =
+            (booted.loaded.join(", "), booted.created.join(", "), booted.missing.join(", "));
+        tracing::info!(
+            loaded,
+            created,
+            missing,
+            built_in = booted.by_default,
+            "boot: configuration files are there"
+        );
+        Ok(booted)
+    }
+
+    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is
+    /// to be held to the end.
+    ///
+    /// # Errors
+    /// [`Refused`]: another gateway runs, or the journal cannot be used.
+    pub async fn keep_events(&mut self) -> Result<Lock, Refused> {
+        let lock = self.workspace.lock().map_err(|held| {
+            let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
+            Refused::because(code, held.to_string())
+        })?;
+        let journal = self.workspace.journal().await.map_err(|error| {
+            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+        })?;
+        self.journal = Some(journal);
+        Ok(lock)
+    }
+
+    /// Channel and id of the Discord messages that were taken earlier.
+    pub fn taken_messages(&self) -> Vec<(u64, u64)> {
+        self.journal.as_ref().map(Journal::messages).unwrap_or_default()
+    }
+
+    /// Tells what was found, for `aetheel check`; asks every agent for its version. Returns how
+    /// much a start would go on without.
+    pub async fn describe(&self, out: &mut dyn Write) -> usize {
+        self.agents.examine_others().await;
+        let answers =
+            self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+        let mut lines = vec![
+            format!("configuration: {}", absolute(&self.config.config_dir)),
+            format!("workspace: {}", absolute(&self.config.workspace_dir)),
+            format!("sandbox: {}", self.custody.sandbox().words()),
+            format!("backends: {}", self.agents.names().join(", ")),
+            format!("answers: {}{answers}", self.config.agent_backend),
+            format!(
+                "program: {}",
+                self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)
+            ),
+            format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
+        ];
+        let mut idle = Vec::new();
+        for name in
+            self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
+        {
+            let Some(findings) = self.agents.findings(&name) else { continue };
+            if self.agents.is_profile(&name) && !findings.faults.is_empty() {
+                idle.push(name);
+                continue;
+            }
+            lines.push(match findings.reasons() {
+                reasons if reasons.is_empty() => {
+                    format!(
+                        "backend {name}: ready, agent version {}",
+                        findings.version.as_deref().unwrap_or("unknown")
+                    )
+                }
+                reasons => format!("backend {name}: not available: {reasons}"),
+            });
+        }
+        if !idle.is_empty() {
+            lines.push(format!(
+                "profiles of agents that cannot work here (`aetheel backend list` says why): {}",
+                idle.join(", ")
+            ));
+        }
+        let (heartbeats, jobs) =
+            (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let placed = self.config.output_channel.is_some();
+        let plan = sources::plan(
+            heartbeats.as_deref(),
+            &jobs,
+            &self.config.time_zone,
+            placed,
+            jiff::Timestamp::now(),
+        );
+        lines.extend(
+            plan.planned
+                .iter()
+                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())),
+        );
+        // An error was a fault already.
+        let boot = self.workspace.boot(true).await.unwrap_or_default();
+        if !boot.created.is_empty() {
+            lines.push(format!("files the start will make: {}", boot.created.join(", ")));
+        }
+        let mut left_out = self.left_out.clone();
+        left_out.extend(
+            survey::lanes(
+                &self.config,
+                &self.workspace,
+                &self.agents,
+                self.variables.get("HOME").map(String::as_str),
+            )
+            .await,
+        );
+        left_out.sort();
+        left_out.dedup();
+        let warnings = confinement::warnings(&self.config, self.custody.sandbox())
+            .into_iter()
+            .chain(self.warnings.iter().cloned());
+        let warnings = warnings.chain(webhooks::warnings(&self.config)).chain(plan.warnings);
+        lines.extend(
+            warnings
+                .filter(|warning| !left_out.contains(warning))
+                .map(|warning| format!("warning: {warning}")),
+        );
+        lines.extend(left_out.iter().map(|fault| format!("fault: {fault}")));
+        for line in lines {
+            // A closed stdout has nobody to tell.
+            let _ = writeln!(out, "{line}");
+        }
+        left_out.len()
+    }
+
+    /// The backends.
+    pub fn agents(&self) -> Arc<AgentRegistry> {
+        Arc::clone(&self.agents)
+    }
+
+    /// Builds the dispatcher; must be called within the runtime.
+    pub fn dispatcher(self, outlet: Arc<dyn Outlet>) -> (Dispatcher, ShutdownGuard) {
+        if let Some(why) = &self.detected {
+            tracing::info!(
+                backend = self.config.agent_backend,
+                why,
+                "backend found by itself (AGENT_BACKEND=auto)"
+            );
+        }
+        let sandbox = self.custody.sandbox();
+        if sandbox.is_on() {
+            tracing::info!(sandbox = sandbox.words(), "agents are confined");
+        }
+        for warning in confinement::warnings(&self.config, sandbox).iter().chain(&self.warnings) {
+            tracing::warn!("{warning}");
+        }
+        let leftovers = self.custody.sweep_leftovers();
+        if leftovers > 0 {
+            tracing::warn!(leftovers, "killed processes that an earlier gateway left behind");
+        }
+        let custody = self.custody.clone();
+        tokio::task::spawn_blocking(move || match custody.sweep_folders() {
+            0 => {}
+            folders => tracing::info!(
+                folders,
+                "removed temporary folders that an earlier gateway left behind"
+            ),
+        });
+        let limits = (&self.config).into();
+        let choices = self.choices();
+        let config = &self.config;
+        let (bytes, age) = (config.recordings_max_bytes, config.recordings_max_age);
+        let room =
+            Room { bytes, age, lost_bytes: config.lost_max_bytes, lost_age: config.lost_max_age };
+        let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
+        tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
+        self.agents.keep_components();
+        let (agents, waiting) = (
+            self.agents.clone().follow(outlet.clone()),
+            acceptance::follow(self.agents.clone(), outlet.clone()),
+        );
+        let following = vigil::task("agents", async {
+            tokio::join!(agents, waiting);
+        });
+        let dispatcher = Dispatcher::new(Parts {
+            choices,
+            limits,
+            host: self.host(),
+            backends: self.agents.clone(),
+            launcher: Arc::new(self.custody.clone()),
+            outlet,
+            workspace: self.workspace,
+            journal: self.journal,
+            recorder: recorder.clone(),
+            redactor: self.redactor,
+            rollback: self.config.backend_rollback,
+        });
+        (dispatcher, ShutdownGuard { recorder, following })
+    }
+
+    fn choices(&self) -> Choices {
+        Choices {
+            backend: self.config.agent_backend.clone(),
+            backends: self.config.allowed_backends.clone(),
+            model: self.config.backend_model.clone(),
+            effort: self.config.backend_effort.clone(),
+            safety: self.config.safety,
+            mode: self.config.mode,
+            allowed_tools: self.config.allowed_tools.clone(),
+            max_turns: self.config.backend_max_turns,
+            project_roots: self.config.project_roots.clone(),
+            prompts_per_minute: self.config.user_prompts_per_minute,
+            prompt_limit: self.config.limits.prompt,
+            attachments_max: self.config.attachments_max,
+            attachment_limit: self.config.attachment_limit,
+            approvers: self.config.approvers.clone(),
+        }
+    }
+
+    fn host(&self) -> Host {
+        let config = &self.config;
+        Host {
+            variables: self.variables.clone(),
+            further_variables: config.agent_env.clone(),
+            agents: self.agents.agents(),
+            sandbox: self.custody.sandbox().words(),
+            fence: confinement::of(config, self.custody.sandbox()),
+            scratch: self.custody.scratch(),
+            wrapper: config.agent_wrapper.clone(),
+            cwd: std::path::absolute(&config.workspace_dir)
+                .unwrap_or_else(|_| config.workspace_dir.clone()),
+            query_timeout: config.query_timeout,
+            idle_timeout: config.idle_timeout,
+            ask_timeout: config.ask_timeout,
+            link_idle: config.link_idle,
+            links_warm: config.links_warm,
+            stop_grace: config.stop_grace,
+            max_turns: config.backend_max_turns,
+            line_limit: config.limits.line,
+            output_limit: config.limits.output,
+        }
+    }
+}
+
+/// Now and every hour; as long as the runtime lives.
+fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
+    vigil::task("tidying", async move {
+        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
+        loop {
+            hourly.tick().await;
+            match recorder.tidy().await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed old recordings"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR")
+                }
+            }
+            if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
+                tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
+            }
+        }
+    });
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}

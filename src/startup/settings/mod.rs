@@ -1,0 +1,185 @@
+//! Reading the operator's settings: the environment, an env file, the service manager's
+//! credentials, a descriptor.
+
+mod env_file;
+mod sources;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use self::sources::Found;
+use crate::cli::Common;
+use crate::config::{Config, VARIABLES};
+use crate::process;
+use crate::redact::Redactor;
+use crate::startup::webhooks;
+use crate::telemetry;
+use crate::turn::BASE_VARIABLES;
+use crate::web::webhooks::Secrets;
+
+/// What the operator set.
+pub struct Settings {
+    /// The configuration; where something is wrong with a value, the default stands for it.
+    pub config: Config,
+    /// All variables, the gateway's own secrets removed: what agents may be given a part of.
+    pub variables: HashMap<String, String>,
+    /// Knows every secret among them.
+    pub redactor: Redactor,
+    /// Of webhooks, by the names `webhooks.md` knows them by; not among the variables.
+    pub webhook_secrets: Secrets,
+    /// Why nothing can be started like this.
+    pub faults: Vec<String>,
+    /// What is missing or taken by others.
+    pub unavailable: Vec<String>,
+    /// What may be meant otherwise than it is read.
+    pub warnings: Vec<String>,
+    /// Files with secrets that stay where they are.
+    pub secret_files: Vec<PathBuf>,
+    /// Names that mean nothing to the gateway itself, each with the place it stands in.
+    pub unplaced: Vec<(String, String)>,
+}
+
+fn is_set(value: String) -> bool {
+    !value.trim().is_empty()
+}
+
+/// Names whose values are taken for secrets wherever they show up.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part))
+        && !name.ends_with("_FILE")
+        && !name.ends_with("_DIR")
+        && !name.ends_with("_DIRECTORY")
+}
+
+/// What hides the values of secret variables.
+pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
+    let values: Vec<SecretString> = variables
+        .iter()
+        .filter(|(name, _)| is_secret(name))
+        .map(|(_, value)| value.clone().into())
+        .collect();
+    Redactor::new(&values)
+}
+
+/// Reads the settings. The environment wins over the descriptor, that over credentials, and those
+/// over the env file; `backend` over `AGENT_BACKEND`.
+pub fn read(common: &Common, backend: Option<String>) -> Settings {
+    let mut found = Found::look(
+        common.env_file.as_deref(),
+        sources::credentials().as_deref(),
+        common.secrets_fd,
+    );
+    let mut variables = std::mem::take(&mut found.values);
+    for (name, value) in std::env::vars_os() {
+        if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) {
+            variables.insert(name, value);
+        }
+    }
+    let asked = backend.is_some();
+    if let Some(backend) = backend {
+        let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
+        if configured.as_deref().unwrap_or("claude") != backend {
+            // They were meant for the configured backend; another one has other programs and
+            // models.
+            let meant_for = configured.as_deref().unwrap_or("claude");
+            let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"]
+                .into_iter()
+                .filter(|name| variables.remove(*name).is_some_and(is_set));
+            found.warnings.extend(dropped.map(|name| {
+                format!("{name} is left out: it is meant for `{meant_for}`, not for `{backend}`")
+            }));
+        }
+    }
+    let (mut config, more) = Config::read_all(|name| variables.get(name).cloned());
+    let mut faults = std::mem::take(&mut found.faults);
+    faults.extend(more);
+    config.secret_files =
+        found.secret_files.iter().chain(common.env_file.iter()).cloned().collect();
+    if asked {
+        config.agent_backend_by = "the backend";
+    }
+    if let Err(fault) = telemetry::check_filter(&config.log_level) {
+        faults.push(fault);
+        "info".clone_into(&mut config.log_level);
+    }
+    let mut secrets: Vec<SecretString> = variables
+        .iter()
+        .filter(|(name, _)| is_secret(name))
+        .map(|(_, value)| value.clone().into())
+        .collect();
+    let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
+    faults.extend(more);
+    secrets.extend(webhooks::shapes(&webhook_secrets));
+    let redactor = Redactor::new(&secrets);
+    variables.remove("DISCORD_BOT_TOKEN");
+    let ours = |name: &str| {
+        VARIABLES.iter().any(|variable| variable.name == name)
+            || BASE_VARIABLES.contains(&name)
+            || config.agent_env.iter().any(|given| given == name)
+            || webhook_secrets.contains_key(name)
+    };
+    let unplaced = found.places.into_iter().filter(|(name, _)| !ours(name)).collect();
+    let Found { warnings, secret_files, .. } = found;
+    Settings {
+        config,
+        variables,
+        redactor,
+        webhook_secrets,
+        faults,
+        unavailable: Vec::new(),
+        warnings,
+        secret_files,
+        unplaced,
+    }
+}
+
+/// Takes every secret that was read out of the environment. To be called while there is one thread.
+pub fn forget_secrets(settings: &Settings) {
+    process::forget_variables(|name| {
+        is_secret(name) || settings.webhook_secrets.contains_key(name)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_env_file_is_named_without_its_content_and_the_rest_of_it_counts() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(
+            file.path(),
+            "MAX_QUEUE_DEPTH=7\nthis is canary-secret no assignment\nMAX_CONCURENT_QUERIES=1\n",
+        )
+        .unwrap();
+        let settings =
+            read(&Common { env_file: Some(file.path().to_owned()), secrets_fd: None }, None);
+        let faults = &settings.faults;
+        assert!(
+            faults[0].contains("line 2 is not `NAME=value`") && !faults[0].contains("canary"),
+            "{faults:?}"
+        );
+        assert_eq!(settings.config.max_queue_depth, 7);
+        assert_eq!(
+            settings.unplaced,
+            [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]
+        );
+        let missing =
+            read(&Common { env_file: Some("/nonexistent.env".into()), secrets_fd: None }, None)
+                .faults;
+        assert!(missing[0].contains("/nonexistent.env"));
+    }
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for name in ["ANTHROPIC_API_KEY", "DISCORD_BOT_TOKEN", "GH_TOKEN", "db_password"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["PATH", "HOME", "KEYMAP", "SSL_CERT_FILE", "CREDENTIALS_DIRECTORY"] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What commands print: lines on stdout and stderr, faults before there is a log, colour only on a
+//! terminal and without `NO_COLOR`, numbers people can read, JSON on demand.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::config::LogFormat;
+use crate::kit::telling::Mood;
+use crate::telemetry;
+
+/// Where results are printed.
+#[derive(Clone, Copy)]
+pub struct Paper {
+    colour: bool,
+}
+
+impl Paper {
+    /// Colours if stdout is a terminal and `NO_COLOR` is not set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// What counts most.
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// What counts least.
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Success: green.
+    pub fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    /// A fault: red.
+    pub fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    /// By what a line of a report is about.
+    pub fn mood(self, mood: Mood, text: &str) -> String {
+        match mood {
+            Mood::Plain => text.to_owned(),
+            Mood::Quiet => self.dim(text),
+            Mood::Good => self.good(text),
+            Mood::Bad => self.bad(text),
+        }
+    }
+
+    /// A line of a unified difference.
+    pub fn diff(self, line: &str) -> String {
+        match line.bytes().next() {
+            Some(b'-') => self.bad(line),
+            Some(b'+') => self.good(line),
+            Some(b'@') => self.dim(line),
+            _ => line.to_owned(),
+        }
+    }
+}
+
+/// `LOG_FORMAT`, once it is read.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// Says how faults are printed from now on. Counts once.
+pub fn set_format(format: LogFormat) {
+    let _ = FORMAT.set(format);
+}
+
+/// How faults are printed.
+pub fn format() -> LogFormat {
+    FORMAT.get().copied().unwrap_or(LogFormat::Auto)
+}
+
+/// Prints a fault to stderr where there is no log yet.
+pub fn fail(fault: &str) {
+    let _ = std::io::stderr().write_all(telemetry::fault_line(format(), fault).as_bytes());
+}
+
+/// Prints a line to stderr; where that is gone the exit code still tells.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Prints a line; a closed stdout has nobody to tell, the exit code still does.
+pub fn line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Prints JSON for programs, over several lines.
+pub fn json(value: &impl Serialize) {
+    line(&serde_json::to_string_pretty(value).unwrap_or_default());
+}
+
+/// Prints JSON on one line.
+pub fn json_line(value: &impl Serialize) {
+    line(&serde_json::to_string(value).unwrap_or_default());
+}
+
+/// 1234567 as `1,234,567`.
+pub fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut text = digits[..first].to_owned();
+    for (at, digit) in digits.char_indices().skip(first) {
+        if (at - first).is_multiple_of(3) && at > 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time in the unit that reads best.
+pub fn time(time: Duration) -> String {
+    match time.as_nanos() {
+        0..1_000_000 => format!("{:.1} µs", time.as_secs_f64() * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        _ => format!("{:.2} s", time.as_secs_f64()),
+    }
+}
+
+/// A size in the unit that reads best.
+pub fn bytes(bytes: usize) -> String {
+    match bytes {
+        0..10_240 => format!("{bytes} B"),
+        10_240..10_485_760 => format!("{:.0} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(
+            [0, 7, 999, 1_000, 12_345, 1_234_567].map(count),
+            ["0", "7", "999", "1,000", "12,345", "1,234,567"]
+        );
+        assert_eq!(time(Duration::from_micros(12)), "12.0 µs");
+        assert_eq!(time(Duration::from_millis(1_500)), "1.50 s");
+        assert_eq!([500, 411_019, 128 << 20].map(bytes), ["500 B", "401 KiB", "128.0 MiB"]);
+    }
+}
