@@ -77,11 +77,11 @@ impl Acceptance {
     /// loader takes it up from `backends.md`.
     pub fn by_button(self) -> Accept {
         let this = Arc::new(self);
-        Arc::new(move |id, person| {
+        Accept::new(move |id, person| {
             let this = Arc::clone(&this);
-            Box::pin(async move {
+            async move {
                 if id.starts_with(PREFIX) { Some(this.accept(&id, &person).await) } else { None }
-            })
+            }
         })
     }
 

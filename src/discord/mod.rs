@@ -129,13 +129,22 @@ pub enum StartError {
     },
 }
 
-/// Takes up an offer that the dispatcher knows nothing of; resolves to none where it is none of
-/// those either.
-pub type Accept =
-    Arc<dyn Fn(String, Person) -> Pin<Box<dyn Future<Output = Accepting> + Send>> + Send + Sync>;
+/// Takes up offers that the dispatcher knows nothing of, when somebody presses their button.
+#[derive(Clone)]
+pub struct Accept(Arc<dyn Fn(String, Person) -> Accepting + Send + Sync>);
 
-/// What came of a button of an offer; none: it is another offer.
-type Accepting = Option<Result<Again, AgainRefusal>>;
+/// Resolves to what came of it; to none where it is another offer.
+type Accepting = Pin<Box<dyn Future<Output = Option<Result<Again, AgainRefusal>>> + Send>>;
+
+impl Accept {
+    /// Makes one of what takes the id of an offer, and who pressed.
+    pub fn new<F>(press: impl Fn(String, Person) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Option<Result<Again, AgainRefusal>>> + Send + 'static,
+    {
+        Self(Arc::new(move |id, person| -> Accepting { Box::pin(press(id, person)) }))
+    }
+}
 
 /// Who the bot is.
 #[derive(Debug)]

@@ -225,7 +225,7 @@ impl Home {
     /// What the buttons of offers do that the dispatcher does not know.
     fn accept(self: &Arc<Self>) -> Accept {
         let home = Arc::clone(self);
-        Arc::new(move |id, person| {
+        Accept::new(move |id, person| {
             let refused = *home.refused_press.lock().unwrap();
             let pressed = refused.map_or_else(
                 || {
@@ -234,7 +234,7 @@ impl Home {
                 },
                 Err,
             );
-            Box::pin(std::future::ready(Some(pressed)))
+            std::future::ready(Some(pressed))
         })
     }
 }
@@ -655,7 +655,7 @@ struct Gate {
 
 impl Barrier {
     /// Runs a test with one in all threads of a runtime of its own.
-    pub fn around<F: Future>(test: impl FnOnce(Self) -> F) -> F::Output {
+    pub fn around<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
         LazyLock::force(&ANOTHER);
         let barrier = Self::default();
         let writer = barrier.clone();

@@ -352,7 +352,7 @@ impl Presses {
         press: &Press,
     ) -> Result<Again, AgainRefusal> {
         if let Some(accept) = &self.accept
-            && let Some(pressed) = accept(id.to_owned(), person.clone()).await
+            && let Some(pressed) = accept.0(id.to_owned(), person.clone()).await
         {
             return pressed;
         }
