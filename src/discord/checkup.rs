@@ -51,7 +51,7 @@ pub enum Place {
     Unknown(String),
 }
 
-/// Asks Discord.
+/// Asks Discord what the bot is and what it may do.
 pub struct Checkup {
     api: Api,
     guilds: HashMap<u64, Guild>,

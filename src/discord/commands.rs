@@ -33,7 +33,7 @@ pub(super) enum Who {
     Owners,
 }
 
-/// A command.
+/// A command that is registered with Discord.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,

@@ -8,7 +8,7 @@ use crate::event::Attached;
 
 /// Discord's file servers (Discord's documentation of message attachments, 2026-08).
 const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
-/// For one file.
+/// For fetching one file.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Fetches files. Sends no token: addresses of attachments carry their own right to be read.

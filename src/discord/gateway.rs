@@ -29,12 +29,15 @@ use super::{Accept, Inner, StartError};
 use crate::dispatch::Dispatcher;
 use crate::figures;
 
+/// Between two looks at serenity's connection: it says nothing when it stalls.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// A connection that was not seen for so long is down.
 pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
-/// For serenity to say goodbye, and for its thread to end.
+/// For serenity to close the connection.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// For its thread to end after that.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
+/// The longest pause between two logins.
 const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
 /// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left
 /// we slow down.

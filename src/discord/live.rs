@@ -127,7 +127,7 @@ impl Live {
         }
     }
 
-    /// The first message.
+    /// The id of the first message, once it was posted.
     pub(super) fn first(&self) -> Option<u64> {
         self.slots.first().and_then(|slot| slot.id)
     }

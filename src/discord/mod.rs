@@ -87,7 +87,7 @@ use waiting::Waiting;
 /// Why the bot cannot work; each needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// None was configured.
+    /// No token was configured.
     #[error(
         "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
     )]
@@ -117,14 +117,14 @@ pub enum StartError {
         /// What is wrong with the certificate.
         why: String,
     },
-    /// No answer.
+    /// Discord did not answer within a minute.
     #[error(
         "cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`"
     )]
     Unreachable {
         /// The address.
         base: String,
-        /// What happened last.
+        /// The error of the last attempt.
         why: String,
     },
 }

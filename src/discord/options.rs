@@ -33,7 +33,7 @@ pub struct Options {
     pub allowed: AllowLists,
     /// Applied to prompts and notices that are shown; the dispatcher applies it to answers.
     pub redactor: Redactor,
-    /// Time limits.
+    /// Time limits of requests, logins and retries.
     pub windows: Windows,
 }
 

@@ -113,11 +113,11 @@ enum Work {
 #[derive(Default)]
 struct Line {
     work: VecDeque<Work>,
-    /// Something came.
+    /// Notified when more work comes.
     pressed: Arc<Notify>,
 }
 
-/// Takes arrivals.
+/// Takes arrivals and sees to each in the line of its channel.
 pub(super) struct Reception {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,

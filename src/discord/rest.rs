@@ -36,7 +36,7 @@ const UNTRUSTED: &str = "invalid peer certificate";
 /// How long a request may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// One attempt.
+    /// For one attempt.
     pub(super) attempt: Duration,
     /// All attempts and the waits between them.
     pub(super) total: Duration,
@@ -55,7 +55,7 @@ impl Timeouts {
     }
 }
 
-/// A request.
+/// A request, to be repeated as it is.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) method: Method,

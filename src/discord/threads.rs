@@ -19,7 +19,7 @@ use crate::event::{Event, Lane, Origin};
 const NAME: usize = 100;
 /// Characters of a prompt that are shown in its thread.
 const SHOWN: usize = 1_500;
-/// Lines of it.
+/// Lines of a prompt that are shown in its thread.
 const LINES: usize = 20;
 
 pub(super) const ELSEWHERE: &str =

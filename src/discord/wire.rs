@@ -231,7 +231,7 @@ pub(super) struct GatewayBot {
 #[derive(Debug, Deserialize)]
 pub(super) struct StartLimit {
     pub(super) remaining: u64,
-    /// Milliseconds.
+    /// Milliseconds until there are more.
     pub(super) reset_after: u64,
 }
 

@@ -205,7 +205,7 @@ enum Reaction {
     Close(String, String),
     /// A window to write in.
     Window(Value),
-    /// Told in private.
+    /// A text that only whoever pressed sees.
     Private(String),
 }
 

@@ -23,7 +23,7 @@ pub(in crate::discord) struct Caller {
 }
 
 impl Caller {
-    /// Reads any interaction.
+    /// Reads who used it, whatever kind of interaction it is.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let (user, member) = interacting(value)?;
         Some(Self {

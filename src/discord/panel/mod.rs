@@ -39,7 +39,7 @@ const ACK_TIMEOUTS: Timeouts =
 /// For suggestions, which cannot be announced.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// An answer.
+/// The answer to a command or menu.
 #[derive(Clone, Debug, PartialEq)]
 struct Response {
     text: String,

@@ -12,7 +12,7 @@ use crate::dispatch::{Project, Setting, View, queue_rows, session_rows, status_r
 /// For what agents tell of their sessions, where somebody waits for an answer.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What somebody wants.
+/// A command of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::discord) enum Order {
     Status,

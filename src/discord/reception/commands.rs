@@ -123,7 +123,7 @@ fn asked(slash: &Slash) -> NewEvent {
     }
 }
 
-/// What `/stop` says.
+/// The answer to `/stop`: whether a turn ran, and how many prompts waited.
 pub(in crate::discord) fn stop_text(stopped: Stopped) -> String {
     let dropped = match stopped.waiting {
         0 => {

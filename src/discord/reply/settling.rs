@@ -19,7 +19,7 @@ use crate::schedule::says_nothing;
 const DRAFTED: usize = 3;
 /// Where the numbers of files begin that the agent made; those before are a long answer's.
 const MADE: usize = 100;
-/// For one file.
+/// For uploading one file.
 const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
 
 impl Writer {

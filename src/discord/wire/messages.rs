@@ -22,7 +22,7 @@ pub(in crate::discord) struct Message {
     pub(in crate::discord) content: String,
     #[serde(default)]
     pub(in crate::discord) mentions: Vec<User>,
-    /// Roles it names.
+    /// Roles that its text mentions.
     #[serde(default, deserialize_with = "ids")]
     pub(in crate::discord) mention_roles: Vec<u64>,
     #[serde(default, deserialize_with = "maybe_id")]
@@ -32,7 +32,7 @@ pub(in crate::discord) struct Message {
     pub(in crate::discord) kind: u8,
     #[serde(default)]
     pub(in crate::discord) referenced_message: Option<Referenced>,
-    /// What it forwards.
+    /// The messages it forwards.
     #[serde(default, deserialize_with = "forwarded")]
     pub(in crate::discord) message_snapshots: Vec<Forwarded>,
     #[serde(default)]
