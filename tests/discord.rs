@@ -2,10 +2,10 @@
 
 mod answers;
 mod asks;
+mod bot;
 mod catching_up;
 mod connection;
 mod conversations;
-mod desk;
 mod files;
 mod headings;
 mod holding;

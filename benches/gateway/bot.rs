@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AllowedTools, Descriptor};
 use aetheel::backend::ComponentBackend;
-use aetheel::config::{BusyPolicy, Limits as Bounds};
+use aetheel::config::{AllowLists, BusyPolicy, Limits as Bounds};
 use aetheel::discord::{Discord, Options, Windows};
 use aetheel::dispatch::{Choices, Dispatcher, Parts};
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
@@ -59,11 +59,12 @@ impl Bot {
             local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
         }
         local.faults().most_per_second(usize::MAX);
-        let discord = Discord::connect(options(&local)).await.unwrap();
+        let workspace = Workspace::open(&at("config")).await.unwrap();
+        let notes = workspace.discord_notes().clone();
+        let discord = Discord::connect(options(&local), notes).await.unwrap();
         let (backend, settings) = (Played::of(talk), talk.settings());
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
         let agents = talk.agents(pauses, Arc::default(), Arc::clone(&ended));
-        let workspace = Workspace::open(&at("config")).await.unwrap();
         let bounds = Bounds::default();
         let dispatcher = Dispatcher::new(Parts {
             choices: Choices {
@@ -144,6 +145,7 @@ fn options(local: &LocalDiscord) -> Options {
         requests_per_second: 0,
         footer: Vec::new(),
         owners: Vec::new(),
+        allowed: AllowLists::default(),
         redactor: Redactor::default(),
         windows: Windows::default(),
     }

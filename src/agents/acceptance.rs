@@ -11,6 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::agents::AgentRegistry;
 use crate::backend::{AdmissionError, LoadReport, Wants};
+use crate::discord::Accept;
 use crate::dispatch::{Again, AgainRefusal, Notice, Offer, Outlet, Person};
 use crate::plain::with_causes;
 use crate::workspace::BackendFile;
@@ -72,13 +73,16 @@ impl Acceptance {
         Self { agents, file: BackendFile::new(config_dir) }
     }
 
-    /// Accepts what an offer's button is about, if this person may; the loader takes it up from
-    /// `backends.md`. None: it is another offer.
-    pub async fn press(&self, id: &str, person: &Person) -> Option<Result<Again, AgainRefusal>> {
-        if !id.starts_with(PREFIX) {
-            return None;
-        }
-        Some(self.accept(id, person).await)
+    /// What a button in Discord does: accepts what its offer is about, if this person may; the
+    /// loader takes it up from `backends.md`.
+    pub fn by_button(self) -> Accept {
+        let this = Arc::new(self);
+        Accept::new(move |id, person| {
+            let this = Arc::clone(&this);
+            async move {
+                if id.starts_with(PREFIX) { Some(this.accept(&id, &person).await) } else { None }
+            }
+        })
     }
 
     async fn accept(&self, id: &str, person: &Person) -> Result<Again, AgainRefusal> {

@@ -1,10 +1,8 @@
 //! `aetheel run`: Discord, until a signal.
 
-mod desk;
 pub mod health;
 mod hooks;
 mod liveness;
-mod panel;
 mod phase;
 pub mod recovery;
 mod service_manager;
@@ -74,7 +72,12 @@ pub async fn serve(mut settings: Settings) -> u8 {
         let options =
             Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&prepared).await?;
-        let discord = Discord::connect(options).await.map_err(refused)?;
+        let notes = prepared.workspace.discord_notes().clone();
+        for (channel, message) in prepared.taken_messages() {
+            // The mark of a message that is safe may not have been written.
+            notes.note(channel, message);
+        }
+        let discord = Discord::connect(options, notes).await.map_err(refused)?;
         Ok::<_, Refused>((prepared, booted, discord, webhooks, lock))
     };
     // The lock is held to the end.
@@ -93,12 +96,6 @@ pub async fn serve(mut settings: Settings) -> u8 {
         tracing::warn!("{warning}");
     }
     let workspace = prepared.workspace.clone();
-    let notes = workspace.discord_notes().clone();
-    let taken = prepared.taken_messages();
-    for (channel, message) in taken {
-        // The mark of a message that is safe may not have been written.
-        notes.note(channel, message);
-    }
     let (agents, state) = (prepared.agents(), workspace.folder().join("state"));
     let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()));
     // Before anything new comes: what was accepted earlier is first in its lane.
@@ -109,7 +106,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         "lost replies",
         recovery::follow(dispatcher.clone(), Arc::clone(&agents), workspace.lost_turns().clone()),
     );
-    let acceptance = Acceptance::new(Arc::clone(&agents), &config.config_dir);
+    let accept = Acceptance::new(Arc::clone(&agents), &config.config_dir).by_button();
     health.know(Watched {
         dispatcher: dispatcher.clone(),
         discord: discord.clone(),
@@ -117,12 +114,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
         backend,
         state,
     });
-    let desk =
-        desk::desk(dispatcher.clone(), acceptance, config.allowed.clone(), notes.clone()).await;
-    let saving = vigil::task("notes", desk::keep_saving(notes.clone()));
     let last = config.stop_grace * 2 + DELIVERY_GRACE;
     let listening = tokio::select! {
-        listening = discord.listen(desk) => listening.map_err(|error| {
+        listening = discord.listen(dispatcher.clone(), Some(accept)) => listening.map_err(|error| {
             refused(error).print()
         }),
         () = signals.next() => Err(exit::OK),
@@ -203,8 +197,6 @@ pub async fn serve(mut settings: Settings) -> u8 {
     webhooks.close().await;
     listening.close().await;
     tracing::info!("shutdown: discord is closed");
-    saving.abort();
-    desk::save(&notes).await;
     guard.close().await;
     tracing::info!("shutdown: done");
     code

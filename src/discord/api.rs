@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::rest::{Call, Patience, Rest, RestError, Upload};
+use super::rest::{Call, Rest, RestError, Timeouts, Upload};
 use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
 /// What became of a post.
@@ -52,53 +52,53 @@ impl Api {
         self.unread.lock().clear();
     }
 
-    pub(super) async fn me(&self, patience: Patience) -> Result<User, RestError> {
-        self.get("/users/@me".to_owned(), ("GET me", 0), patience).await
+    pub(super) async fn me(&self, timeouts: Timeouts) -> Result<User, RestError> {
+        self.get("/users/@me".to_owned(), ("GET me", 0), timeouts).await
     }
 
-    pub(super) async fn application(&self, patience: Patience) -> Result<Application, RestError> {
-        self.get("/applications/@me".to_owned(), ("GET application", 0), patience).await
+    pub(super) async fn application(&self, timeouts: Timeouts) -> Result<Application, RestError> {
+        self.get("/applications/@me".to_owned(), ("GET application", 0), timeouts).await
     }
 
-    pub(super) async fn gateway(&self, patience: Patience) -> Result<GatewayBot, RestError> {
-        self.get("/gateway/bot".to_owned(), ("GET gateway", 0), patience).await
+    pub(super) async fn gateway(&self, timeouts: Timeouts) -> Result<GatewayBot, RestError> {
+        self.get("/gateway/bot".to_owned(), ("GET gateway", 0), timeouts).await
     }
 
     pub(super) async fn channel(
         &self,
         channel: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Channel, RestError> {
-        self.get(format!("/channels/{channel}"), ("GET channel", channel), patience).await
+        self.get(format!("/channels/{channel}"), ("GET channel", channel), timeouts).await
     }
 
     pub(super) async fn member(
         &self,
         guild: u64,
         user: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Member, RestError> {
-        self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), patience).await
+        self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), timeouts).await
     }
 
     pub(super) async fn roles(
         &self,
         guild: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Vec<Role>, RestError> {
-        self.get(format!("/guilds/{guild}/roles"), ("GET roles", guild), patience).await
+        self.get(format!("/guilds/{guild}/roles"), ("GET roles", guild), timeouts).await
     }
 
     pub(super) async fn message(
         &self,
         channel: u64,
         message: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Message, RestError> {
         self.get(
             format!("/channels/{channel}/messages/{message}"),
             ("GET message", channel),
-            patience,
+            timeouts,
         )
         .await
     }
@@ -108,10 +108,10 @@ impl Api {
         &self,
         channel: u64,
         after: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(Vec<Message>, bool), RestError> {
         let path = format!("/channels/{channel}/messages?after={after}&limit=100");
-        let found: Vec<Value> = self.get(path, ("GET messages", channel), patience).await?;
+        let found: Vec<Value> = self.get(path, ("GET messages", channel), timeouts).await?;
         let full = found.len() >= 100;
         // One message we cannot read must not hide the others.
         let mut messages: Vec<Message> =
@@ -123,12 +123,12 @@ impl Api {
     pub(super) async fn commands(
         &self,
         application: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Value, RestError> {
         self.get(
             format!("/applications/{application}/commands"),
             ("GET commands", application),
-            patience,
+            timeouts,
         )
         .await
     }
@@ -137,7 +137,7 @@ impl Api {
         &self,
         application: u64,
         commands: Value,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let call = Call {
             method: Method::PUT,
@@ -146,10 +146,10 @@ impl Api {
             body: Some(commands),
             by_interaction: false,
         };
-        self.rest.send(&call, patience).await.map(drop)
+        self.rest.send(&call, timeouts).await.map(drop)
     }
 
-    pub(super) async fn typing(&self, channel: u64, patience: Patience) -> Result<(), RestError> {
+    pub(super) async fn typing(&self, channel: u64, timeouts: Timeouts) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/channels/{channel}/typing"),
@@ -157,7 +157,7 @@ impl Api {
             body: None,
             by_interaction: false,
         };
-        self.rest.send(&call, patience).await.map(drop)
+        self.rest.send(&call, timeouts).await.map(drop)
     }
 
     /// Opens a public thread on a message; its id is the message's. Returns whether there was none.
@@ -166,7 +166,7 @@ impl Api {
         channel: u64,
         message: u64,
         name: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<bool, RestError> {
         let call = Call {
             method: Method::POST,
@@ -175,7 +175,7 @@ impl Api {
             body: Some(json!({"name": name})),
             by_interaction: false,
         };
-        match self.rest.send(&call, patience).await {
+        match self.rest.send(&call, timeouts).await {
             // 160004: there is one, opened by an attempt whose answer was lost.
             Err(RestError::Refused { code: 160_004, .. }) => Ok(false),
             other => other.map(|_| true),
@@ -188,7 +188,7 @@ impl Api {
         channel: u64,
         nonce: &str,
         file: &Upload,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
@@ -199,7 +199,7 @@ impl Api {
             ),
             by_interaction: false,
         };
-        self.rest.send_file(&call, file, patience).await.map(drop)
+        self.rest.send_file(&call, file, timeouts).await.map(drop)
     }
 
     /// Posts a message, as a reply where `reply_to` still exists and may be read. The same nonce
@@ -210,9 +210,9 @@ impl Api {
         reply_to: Option<u64>,
         nonce: &str,
         content: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
-        self.post_with(channel, reply_to, nonce, (content, &Value::Null), patience).await
+        self.post_with(channel, reply_to, nonce, (content, &Value::Null), timeouts).await
     }
 
     /// Posts a message with buttons and menus.
@@ -221,10 +221,10 @@ impl Api {
         channel: u64,
         reply_to: Option<u64>,
         nonce: &str,
-        said: (&str, &Value),
-        patience: Patience,
+        body: (&str, &Value),
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
-        self.call_for(channel, reply_to, None, nonce, said, patience).await
+        self.call_for(channel, reply_to, None, nonce, body, timeouts).await
     }
 
     /// Posts a message with buttons and menus, and pings one user whom it names.
@@ -234,12 +234,12 @@ impl Api {
         reply_to: Option<u64>,
         user: Option<u64>,
         nonce: &str,
-        said: (&str, &Value),
-        patience: Patience,
+        body: (&str, &Value),
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
         let unread = || self.unread.lock();
         let reply_to = reply_to.filter(|_| !unread().contains(&channel));
-        match self.post_as(channel, reply_to, user, nonce, said, patience).await {
+        match self.post_as(channel, reply_to, user, nonce, body, timeouts).await {
             Err(error) if error.forbids_replies() && reply_to.is_some() => {
                 if unread().insert(channel) {
                     warn!(
@@ -247,7 +247,7 @@ impl Api {
                         "cannot reply to messages in this channel; answers are posted without what they reply to\nhint: the bot needs Read Message History there"
                     );
                 }
-                self.post_as(channel, None, user, nonce, said, patience).await
+                self.post_as(channel, None, user, nonce, body, timeouts).await
             }
             posted => posted,
         }
@@ -260,7 +260,7 @@ impl Api {
         user: Option<u64>,
         nonce: &str,
         (content, components): (&str, &Value),
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
         let mut body = json!({
             "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
@@ -282,7 +282,7 @@ impl Api {
             body: Some(body),
             by_interaction: false,
         };
-        posted(&self.rest.send(&call, patience).await?)
+        posted(&self.rest.send(&call, timeouts).await?)
     }
 
     /// Changes the text, and the buttons and menus unless `components` is null.
@@ -292,7 +292,7 @@ impl Api {
         message: u64,
         content: &str,
         components: &Value,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
         if !components.is_null() {
@@ -305,7 +305,7 @@ impl Api {
             body: Some(body),
             by_interaction: false,
         };
-        self.rest.send(&call, patience).await.map(drop)
+        self.rest.send(&call, timeouts).await.map(drop)
     }
 
     /// Deletes a message; one that is gone already counts as deleted.
@@ -313,7 +313,7 @@ impl Api {
         &self,
         channel: u64,
         message: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let call = Call {
             method: Method::DELETE,
@@ -322,7 +322,7 @@ impl Api {
             body: None,
             by_interaction: false,
         };
-        match self.rest.send(&call, patience).await {
+        match self.rest.send(&call, timeouts).await {
             Err(error) if !error.is_gone() => Err(error),
             _ => Ok(()),
         }
@@ -333,13 +333,13 @@ impl Api {
         &self,
         interaction: u64,
         token: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         self.callback(
             interaction,
             token,
             json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}}),
-            patience,
+            timeouts,
         )
         .await
     }
@@ -350,10 +350,10 @@ impl Api {
         interaction: u64,
         token: &str,
         text: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}});
-        self.callback(interaction, token, body, patience).await
+        self.callback(interaction, token, body, timeouts).await
     }
 
     /// Answers at once, visible to everybody (callback type 4).
@@ -362,10 +362,10 @@ impl Api {
         interaction: u64,
         token: &str,
         text: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": {"content": text, "allowed_mentions": {"parse": []}}});
-        self.callback(interaction, token, body, patience).await
+        self.callback(interaction, token, body, timeouts).await
     }
 
     /// Answers an interaction at once.
@@ -374,7 +374,7 @@ impl Api {
         interaction: u64,
         token: &str,
         body: Value,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
@@ -383,7 +383,7 @@ impl Api {
             body: Some(body),
             by_interaction: true,
         };
-        match self.rest.send(&call, patience).await {
+        match self.rest.send(&call, timeouts).await {
             // 40060: acknowledged already, by an attempt whose answer was lost.
             Err(RestError::Refused { code: 40060, .. }) => Ok(()),
             other => other.map(drop),
@@ -397,9 +397,9 @@ impl Api {
         interaction: u64,
         token: &str,
         content: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
-        self.edit_original_with(application, interaction, token, (content, &Value::Null), patience)
+        self.edit_original_with(application, interaction, token, (content, &Value::Null), timeouts)
             .await
     }
 
@@ -410,7 +410,7 @@ impl Api {
         interaction: u64,
         token: &str,
         (content, components): (&str, &Value),
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
         let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
         if !components.is_null() {
@@ -423,7 +423,7 @@ impl Api {
             body: Some(body),
             by_interaction: true,
         };
-        posted(&self.rest.send(&call, patience).await?)
+        posted(&self.rest.send(&call, timeouts).await?)
     }
 
     /// Sends a further message of an interaction. Takes no nonce: used only where the bot may not
@@ -434,7 +434,7 @@ impl Api {
         interaction: u64,
         token: &str,
         content: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
         let call = Call {
             method: Method::POST,
@@ -443,7 +443,7 @@ impl Api {
             body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
             by_interaction: true,
         };
-        posted(&self.rest.send(&call, patience).await?)
+        posted(&self.rest.send(&call, timeouts).await?)
     }
 
     /// A word for the user alone, after an interaction was answered.
@@ -453,7 +453,7 @@ impl Api {
         interaction: u64,
         token: &str,
         text: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let call = Call {
             method: Method::POST,
@@ -462,14 +462,14 @@ impl Api {
             body: Some(json!({"content": text, "flags": 64, "allowed_mentions": {"parse": []}})),
             by_interaction: true,
         };
-        self.rest.send(&call, patience).await.map(drop)
+        self.rest.send(&call, timeouts).await.map(drop)
     }
 
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         path: String,
         bucket: (&'static str, u64),
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<T, RestError> {
         let call = Call {
             method: Method::GET,
@@ -478,7 +478,7 @@ impl Api {
             body: None,
             by_interaction: false,
         };
-        let value = self.rest.send(&call, patience).await?;
+        let value = self.rest.send(&call, timeouts).await?;
         serde_json::from_value(value).map_err(|error| unreadable(bucket.0, &error.to_string()))
     }
 }

@@ -43,7 +43,7 @@ fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
         (usage.input > 0 || usage.output > 0)
             .then(|| format!("{} in, {} out", count(usage.input), count(usage.output)))
     };
-    let told: Vec<String> = parts
+    let shown: Vec<String> = parts
         .iter()
         .filter_map(|part| match part {
             FooterPart::Backend => Some(short_line(&answer.backend, 40)),
@@ -59,7 +59,7 @@ fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
         })
         .filter(|part| !part.is_empty())
         .collect();
-    (!told.is_empty()).then(|| format!("-# {}", told.join(" · ")))
+    (!shown.is_empty()).then(|| format!("-# {}", shown.join(" · ")))
 }
 
 pub(super) fn time(took: Duration) -> String {
@@ -198,18 +198,18 @@ mod tests {
             FooterPart::Cost,
         ];
         let usage = Usage { input: 3_120, output: 800, cost_usd: Some(0.0234), ..Usage::default() };
-        let told = Answer {
+        let shown = Answer {
             model: Some("opus".to_owned()),
             usage: Some(usage),
             took: Duration::from_secs(12),
             ..answer("Done")
         };
         assert_eq!(
-            footer(&told, &all).as_deref(),
+            footer(&shown, &all).as_deref(),
             Some("-# claude · opus · 12 s · 3.1k in, 800 out · $0.02")
         );
         assert_eq!(
-            footer(&told, &[FooterPart::Cost, FooterPart::Backend]).as_deref(),
+            footer(&shown, &[FooterPart::Cost, FooterPart::Backend]).as_deref(),
             Some("-# $0.02 · claude")
         );
         assert_eq!(footer(&answer("Done"), &all).as_deref(), Some("-# claude"));
@@ -220,8 +220,8 @@ mod tests {
             ),
             None
         );
-        assert_eq!(footer(&told, &[]), None);
-        assert_eq!(footer(&Answer { failure: Some("Stopped.".to_owned()), ..told }, &all), None);
+        assert_eq!(footer(&shown, &[]), None);
+        assert_eq!(footer(&Answer { failure: Some("Stopped.".to_owned()), ..shown }, &all), None);
         assert_eq!(
             (time(Duration::from_secs(75)), count(1_250_000), money(0.002)),
             ("1 min 15 s".into(), "1.2M".into(), "<$0.01".into())

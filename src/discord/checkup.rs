@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::api::Api;
 use super::permissions::{Missing, Overwrite, Standing, missing, permissions};
-use super::rest::{Patience, Rest, RestError};
+use super::rest::{Rest, RestError, Timeouts};
 use super::token::check_shape;
 use super::wire::{id, maybe_id};
 use super::{Options, StartError};
 
 /// A look is not worth more.
-const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(8));
+const CHECKUP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(8));
 /// `GATEWAY_MESSAGE_CONTENT` and `GATEWAY_MESSAGE_CONTENT_LIMITED` of an application's flags.
 const MESSAGE_CONTENT: u64 = (1 << 18) | (1 << 19);
 
@@ -51,7 +51,7 @@ pub enum Place {
     Unknown(String),
 }
 
-/// Asks Discord.
+/// Asks Discord what the bot is and what it may do.
 pub struct Checkup {
     api: Api,
     guilds: HashMap<u64, Guild>,
@@ -159,17 +159,17 @@ impl Checkup {
     /// # Errors
     /// [`StartError`]: the token is refused, or Discord does not answer.
     pub async fn bot(&self, options: &Options) -> Result<Known, StartError> {
-        let told = |error: RestError| match error {
+        let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
             other => {
                 StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() }
             }
         };
-        let me: Me = self.get("/users/@me".to_owned(), "GET me").await.map_err(told)?;
+        let me: Me = self.get("/users/@me".to_owned(), "GET me").await.map_err(refused)?;
         let application: Application =
-            self.get("/applications/@me".to_owned(), "GET application").await.map_err(told)?;
+            self.get("/applications/@me".to_owned(), "GET application").await.map_err(refused)?;
         let gateway: Gateway =
-            self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(told)?;
+            self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(refused)?;
         let limit = gateway.session_start_limit;
         Ok(Known {
             name: me.username,
@@ -246,7 +246,7 @@ impl Checkup {
         path: String,
         bucket: &'static str,
     ) -> Result<T, RestError> {
-        self.api.get(path, (bucket, 0), PATIENCE).await
+        self.api.get(path, (bucket, 0), CHECKUP_TIMEOUTS).await
     }
 }
 

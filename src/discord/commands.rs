@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::api::Api;
 use super::panel::Order;
-use super::rest::{Patience, RestError};
+use super::rest::{RestError, Timeouts};
 use crate::agent::descriptor::Feature;
 use crate::dispatch::Setting;
 
@@ -33,7 +33,7 @@ pub(super) enum Who {
     Owners,
 }
 
-/// A command.
+/// A command that is registered with Discord.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
@@ -204,8 +204,8 @@ pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Comman
 
 /// Registers the commands, all at once, if they are not as they should be. A failure is logged:
 /// mentions work without.
-pub(super) async fn register(api: &Api, application: u64, alias: Option<&str>, patience: Patience) {
-    match try_register(api, application, alias, patience).await {
+pub(super) async fn register(api: &Api, application: u64, alias: Option<&str>, timeouts: Timeouts) {
+    match try_register(api, application, alias, timeouts).await {
         Ok(true) => info!("registered the slash commands"),
         Ok(false) => {}
         Err(error) => {
@@ -218,14 +218,14 @@ async fn try_register(
     api: &Api,
     application: u64,
     alias: Option<&str>,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Result<bool, RestError> {
     let wanted = wanted(alias);
-    let found = api.commands(application, patience).await?;
+    let found = api.commands(application, timeouts).await?;
     if same(&wanted, &found) {
         return Ok(false);
     }
-    api.put_commands(application, Value::Array(wanted), patience).await?;
+    api.put_commands(application, Value::Array(wanted), timeouts).await?;
     Ok(true)
 }
 

@@ -25,26 +25,26 @@ impl Reception {
         if prompt.is_empty() {
             return;
         }
-        match self.desk.intake.amend(&key(message), &prompt) {
+        match self.dispatcher.amend(&key(message), &prompt) {
             Ok(true) => {
-                let (api, patience) = (self.api.clone(), self.patience);
+                let (api, timeouts) = (self.api.clone(), self.timeouts);
                 tokio::spawn(async move {
                     if let Err(error) =
-                        api.react(channel, message, PENCIL, patience.of(Rank::Sign)).await
+                        api.react(channel, message, PENCIL, timeouts.of(Rank::Marker)).await
                     {
                         debug!(channel, %error, "cannot mark an edited message; the permission Add Reactions lets me");
                     }
                 });
             }
             Ok(false) => debug!(channel, message_id = message, "an edited message was not waiting"),
-            Err(why) => self.tell(channel, message, why),
+            Err(refusal) => self.report(channel, message, refusal.to_string()),
         }
     }
 
     /// Somebody deleted messages: what waits because of them is not answered.
     pub(super) fn deleted(&self, channel: u64, messages: &[u64]) {
         for &message in messages {
-            if self.desk.intake.withdraw(&key(message)) {
+            if self.dispatcher.withdraw(&key(message)) {
                 self.waiting.forget(message);
                 info!(
                     channel,

@@ -8,8 +8,8 @@ use crate::event::Attached;
 
 /// Discord's file servers (Discord's documentation of message attachments, 2026-08).
 const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
-/// For one file.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// For fetching one file.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Fetches files. Sends no token: addresses of attachments carry their own right to be read.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Fetcher {
         let http = Client::builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10))
-            .timeout(PATIENCE)
+            .timeout(FETCH_TIMEOUT)
             .build()?;
         Ok(Self { http, base: base.to_owned() })
     }
@@ -36,7 +36,7 @@ impl Fetcher {
     pub(super) async fn fetch(&self, file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         let too_large = || format!("it has more than {limit} bytes");
         let url = allowed(&file.source, &self.base).ok_or("it is not kept by Discord")?;
-        let mut response = self.http.get(url).send().await.map_err(|error| told(&error))?;
+        let mut response = self.http.get(url).send().await.map_err(|error| in_words(&error))?;
         match response.status().as_u16() {
             200 => {}
             403 | 404 | 410 => return Err("Discord does not have it any more".to_owned()),
@@ -46,7 +46,7 @@ impl Fetcher {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| told(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
             if (bytes.len() + chunk.len()) as u64 > limit {
                 return Err(too_large());
             }
@@ -68,7 +68,7 @@ fn allowed(source: &str, base: &str) -> Option<Url> {
 }
 
 /// Without the address, which lets everybody read the file.
-fn told(error: &reqwest::Error) -> String {
+fn in_words(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "Discord took too long to hand it out"
     } else {

@@ -14,7 +14,7 @@ pub(super) enum Rank {
     /// Typing, and texts that the next one makes superfluous.
     Draft,
     /// Reactions that say something by themselves: they wait until there is room.
-    Sign,
+    Marker,
     /// Reactions that are left out where there is none.
     Hint,
 }
@@ -56,7 +56,7 @@ impl Flow {
         let share = match rank {
             Rank::Answer => self.most,
             Rank::Draft => (self.most * 3).div_ceil(4),
-            Rank::Sign | Rank::Hint => self.most.div_ceil(2),
+            Rank::Marker | Rank::Hint => self.most.div_ceil(2),
         };
         let taken = self.times.len();
         // There is room once the one is a second old that so many others came after.
@@ -112,7 +112,7 @@ mod tests {
             // Every second nothing moves for a while.
             let now = began + MS * number;
             if number < 3_000 {
-                let rank = [Rank::Answer, Rank::Sign, Rank::Draft, Rank::Answer, Rank::Hint]
+                let rank = [Rank::Answer, Rank::Marker, Rank::Draft, Rank::Answer, Rank::Hint]
                     [number as usize % 5];
                 answers += usize::from(rank == Rank::Answer);
                 waiting.extend(flow.take(rank, now).ok().flatten());
@@ -140,7 +140,7 @@ mod tests {
         let (mut flow, now) = (Flow::new(10), Instant::now());
         let taken =
             |flow: &mut Flow, rank, at| (0..20).filter(|_| flow.take(rank, at).is_ok()).count();
-        assert_eq!(taken(&mut flow, Rank::Sign, now), 5);
+        assert_eq!(taken(&mut flow, Rank::Marker, now), 5);
         assert_eq!(taken(&mut flow, Rank::Draft, now), 3);
         let mut answer = |wait: Option<Duration>| {
             let ticket = flow.take(Rank::Answer, now).unwrap().unwrap();
@@ -149,13 +149,13 @@ mod tests {
         answer(None);
         answer(None);
         answer(Some(SPAN));
-        assert_eq!(flow.take(Rank::Sign, now + SPAN / 2), Err(SPAN / 2));
+        assert_eq!(flow.take(Rank::Marker, now + SPAN / 2), Err(SPAN / 2));
         assert_eq!(taken(&mut flow, Rank::Hint, now + SPAN), 4, "what was promised counts");
     }
 
     #[test]
     fn without_a_limit_nothing_waits() {
         let (mut flow, now) = (Flow::new(0), Instant::now());
-        assert!((0..10_000).all(|_| flow.take(Rank::Sign, now) == Ok(None)));
+        assert!((0..10_000).all(|_| flow.take(Rank::Marker, now) == Ok(None)));
     }
 }

@@ -22,20 +22,23 @@ use tracing::{debug, error, info, warn};
 
 use super::api::Api;
 use super::handler::Handler;
-use super::intake::Desk;
 use super::panel::Panels;
 use super::reception::Arrival;
-use super::rest::{Patience, http_client};
-use super::{Inner, StartError};
+use super::rest::{Timeouts, http_client};
+use super::{Accept, Inner, StartError};
+use crate::dispatch::Dispatcher;
 use crate::figures;
 
-const TICK: Duration = Duration::from_millis(250);
+/// Between two looks at serenity's connection: it says nothing when it stalls.
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// A connection that was not seen for so long is down.
-pub(super) const FRESH: Duration = Duration::from_secs(2);
-/// For serenity to say goodbye, and for its thread to end.
-const GOODBYE: Duration = Duration::from_secs(3);
-const LAST: Duration = Duration::from_secs(4);
-const MOST_PAUSE: Duration = Duration::from_secs(60);
+pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
+/// For serenity to close the connection.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// For its thread to end after that.
+const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
+/// The longest pause between two logins.
+const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
 /// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left
 /// we slow down.
 const FEW_LOGINS: u64 = 50;
@@ -70,7 +73,7 @@ enum End {
 /// Keeps the bot logged in until `stop` fires or its sender is gone.
 pub(super) async fn keep_connected(
     inner: Arc<Inner>,
-    desk: Desk,
+    (dispatcher, accept): (Dispatcher, Option<Accept>),
     arrivals: mpsc::UnboundedSender<Arrival>,
     phase: Arc<watch::Sender<Phase>>,
     mut stop: oneshot::Receiver<()>,
@@ -88,7 +91,7 @@ pub(super) async fn keep_connected(
             Err(error) => return fail(&phase, error),
         };
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        if let Some(wait) = too_soon(&desk.seen.logins(), now_ms) {
+        if let Some(wait) = too_soon(&inner.notes.logins(), now_ms) {
             warn!(
                 seconds = wait.as_secs(),
                 "many discord logins lately, perhaps by restarts in a row; waiting before the next"
@@ -98,24 +101,25 @@ pub(super) async fn keep_connected(
                 () = tokio::time::sleep(wait) => continue,
             }
         }
-        desk.seen.logging_in(now_ms);
+        inner.notes.logging_in(now_ms);
         let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
         let began = Instant::now();
         figures::discord_login();
-        let login = Login::begin(&inner, &desk, &arrivals, &phase, url, generation, &current);
+        let uses = (dispatcher.clone(), accept.clone());
+        let login = Login::begin(&inner, uses, &arrivals, &phase, url, generation, &current);
         match watch_over(login, &inner, &mut stop).await {
             Verdict::Stopped => return,
             Verdict::Fatal(error) => return fail(&phase, error),
             Verdict::Rebuild => {}
         }
-        if began.elapsed() > MOST_PAUSE * 2 {
+        if began.elapsed() > LOGIN_PAUSE_LIMIT * 2 {
             pause = Duration::from_secs(1);
         }
         tokio::select! {
             _ = &mut stop => return,
             () = tokio::time::sleep(pause) => {}
         }
-        pause = (pause * 2).min(MOST_PAUSE);
+        pause = (pause * 2).min(LOGIN_PAUSE_LIMIT);
     }
 }
 
@@ -138,9 +142,9 @@ fn fail(phase: &watch::Sender<Phase>, error: StartError) {
 
 /// Asks for the gateway's address until there is one, minding how many logins are left today.
 async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
-    let patience = Patience::new(Duration::from_secs(10), Duration::from_secs(30));
+    let timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(30));
     loop {
-        match inner.api.gateway(patience).await {
+        match inner.api.gateway(timeouts).await {
             Ok(gateway) => {
                 let limit = gateway.session_start_limit;
                 figures::discord_logins_left(limit.remaining);
@@ -197,10 +201,10 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
                 }
                 Err(_) => Verdict::Rebuild,
             },
-            () = tokio::time::sleep(TICK) => {}
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
         }
         let silent = login.connected.lock().elapsed();
-        if silent < FRESH {
+        if silent < CONNECTED_GRACE {
             was_up = true;
         } else if was_up {
             was_up = false;
@@ -220,7 +224,7 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
 impl Login {
     fn begin(
         inner: &Arc<Inner>,
-        desk: &Desk,
+        (dispatcher, accept): (Dispatcher, Option<Accept>),
         arrivals: &mpsc::UnboundedSender<Arrival>,
         phase: &Arc<watch::Sender<Phase>>,
         url: String,
@@ -230,7 +234,7 @@ impl Login {
         let connected = Arc::new(Mutex::new(Instant::now()));
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let (seen, inner, desk) = (Arc::clone(&connected), Arc::clone(inner), desk.clone());
+        let (seen, inner) = (Arc::clone(&connected), Arc::clone(inner));
         let (arrivals, phase, current) = (arrivals.clone(), Arc::clone(phase), Arc::clone(current));
         let main = tokio::runtime::Handle::current();
         let run = move || {
@@ -253,10 +257,9 @@ impl Login {
                     api: api.clone(),
                     sender: inner.api.clone(),
                     identity: Arc::clone(&inner.identity),
-                    panel: Arc::clone(&desk.panel),
-                    gate: Arc::clone(&desk.gate),
+                    dispatcher: dispatcher.clone(),
                     runtime: main,
-                    patience: inner.options.windows.send,
+                    timeouts: inner.options.windows.send,
                     alias: inner.options.command_alias.clone(),
                 });
                 let handler = Handler {
@@ -268,7 +271,8 @@ impl Login {
                     identity: Arc::clone(&inner.identity),
                     interactions: Arc::clone(&inner.interactions),
                     asks: Arc::clone(&inner.asks),
-                    desk,
+                    dispatcher,
+                    accept,
                     arrivals,
                     phase,
                     windows: inner.options.windows.clone(),
@@ -298,7 +302,7 @@ impl Login {
 
     async fn say_goodbye(mut self) {
         self.stop.take();
-        if tokio::time::timeout(LAST, &mut self.ended).await.is_err() {
+        if tokio::time::timeout(THREAD_END_TIMEOUT, &mut self.ended).await.is_err() {
             debug!("the discord thread did not end in time; leaving it behind");
         }
     }
@@ -348,7 +352,7 @@ async fn connect(
                 *connected.lock() = now;
                 *seen.lock() = Some(now);
             }
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(WATCH_INTERVAL).await;
         }
     });
     let ended = tokio::select! {
@@ -358,7 +362,7 @@ async fn connect(
     watching.abort();
     match ended {
         None => {
-            let _ = tokio::time::timeout(GOODBYE, shards.shutdown_all()).await;
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, shards.shutdown_all()).await;
             info!("disconnected from discord");
             Ok(())
         }

@@ -1,8 +1,12 @@
 //! What serenity hands over, on the gateway's thread.
 //!
 //! That thread runs one task at a time, first come first served, and every event's task begins here
-//! without waiting for anything: so arrivals leave in the order Discord sent them. serenity drops
-//! events whose form it does not know without a word; we read them ourselves and say so.
+//! without waiting for anything: so arrivals leave in the order Discord sent them.
+//!
+//! serenity takes events apart into types of its own, which need every field they know; an event
+//! that lacks one comes as it was sent. Here each is read in one way, from JSON: as Discord sent it,
+//! or as serenity writes it again. So `wire` says what we need of an event and of an answer to a
+//! request alike, and a field that we do not use may change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,29 +16,30 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::Value;
 use serenity::client::{Context, RawEventHandler};
-use serenity::model::application::{CommandInteraction, Interaction, ResolvedValue};
-use serenity::model::channel::ChannelType;
 use serenity::model::event::Event;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 
 use super::api::{Api, nonce};
+use super::asker::Asker;
 use super::asks::{Asks, Press, Presses};
 use super::commands::{self, Verb, Who};
 use super::gateway::Phase;
-use super::intake::{Asker, Desk};
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
 use super::panel::{Caller, Panels};
-use super::reception::{Arrival, CLOSING, Heard, Parent, stop_text};
-use super::rest::Patience;
-use super::wire::{Edit, Message, Slash, User, WORDS};
-use super::{Identity, Inner, Windows};
+use super::reception::{Arrival, CLOSING, Outcome, Parent, stop_text};
+use super::rest::Timeouts;
+use super::wire::{Edit, Message, Slash, User, id_in};
+use super::{Accept, Identity, Inner, Windows};
+use crate::dispatch::Dispatcher;
 use crate::event::Lane;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
-const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// Events without which we are deaf.
 const NEEDED: [&str; 5] =
     ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
@@ -62,7 +67,8 @@ pub(super) struct Handler {
     pub(super) interactions: Arc<Interactions>,
     pub(super) asks: Arc<Asks>,
     pub(super) panels: Arc<Panels>,
-    pub(super) desk: Desk,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) accept: Option<Accept>,
     pub(super) arrivals: mpsc::UnboundedSender<Arrival>,
     pub(super) phase: Arc<watch::Sender<Phase>>,
     pub(super) windows: Windows,
@@ -76,83 +82,98 @@ impl RawEventHandler for Handler {
         if self.current.load(Ordering::SeqCst) != self.generation {
             return;
         }
-        match event {
-            Event::Ready(event) => {
-                let (user, guilds) = (event.ready.user.name.clone(), event.ready.guilds.len());
-                let _ = self.arrivals.send(Arrival::LoggedIn { user, guilds });
-                self.phase.send_replace(Phase::Ready);
-                self.connected();
-            }
-            Event::Resumed(_) => {
-                info!("discord session resumed; nothing was missed");
-                self.connected();
-            }
-            Event::MessageCreate(event) => self.message(Message::from(&event.message), &context),
-            Event::MessageUpdate(event) => self.edit(Edit::from(&event), &context),
-            Event::MessageDelete(event) => {
-                self.deleted(event.channel_id.get(), vec![event.message_id.get()])
-            }
-            Event::MessageDeleteBulk(event) => {
-                self.deleted(event.channel_id.get(), event.ids.iter().map(|id| id.get()).collect())
-            }
-            Event::InteractionCreate(event) => match &event.interaction {
-                Interaction::Command(command) => self.slash(slash(command)),
-                Interaction::Autocomplete(typed) => {
-                    self.complete(serde_json::to_value(typed).ok().as_ref())
-                }
-                // Written again, so that there is one reading of them.
-                Interaction::Component(press) => {
-                    self.press(serde_json::to_value(press).ok().as_ref())
-                }
-                Interaction::Modal(press) => self.press(serde_json::to_value(press).ok().as_ref()),
-                _ => {}
+        let (name, data) = match event {
+            Event::Ready(_)
+            | Event::Resumed(_)
+            | Event::MessageCreate(_)
+            | Event::MessageUpdate(_)
+            | Event::MessageDelete(_)
+            | Event::MessageDeleteBulk(_)
+            | Event::GuildMemberUpdate(_)
+            | Event::InteractionCreate(_) => match written(&event) {
+                Some(written) => written,
+                None => return,
             },
+            // Guilds may be large, and it is enough to hear of them.
             Event::ChannelUpdate(_)
             | Event::ThreadUpdate(_)
             | Event::GuildCreate(_)
             | Event::GuildUpdate(_)
             | Event::GuildRoleCreate(_)
             | Event::GuildRoleUpdate(_)
-            | Event::GuildRoleDelete(_) => self.permissions_changed(),
-            Event::GuildMemberUpdate(event) if event.user.id.get() == self.identity.id => {
-                self.permissions_changed()
-            }
-            Event::Unknown(unknown) if PERMISSIONS.contains(&unknown.kind.as_str()) => {
-                self.permissions_changed()
-            }
-            Event::Unknown(unknown) if NEEDED.contains(&unknown.kind.as_str()) => {
-                if self.warned.lock().insert(unknown.kind.clone()) {
-                    warn!(event = %unknown.kind, "discord sends this event in a form serenity does not know; reading what we need of it");
+            | Event::GuildRoleDelete(_) => return self.permissions_changed(),
+            Event::Unknown(unknown) => {
+                let name = unknown.kind;
+                if NEEDED.contains(&name.as_str()) && self.warned.lock().insert(name.clone()) {
+                    warn!(event = %name, "discord sends this event in a form serenity does not know; reading what we need of it");
                 }
-                match unknown.kind.as_str() {
-                    "MESSAGE_CREATE" => {
-                        if let Ok(message) = Message::deserialize(&unknown.value) {
-                            self.message(message, &context);
-                        }
-                    }
-                    "MESSAGE_UPDATE" => {
-                        if let Ok(edit) = Edit::deserialize(&unknown.value) {
-                            self.edit(edit, &context);
-                        }
-                    }
-                    "INTERACTION_CREATE" => {
-                        if let Some(slash) = Slash::read(&unknown.value) {
-                            self.slash(slash);
-                        } else if unknown.value["type"] == 4 {
-                            self.complete(Some(&unknown.value));
-                        } else if matches!(unknown.value["type"].as_u64(), Some(3 | 5)) {
-                            self.press(Some(&unknown.value));
-                        }
-                    }
-                    _ => {}
-                }
+                (name, unknown.value)
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        self.read(&name, &data, &context);
     }
 }
 
+/// The name of an event and what it says, as Discord would have sent it.
+fn written(event: &Event) -> Option<(String, Value)> {
+    let mut written = serde_json::to_value(event).ok()?;
+    let Value::String(name) = written["t"].take() else { return None };
+    let mut data = written["d"].take();
+    if let Event::InteractionCreate(event) = event {
+        // The one field that serenity does not write.
+        data["type"] = u8::from(event.interaction.kind()).into();
+    }
+    Some((name, data))
+}
+
 impl Handler {
+    fn read(&self, name: &str, data: &Value, context: &Context) {
+        match name {
+            "READY" => {
+                let user = data["user"]["username"].as_str().unwrap_or_default().to_owned();
+                let guilds = data["guilds"].as_array().map_or(0, Vec::len);
+                let _ = self.arrivals.send(Arrival::LoggedIn { user, guilds });
+                self.phase.send_replace(Phase::Ready);
+                self.connected();
+            }
+            "RESUMED" => {
+                info!("discord session resumed; nothing was missed");
+                self.connected();
+            }
+            "MESSAGE_CREATE" => {
+                if let Ok(message) = Message::deserialize(data) {
+                    self.message(message, context);
+                }
+            }
+            "MESSAGE_UPDATE" => {
+                if let Ok(edit) = Edit::deserialize(data) {
+                    self.edit(edit, context);
+                }
+            }
+            "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
+                let ids = data["ids"].as_array().into_iter().flatten();
+                let ids = ids.chain(data.get("id")).filter_map(id_in).collect();
+                if let Some(channel) = id_in(&data["channel_id"]) {
+                    let _ = self.arrivals.send(Arrival::Deleted(channel, ids));
+                }
+            }
+            "INTERACTION_CREATE" => match data["type"].as_u64() {
+                Some(2) => {
+                    if let Some(slash) = Slash::read(data) {
+                        self.slash(slash);
+                    }
+                }
+                Some(4) => self.panels.complete(data),
+                Some(3 | 5) => self.press(data),
+                _ => {}
+            },
+            "GUILD_MEMBER_UPDATE" if id_in(&data["user"]["id"]) != Some(self.identity.id) => {}
+            name if PERMISSIONS.contains(&name) => self.permissions_changed(),
+            _ => {}
+        }
+    }
+
     /// What is held up because Discord was away is tried again; nobody knows what changed
     /// meanwhile.
     fn connected(&self) {
@@ -200,10 +221,6 @@ impl Handler {
         let _ = self.arrivals.send(Arrival::Edited(Box::new(edit), names));
     }
 
-    fn deleted(&self, channel: u64, messages: Vec<u64>) {
-        let _ = self.arrivals.send(Arrival::Deleted(channel, messages));
-    }
-
     fn slash(&self, slash: Slash) {
         let asker = Asker {
             user: slash.user.id,
@@ -217,12 +234,12 @@ impl Handler {
             return self.refuse(&slash, "I do not know this command any more. Use `/ask`.");
         };
         let verb = command.verb;
-        if let Err(why) = self.desk.gate.admit(&asker) {
+        if let Err(why) = self.identity.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
             return self.refuse(&slash, "You may not use me here.");
         }
         if let Some(parent) = slash.parent {
-            self.desk.intake.learn(slash.channel, parent);
+            self.dispatcher.learn(slash.channel, parent);
         }
         if command.who == Who::Owners && !asker.owner {
             self.identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
@@ -231,38 +248,39 @@ impl Handler {
         if let Verb::Panel(order) = verb {
             return self.panels.slash(Caller::from(&slash), order, slash.given);
         }
-        let ack = self.interactions.open(
-            slash.interaction,
-            slash.token.clone(),
-            self.windows.interaction,
-        );
+        let ack =
+            self.interactions.add(slash.interaction, slash.token.clone(), self.windows.interaction);
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
-        let (channel, patience) = (slash.channel, self.windows.send);
+        let (channel, timeouts) = (slash.channel, self.windows.send);
         let (kept, is_kept) = oneshot::channel();
-        let doors = Arc::clone(&self.interactions);
+        let interactions = Arc::clone(&self.interactions);
         tokio::spawn(async move {
-            let told = match is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
-                Ok(Heard::Kept) => None,
-                Ok(Heard::Done(answer)) => {
-                    Some(match api.answer_at_once(interaction, &token, &answer, ACK).await {
-                        // It is done, whether or not the command can still be answered.
-                        Err(_) => {
-                            api.post(channel, None, &nonce(), &answer, patience).await.map(drop)
-                        }
-                        said => said,
-                    })
+            let sent = match is_kept.await.unwrap_or_else(|_| Err(CLOSING.to_owned())) {
+                Ok(Outcome::Kept) => None,
+                Ok(Outcome::Done(answer)) => {
+                    Some(
+                        match api.answer_at_once(interaction, &token, &answer, ACK_TIMEOUTS).await {
+                            // It is done, whether or not the command can still be answered.
+                            Err(_) => {
+                                api.post(channel, None, &nonce(), &answer, timeouts).await.map(drop)
+                            }
+                            sent => sent,
+                        },
+                    )
                 }
-                Err(why) => Some(api.answer_privately(interaction, &token, &why, ACK).await),
+                Err(why) => {
+                    Some(api.answer_privately(interaction, &token, &why, ACK_TIMEOUTS).await)
+                }
             };
-            if let Some(told) = told {
-                doors.take(interaction);
+            if let Some(sent) = sent {
+                interactions.take(interaction);
                 ack.send_replace(Ack::Lost);
-                if let Err(error) = told {
+                if let Err(error) = sent {
                     warn!(interaction, %error, "cannot answer a command");
                 }
                 return;
             }
-            let taken = api.defer(interaction, &token, ACK).await;
+            let taken = api.defer(interaction, &token, ACK_TIMEOUTS).await;
             if let Err(error) = &taken {
                 warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
             }
@@ -273,32 +291,26 @@ impl Handler {
             return;
         }
         // Stopping does not wait its turn. It is told when it is on disk.
-        let intake = Arc::clone(&self.desk.intake);
+        let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
-            let stopped = intake.stop(&Lane::Channel(channel)).await;
-            let _ = kept.send(Ok(Heard::Done(stop_text(stopped).into())));
+            let stopped = dispatcher.stop_for_good(&Lane::Channel(channel)).await;
+            let _ = kept.send(Ok(Outcome::Done(stop_text(stopped).into())));
         });
     }
 
-    fn complete(&self, value: Option<&serde_json::Value>) {
-        if let Some(value) = value {
-            self.panels.complete(value);
-        }
-    }
-
-    fn press(&self, value: Option<&serde_json::Value>) {
-        if value.is_some_and(|value| self.panels.press(value)) {
+    fn press(&self, value: &Value) {
+        if self.panels.press(value) {
             return;
         }
-        let Some(press) = value.and_then(Press::read) else {
+        let Some(press) = Press::read(value) else {
             return warn!("discord sends the press of a button in a form that is not known");
         };
         let presses = Presses {
             api: self.api.clone(),
             identity: Arc::clone(&self.identity),
             asks: Arc::clone(&self.asks),
-            intake: Arc::clone(&self.desk.intake),
-            gate: Arc::clone(&self.desk.gate),
+            dispatcher: self.dispatcher.clone(),
+            accept: self.accept.clone(),
         };
         tokio::spawn(async move { presses.answer(press).await });
     }
@@ -306,7 +318,8 @@ impl Handler {
     fn refuse(&self, slash: &Slash, text: &'static str) {
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
         tokio::spawn(async move {
-            if let Err(error) = api.answer_privately(interaction, &token, text, ACK).await {
+            if let Err(error) = api.answer_privately(interaction, &token, text, ACK_TIMEOUTS).await
+            {
                 warn!(interaction, %error, "cannot answer a command");
             }
         });
@@ -330,43 +343,4 @@ fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context
         }
     }
     names
-}
-
-fn slash(command: &CommandInteraction) -> Slash {
-    let channel = command.channel.as_ref();
-    let in_thread = channel.is_some_and(|c| {
-        matches!(
-            c.kind,
-            ChannelType::PublicThread | ChannelType::PrivateThread | ChannelType::NewsThread
-        )
-    });
-    let prompt = command.data.options().into_iter().find_map(|option| match option.value {
-        ResolvedValue::String(text) if WORDS.contains(&option.name) => Some(text.to_owned()),
-        _ => None,
-    });
-    let given = command.data.options().into_iter().filter_map(|option| match option.value {
-        ResolvedValue::String(text) => Some((option.name.to_owned(), text.to_owned())),
-        _ => None,
-    });
-    Slash {
-        interaction: command.id.get(),
-        token: command.token.clone(),
-        channel: command.channel_id.get(),
-        parent: channel
-            .filter(|_| in_thread)
-            .and_then(|channel| channel.parent_id)
-            .map(|id| id.get()),
-        guild: command.guild_id.map(|id| id.get()),
-        user: (&command.user).into(),
-        roles: command
-            .member
-            .iter()
-            .flat_map(|member| &member.roles)
-            .map(|role| role.get())
-            .collect(),
-        nick: command.member.as_ref().and_then(|member| member.nick.clone()),
-        name: command.data.name.clone(),
-        prompt: prompt.unwrap_or_default(),
-        given: given.collect(),
-    }
 }

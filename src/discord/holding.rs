@@ -15,7 +15,7 @@ use super::Inner;
 use super::rest::RestError;
 
 /// Between two tries while Discord is away, at most: others notice its return too.
-const AWAY: Duration = Duration::from_secs(30);
+const AWAY_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Channels with a line from which on those are looked for in which nobody waits.
 const MANY: usize = 512;
 
@@ -52,12 +52,12 @@ impl Turn {
 impl Holding {
     /// Takes the last place in the line of a channel.
     pub(super) fn enter(&self, channel: u64) -> Turn {
-        let (over, told) = oneshot::channel();
+        let (over, is_over) = oneshot::channel();
         let mut lines = self.lines.lock();
         if lines.len() >= MANY {
             lines.retain(|_, last| is_waiting(last));
         }
-        let mut before = lines.insert(channel, told);
+        let mut before = lines.insert(channel, is_over);
         // Once it was seen that somebody is through, there is nothing to wait for.
         if !before.as_mut().is_some_and(is_waiting) {
             before = None;
@@ -123,7 +123,7 @@ impl Watch {
             Obstacle::Limit(wait) => clock.sleep(wait).await,
             Obstacle::Away => tokio::select! {
                 _ = self.back.changed() => {}
-                () = clock.sleep(pause.min(AWAY)) => {}
+                () = clock.sleep(pause.min(AWAY_RETRY_INTERVAL)) => {}
             },
             Obstacle::Permission => tokio::select! {
                 _ = self.permissions.changed() => {}

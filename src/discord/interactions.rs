@@ -1,4 +1,5 @@
-//! Slash commands that wait for their answer: their tokens, and whether Discord was told in time.
+//! Slash commands that wait for their answer: their tokens, and whether Discord took the
+//! acknowledgement in time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -19,21 +20,22 @@ pub(super) enum Ack {
     Lost,
 }
 
-/// The way back to whoever used a command. Not shown by `Debug`: it holds a token.
+/// The token of a command, by which it is answered in its own message. Has no `Debug`, so that it
+/// stands in no log.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct InteractionToken {
     pub(super) interaction: u64,
-    pub(super) token: String,
-    /// From then on the token is not used; Discord forgets it after 15 minutes.
-    pub(super) closes: Instant,
+    pub(super) value: String,
+    /// From then on it is not used; Discord forgets it after 15 minutes.
+    pub(super) expires: Instant,
     pub(super) ack: watch::Receiver<Ack>,
 }
 
-impl Door {
+impl InteractionToken {
     /// Waits until Discord answered the acknowledgement; true when the token works and has time
     /// left.
-    pub(super) async fn is_open(&mut self) -> bool {
-        self.was_taken().await && Instant::now() < self.closes
+    pub(super) async fn is_usable(&mut self) -> bool {
+        self.was_taken().await && Instant::now() < self.expires
     }
 
     /// Waits until Discord answered the acknowledgement; true when it took it.
@@ -42,53 +44,61 @@ impl Door {
     }
 }
 
-/// Open doors by interaction id.
+/// Tokens of commands that wait for their answer, by interaction id.
 #[derive(Default)]
 pub(super) struct Interactions {
-    doors: Mutex<HashMap<u64, Door>>,
+    tokens: Mutex<HashMap<u64, InteractionToken>>,
 }
 
 impl Interactions {
-    /// Opens a door for `window`; report the acknowledgement through the sender.
-    pub(super) fn open(
+    /// Takes a token in for `window`; report the acknowledgement through the sender.
+    pub(super) fn add(
         &self,
         interaction: u64,
-        token: String,
+        value: String,
         window: Duration,
     ) -> watch::Sender<Ack> {
         let (sender, ack) = watch::channel(Ack::Pending);
         let now = Instant::now();
-        let mut doors = self.doors.lock();
+        let mut tokens = self.tokens.lock();
         // A turn that begins late still gets to say that its answer follows elsewhere.
-        doors.retain(|_, door| door.closes + Duration::from_secs(60) > now);
-        doors.insert(interaction, Door { interaction, token, closes: now + window, ack });
+        tokens.retain(|_, token| token.expires + Duration::from_secs(60) > now);
+        tokens.insert(
+            interaction,
+            InteractionToken { interaction, value, expires: now + window, ack },
+        );
         sender
     }
 
-    /// Takes the door of a command that may be one of an earlier life; none: it is too old, or has
+    /// Takes the token of a command that may be one of an earlier life; none: it is too old, or has
     /// no pass.
     pub(super) fn take_or_restore(
         &self,
         interaction: u64,
         pass: Option<&Pass>,
         window: Duration,
-    ) -> Option<Door> {
-        if let Some(door) = self.take(interaction) {
-            return Some(door);
+    ) -> Option<InteractionToken> {
+        if let Some(token) = self.take(interaction) {
+            return Some(token);
         }
         let left = window.checked_sub(age_of(interaction)).filter(|left| !left.is_zero())?;
         // Where it was not acknowledged before that life ended, Discord says so when it is used.
         let (_, ack) = watch::channel(Ack::Taken);
-        Some(Door { interaction, token: pass?.0.clone(), closes: Instant::now() + left, ack })
+        Some(InteractionToken {
+            interaction,
+            value: pass?.0.clone(),
+            expires: Instant::now() + left,
+            ack,
+        })
     }
 
-    /// Looks at a door, for a word before the answer.
-    pub(super) fn peek(&self, interaction: u64) -> Option<Door> {
-        self.doors.lock().get(&interaction).cloned()
+    /// Looks at a token, for a word before the answer.
+    pub(super) fn peek(&self, interaction: u64) -> Option<InteractionToken> {
+        self.tokens.lock().get(&interaction).cloned()
     }
 
-    /// Takes a door: there is one answer.
-    pub(super) fn take(&self, interaction: u64) -> Option<Door> {
-        self.doors.lock().remove(&interaction)
+    /// Takes a token: there is one answer.
+    pub(super) fn take(&self, interaction: u64) -> Option<InteractionToken> {
+        self.tokens.lock().remove(&interaction)
     }
 }

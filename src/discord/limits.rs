@@ -18,7 +18,7 @@ const WINDOWS_KEPT: usize = 512;
 
 /// What the headers of one answer said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct RateHeaders {
     /// Discord's own name of the window, shared by several routes.
     pub(super) name: Option<String>,
     pub(super) remaining: Option<u32>,
@@ -67,14 +67,14 @@ impl Limits {
     }
 
     /// Takes in what an answer said.
-    pub(super) fn learn(&mut self, bucket: Option<Bucket>, told: &Told, now: Instant) {
+    pub(super) fn learn(&mut self, bucket: Option<Bucket>, headers: &RateHeaders, now: Instant) {
         let Some(bucket) = bucket else { return };
-        if let Some(name) = &told.name
+        if let Some(name) = &headers.name
             && self.names.get(bucket.0) != Some(name)
         {
             self.names.insert(bucket.0, name.clone());
         }
-        if let (Some(remaining), Some(reset_after)) = (told.remaining, told.reset_after) {
+        if let (Some(remaining), Some(reset_after)) = (headers.remaining, headers.reset_after) {
             if self.windows.len() >= WINDOWS_KEPT {
                 self.windows.retain(|_, window| window.ends > now);
             }
@@ -134,8 +134,8 @@ mod tests {
     const POST: Bucket = ("POST messages", 1);
     const PATCH: Bucket = ("PATCH message", 1);
 
-    fn told(remaining: u32, seconds: u64) -> Told {
-        Told {
+    fn headers(remaining: u32, seconds: u64) -> RateHeaders {
+        RateHeaders {
             name: Some("abc".to_owned()),
             remaining: Some(remaining),
             reset_after: Some(Duration::from_secs(seconds)),
@@ -146,7 +146,7 @@ mod tests {
     fn an_empty_window_is_waited_for_and_then_forgotten() {
         let (mut limits, now) = (Limits::default(), Instant::now());
         assert_eq!(limits.take(Some(POST), now), Ok(()));
-        limits.learn(Some(POST), &told(1, 5), now);
+        limits.learn(Some(POST), &headers(1, 5), now);
         assert_eq!(limits.take(Some(POST), now), Ok(()));
         assert_eq!(limits.take(Some(POST), now), Err(Duration::from_secs(5)));
         assert_eq!(
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn routes_with_one_name_share_a_window() {
         let (mut limits, now) = (Limits::default(), Instant::now());
-        limits.learn(Some(PATCH), &told(4, 5), now);
-        limits.learn(Some(POST), &told(0, 5), now);
+        limits.learn(Some(PATCH), &headers(4, 5), now);
+        limits.learn(Some(POST), &headers(0, 5), now);
         assert!(limits.take(Some(PATCH), now).is_err());
     }
 

@@ -23,7 +23,7 @@ use self::unsure::Unsure;
 use super::Inner;
 use super::api::Posted;
 use super::heading;
-use super::rest::{Patience, RestError};
+use super::rest::{RestError, Timeouts};
 use super::stopping;
 use crate::dispatch::PriorDelivery;
 use crate::figures;
@@ -65,7 +65,7 @@ impl Live {
         stops: Option<u64>,
     ) -> Self {
         let before = usize::from(
-            place.command && place.door.is_none() && traces.resumed && traces.posted.is_empty(),
+            place.command && place.token.is_none() && traces.resumed && traces.posted.is_empty(),
         );
         let noted = traces.posted.clone();
         let mut live = Self {
@@ -132,14 +132,14 @@ impl Live {
         }
     }
 
-    /// The first message.
+    /// The id of the first message, once it was posted.
     pub(super) fn first(&self) -> Option<u64> {
         self.slots.first().and_then(|slot| slot.id)
     }
 
-    /// When the command's token must not be used any more, so that [`Live::leave_door`] is due.
-    pub(super) fn door_closes(&self) -> Option<Instant> {
-        self.place.door.as_ref().map(|door| door.closes)
+    /// When the command's token must not be used any more, so that [`Live::leave_token`] is due.
+    pub(super) fn token_expires(&self) -> Option<Instant> {
+        self.place.token.as_ref().map(|token| token.expires)
     }
 
     /// Makes the messages show `pieces`, in order. `last` says that nothing comes after.
@@ -149,16 +149,16 @@ impl Live {
         &mut self,
         pieces: &[String],
         last: bool,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        self.mind_door(patience).await;
-        let had_door = self.place.door.is_some();
-        let shown = self.try_show(pieces, last, patience).await;
-        if shown.is_err() && had_door && self.place.door.is_none() {
+        self.mind_door(timeouts).await;
+        let had_token = self.place.token.is_some();
+        let shown = self.try_show(pieces, last, timeouts).await;
+        if shown.is_err() && had_token && self.place.token.is_none() {
             // The command's message is gone or its token is refused: begin again without.
-            self.drop_from(1, patience).await;
+            self.drop_from(1, timeouts).await;
             self.slots.clear();
-            let shown = self.try_show(pieces, last, patience).await;
+            let shown = self.try_show(pieces, last, timeouts).await;
             self.note();
             return shown;
         }
@@ -170,7 +170,7 @@ impl Live {
         &mut self,
         pieces: &[String],
         last: bool,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<bool, RestError> {
         let mut posted = false;
         for (index, piece) in pieces.iter().enumerate() {
@@ -181,13 +181,13 @@ impl Live {
             let original = self.is_original(index);
             match self.slots[index].id {
                 Some(_) if self.slots[index].is(piece, below) => {}
-                Some(id) => match self.edit(index, id, (piece, below), patience).await {
+                Some(id) => match self.edit(index, id, (piece, below), timeouts).await {
                     // Somebody deleted it: what stands below would be out of order.
                     Err(error) if error.is_gone() && !original => {
-                        self.drop_from(index, patience).await;
+                        self.drop_from(index, timeouts).await;
                         self.slots.push(self.slot(index));
                         let below = self.below(index, pieces.len(), last);
-                        self.make(index, (piece, below), last, patience).await?;
+                        self.make(index, (piece, below), last, timeouts).await?;
                         figures::discord_message(last, true);
                         posted = true;
                     }
@@ -200,15 +200,15 @@ impl Live {
                         let before = self.slots.split_off(index);
                         self.slots.push(self.slot(index));
                         let below = self.below(index, pieces.len(), last);
-                        self.make(index, (piece, below), last, patience).await?;
-                        self.delete(before, patience).await;
+                        self.make(index, (piece, below), last, timeouts).await?;
+                        self.delete(before, timeouts).await;
                         posted = true;
                     }
                     Err(error) => return Err(error),
                     Ok(()) => figures::discord_message(last, false),
                 },
                 None => {
-                    self.make(index, (piece, below), last, patience).await?;
+                    self.make(index, (piece, below), last, timeouts).await?;
                     figures::discord_message(last, true);
                     posted = true;
                 }
@@ -220,11 +220,11 @@ impl Live {
                 && !self.slots[before].is(shown, Below::Nothing)
             {
                 let (id, shown) = (*id, shown.clone());
-                self.edit(before, id, (&shown, Below::Nothing), patience).await?;
+                self.edit(before, id, (&shown, Below::Nothing), timeouts).await?;
             }
         }
         if self.slots.len() > pieces.len() {
-            self.drop_from(pieces.len(), patience).await;
+            self.drop_from(pieces.len(), timeouts).await;
         }
         Ok(posted)
     }
@@ -254,10 +254,10 @@ impl Live {
 
     /// From now on messages are made anew, because something else stands below those that are
     /// there, which say what they say.
-    pub(super) async fn go_below(&mut self, patience: Patience) {
+    pub(super) async fn go_below(&mut self, timeouts: Timeouts) {
         if self.slots.iter().all(|slot| slot.id.is_none()) {
             // A command's own message waits for something to say.
-            return self.leave_door(patience).await;
+            return self.leave_token(timeouts).await;
         }
         self.stand_above();
         self.note();
@@ -275,17 +275,17 @@ impl Live {
     }
 
     /// Deletes what stands above: all of it is said below.
-    pub(super) async fn drop_above(&mut self, patience: Patience) {
+    pub(super) async fn drop_above(&mut self, timeouts: Timeouts) {
         let above = std::mem::take(&mut self.above);
-        self.delete(above, patience).await;
+        self.delete(above, timeouts).await;
         self.note();
     }
 
     /// Leaves the command's own message behind; what follows are ordinary messages.
-    pub(super) async fn leave_door(&mut self, patience: Patience) {
-        let Some(mut door) = self.place.door.take() else { return };
+    pub(super) async fn leave_token(&mut self, timeouts: Timeouts) {
+        let Some(mut token) = self.place.token.take() else { return };
         // Taken early enough that the token still has a minute.
-        if door
+        if token
             .ack
             .wait_for(|ack| *ack != super::interactions::Ack::Pending)
             .await
@@ -293,25 +293,25 @@ impl Live {
         {
             let application = self.inner.identity.application;
             let text = heading::under(self.place.heading.as_deref(), FOLLOWS);
-            let said = (text.as_str(), &json!([]));
+            let body = (text.as_str(), &json!([]));
             if let Err(error) = self
                 .inner
                 .api
-                .edit_original_with(application, door.interaction, &door.token, said, patience)
+                .edit_original_with(application, token.interaction, &token.value, body, timeouts)
                 .await
             {
                 debug!(channel = self.place.channel, %error, "cannot say that the answer follows");
             }
         }
-        self.drop_from(1, patience).await;
+        self.drop_from(1, timeouts).await;
         self.slots.clear();
         self.note();
     }
 
-    async fn mind_door(&mut self, patience: Patience) {
-        let Some(door) = &mut self.place.door else { return };
-        if !door.is_open().await {
-            self.leave_door(patience).await;
+    async fn mind_door(&mut self, timeouts: Timeouts) {
+        let Some(token) = &mut self.place.token else { return };
+        if !token.is_usable().await {
+            self.leave_token(timeouts).await;
         }
     }
 
@@ -319,40 +319,40 @@ impl Live {
     pub(super) async fn put_below(
         &self,
         rows: &Value,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let Some((index, slot)) = self.slots.iter().enumerate().next_back() else { return Ok(()) };
         let (api, shown) = (&self.inner.api, slot.shown.as_str());
-        match (&self.place.door, slot.id) {
-            (Some(door), _) if index == 0 => {
+        match (&self.place.token, slot.id) {
+            (Some(token), _) if index == 0 => {
                 let application = self.inner.identity.application;
                 api.edit_original_with(
                     application,
-                    door.interaction,
-                    &door.token,
+                    token.interaction,
+                    &token.value,
                     (shown, rows),
-                    patience,
+                    timeouts,
                 )
                 .await
                 .map(drop)
             }
-            (_, Some(id)) => api.edit_with(self.place.channel, id, shown, rows, patience).await,
+            (_, Some(id)) => api.edit_with(self.place.channel, id, shown, rows, timeouts).await,
             (_, None) => Ok(()),
         }
     }
 
     fn is_original(&self, index: usize) -> bool {
-        index == 0 && self.place.door.is_some()
+        index == 0 && self.place.token.is_some()
     }
 
     async fn make(
         &mut self,
         index: usize,
-        said: (&str, Below),
+        body: (&str, Below),
         last: bool,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        match self.try_make(index, said, last, patience).await {
+        match self.try_make(index, body, last, timeouts).await {
             // An earlier life made it, and somebody deleted it.
             Err(error)
                 if error.is_gone()
@@ -361,7 +361,7 @@ impl Live {
             {
                 self.give_up(index);
                 self.slots[index] = self.slot(index);
-                self.try_make(index, said, last, patience).await
+                self.try_make(index, body, last, timeouts).await
             }
             made => made,
         }
@@ -370,22 +370,22 @@ impl Live {
     async fn try_make(
         &mut self,
         index: usize,
-        said: (&str, Below),
+        body: (&str, Below),
         last: bool,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let (piece, below) = said;
+        let (piece, below) = body;
         let rows = if below == Below::Nothing { Value::Null } else { self.rows(below) };
         // There may be one with other buttons.
         let doubtful =
             self.unsure.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
-        let posted = match (&self.place.door, index) {
-            (Some(_), 0) => self.edit_original(piece, &rows, patience).await?,
-            (door, _) => {
-                let door = door.clone();
+        let posted = match (&self.place.token, index) {
+            (Some(_), 0) => self.edit_original(piece, &rows, timeouts).await?,
+            (token, _) => {
+                let token = token.clone();
                 let reply_to = self.place.reply_to.filter(|_| index == 0);
                 let nonce = self.slots[index].nonce.clone();
-                let post = match self.find(&nonce, patience).await {
+                let post = match self.find(&nonce, timeouts).await {
                     Some(found) => Ok(found),
                     None => {
                         self.inner
@@ -395,21 +395,27 @@ impl Live {
                                 reply_to,
                                 &nonce,
                                 (piece, &rows),
-                                patience,
+                                timeouts,
                             )
                             .await
                     }
                 };
                 self.was_made(&nonce, piece, &post);
-                match (post, door) {
+                match (post, token) {
                     // Where the bot may not post it can still answer through the command; such
                     // messages stay as they are.
-                    (Err(error), Some(door)) if error.is_forbidden() && last => {
+                    (Err(error), Some(token)) if error.is_forbidden() && last => {
                         let application = self.inner.identity.application;
                         let posted = self
                             .inner
                             .api
-                            .follow_up(application, door.interaction, &door.token, piece, patience)
+                            .follow_up(
+                                application,
+                                token.interaction,
+                                &token.value,
+                                piece,
+                                timeouts,
+                            )
                             .await?;
                         self.slots[index] = Slot {
                             id: Some(posted.id),
@@ -435,7 +441,7 @@ impl Live {
             || (self.traces.resumed && !self.is_original(index))
         {
             self.slots[index].below = Below::Unknown;
-            return self.edit(index, posted.id, said, patience).await;
+            return self.edit(index, posted.id, body, timeouts).await;
         }
         piece.clone_into(&mut self.slots[index].shown);
         self.slots[index].below = below;
@@ -448,53 +454,59 @@ impl Live {
         index: usize,
         id: u64,
         (piece, below): (&str, Below),
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let rows = if self.slots[index].below == below { Value::Null } else { self.rows(below) };
         if self.is_original(index) {
-            self.edit_original(piece, &rows, patience).await?;
+            self.edit_original(piece, &rows, timeouts).await?;
         } else {
-            self.inner.api.edit_with(self.place.channel, id, piece, &rows, patience).await?;
+            self.inner.api.edit_with(self.place.channel, id, piece, &rows, timeouts).await?;
         }
         piece.clone_into(&mut self.slots[index].shown);
         self.slots[index].below = below;
         Ok(())
     }
 
-    /// Gives the door up when Discord refuses it.
+    /// Gives the token up when Discord refuses it.
     async fn edit_original(
         &mut self,
         piece: &str,
         rows: &Value,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Posted, RestError> {
-        let door = self.place.door.as_ref().expect("asked only with a door");
+        let token = self.place.token.as_ref().expect("asked only with a token");
         let application = self.inner.identity.application;
         let edited = self
             .inner
             .api
-            .edit_original_with(application, door.interaction, &door.token, (piece, rows), patience)
+            .edit_original_with(
+                application,
+                token.interaction,
+                &token.value,
+                (piece, rows),
+                timeouts,
+            )
             .await;
         if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
-            self.place.door = None;
+            self.place.token = None;
         }
         edited
     }
 
     /// Deletes the messages from one on.
-    async fn drop_from(&mut self, index: usize, patience: Patience) {
+    async fn drop_from(&mut self, index: usize, timeouts: Timeouts) {
         let index = index.min(self.slots.len());
         for at in index..self.slots.len() {
             self.give_up(at);
         }
         let slots = self.slots.split_off(index);
-        self.delete(slots, patience).await;
+        self.delete(slots, timeouts).await;
     }
 
-    async fn delete(&self, slots: Vec<Slot>, patience: Patience) {
+    async fn delete(&self, slots: Vec<Slot>, timeouts: Timeouts) {
         for slot in slots.into_iter().rev() {
             if let Some(id) = slot.id
-                && let Err(error) = self.inner.api.delete(self.place.channel, id, patience).await
+                && let Err(error) = self.inner.api.delete(self.place.channel, id, timeouts).await
             {
                 debug!(channel = self.place.channel, %error, "cannot delete a message");
             }

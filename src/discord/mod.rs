@@ -3,19 +3,20 @@
 //!
 //! Questions of agents go out with buttons, and the decisions of people come in. Owns everything
 //! that is Discord's: the connection, its requests and their limits, what a message looks like. It
-//! decides nothing about turns, sessions or who may ask: [`Intake`], [`Gate`] and [`Seen`] do.
-//! serenity speaks the gateway and is named nowhere outside this folder; requests go through a
+//! decides nothing about turns and sessions: the [`Dispatcher`] does, which it holds as the other
+//! adapters do; who may ask is for the operator's lists ([`crate::access`]) to say. serenity speaks the gateway and is named nowhere outside this folder; requests go through a
 //! client of our own (`rest.rs` says why). Pinned by `tests/discord.rs` against a local Discord
 //! that checks every request against Discord's own description.
 //!
 //! ```text
-//! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Intake
-//!                            ├─(buttons)─▶ asks ──▶ Intake
-//!                            └─(menus, most commands)─▶ panel ──▶ Panel
+//! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Dispatcher
+//!                            ├─(buttons)─▶ asks ──▶ Dispatcher
+//!                            └─(menus, most commands)─▶ panel ──▶ Dispatcher
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
 mod api;
+mod asker;
 mod asks;
 mod below;
 mod checkup;
@@ -28,11 +29,11 @@ mod gateway;
 mod handler;
 mod heading;
 mod holding;
-mod intake;
 mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod notes;
 mod notices;
 mod nowhere;
 mod options;
@@ -50,6 +51,7 @@ mod waiting;
 mod wire;
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -62,19 +64,22 @@ use tracing::{debug, info, warn};
 
 pub use checkup::{Checkup, Known, Place};
 pub use clock::Clock;
-pub use intake::{Asker, Desk, Gate, Intake, NotTaken, OpenQuestions, Posted, Seen, Steering};
 pub use options::{Options, Windows};
-pub use panel::Panel;
 pub use permissions::Missing;
 pub use pulses::Pulses;
 
+use crate::config::AllowLists;
+use crate::dispatch::{Again, AgainRefusal, Dispatcher, Person};
 use crate::vigil;
+use crate::workspace::DiscordNotes;
 use api::Api;
+use asker::Asker;
 use asks::Asks;
 use files::Fetcher;
 use gateway::Phase;
 use holding::Holding;
 use interactions::Interactions;
+use notes::Notes;
 use reception::Reception;
 use rest::{Rest, RestError};
 use waiting::Waiting;
@@ -82,7 +87,7 @@ use waiting::Waiting;
 /// Why the bot cannot work; each needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// None was configured.
+    /// No token was configured.
     #[error(
         "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
     )]
@@ -112,16 +117,33 @@ pub enum StartError {
         /// What is wrong with the certificate.
         why: String,
     },
-    /// No answer.
+    /// Discord did not answer within a minute.
     #[error(
         "cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`"
     )]
     Unreachable {
         /// The address.
         base: String,
-        /// What happened last.
+        /// The error of the last attempt.
         why: String,
     },
+}
+
+/// Takes up offers that the dispatcher knows nothing of, when somebody presses their button.
+#[derive(Clone)]
+pub struct Accept(Arc<dyn Fn(String, Person) -> Accepting + Send + Sync>);
+
+/// Resolves to what came of it; to none where it is another offer.
+type Accepting = Pin<Box<dyn Future<Output = Option<Result<Again, AgainRefusal>>> + Send>>;
+
+impl Accept {
+    /// Makes one of what takes the id of an offer, and who pressed.
+    pub fn new<F>(press: impl Fn(String, Person) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Option<Result<Again, AgainRefusal>>> + Send + 'static,
+    {
+        Self(Arc::new(move |id, person| -> Accepting { Box::pin(press(id, person)) }))
+    }
 }
 
 /// Who the bot is.
@@ -130,6 +152,8 @@ pub(crate) struct Identity {
     id: u64,
     application: u64,
     owners: Vec<u64>,
+    /// Who may use it.
+    allowed: AllowLists,
     /// Whether messages can be read that do not name the bot.
     reads: bool,
     refusals: Mutex<HashMap<u64, Instant>>,
@@ -161,7 +185,7 @@ struct Inner {
     waiting: Arc<Waiting>,
     files: Fetcher,
     asks: Arc<Asks>,
-    handled: threads::Handled,
+    notes: Arc<Notes>,
     holding: Holding,
     /// When the gateway was last seen connected.
     connected: Arc<Mutex<Option<Instant>>>,
@@ -176,16 +200,16 @@ pub struct Discord {
 }
 
 impl Discord {
-    /// Checks the token, learns who the bot is and registers the slash commands. Dropping the
-    /// future leaves nothing behind.
+    /// Checks the token, learns who the bot is, registers the slash commands and reads what an
+    /// earlier life noted. Dropping the future leaves nothing behind.
     ///
     /// # Errors
     /// [`StartError`]; takes a minute when Discord is not reachable.
-    pub async fn connect(options: Options) -> Result<Self, StartError> {
+    pub async fn connect(options: Options, notes: DiscordNotes) -> Result<Self, StartError> {
         token::check_shape(options.token.expose_secret())?;
         let unreachable =
             |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
-        let told = |error: RestError| match error {
+        let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
             RestError::Untrusted(why) => {
                 StartError::Untrusted { base: options.api_base.clone(), why }
@@ -202,9 +226,9 @@ impl Discord {
         let files =
             Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
         let api = Api::new(rest);
-        let patience = options.windows.send;
-        let me = api.me(patience).await.map_err(told)?;
-        let application = api.application(patience).await.map_err(told)?;
+        let timeouts = options.windows.send;
+        let me = api.me(timeouts).await.map_err(refused)?;
+        let application = api.application(timeouts).await.map_err(refused)?;
         let team =
             application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
         let owners = application
@@ -214,7 +238,7 @@ impl Discord {
             .chain(team)
             .chain(options.owners.iter().copied())
             .collect();
-        commands::register(&api, application.id, options.command_alias.as_deref(), patience).await;
+        commands::register(&api, application.id, options.command_alias.as_deref(), timeouts).await;
         let reads = application.reads();
         if !reads {
             info!(
@@ -225,12 +249,13 @@ impl Discord {
             id: me.id,
             application: application.id,
             owners,
+            allowed: options.allowed.clone(),
             reads,
             refusals: Mutex::default(),
         });
-        let (interactions, waiting, asks, connected) =
-            (Arc::default(), Arc::default(), Arc::default(), Arc::default());
-        let handled = threads::Handled::default();
+        let notes = Arc::new(Notes::read(notes).await);
+        let asks = Arc::new(Asks::new(Arc::clone(&notes)));
+        let (interactions, waiting, connected) = (Arc::default(), Arc::default(), Arc::default());
         let began_ms = jiff::Timestamp::now().as_millisecond();
         Ok(Self {
             inner: Arc::new(Inner {
@@ -241,7 +266,7 @@ impl Discord {
                 waiting,
                 files,
                 asks,
-                handled,
+                notes,
                 holding: Holding::default(),
                 connected,
                 began_ms,
@@ -254,22 +279,27 @@ impl Discord {
     ///
     /// # Errors
     /// [`StartError`] when Discord will not have the bot.
-    pub async fn listen(&self, desk: Desk) -> Result<Listening, StartError> {
-        let (inner, book) = (Arc::clone(&self.inner), Arc::clone(&desk.questions));
+    pub async fn listen(
+        &self,
+        dispatcher: Dispatcher,
+        accept: Option<Accept>,
+    ) -> Result<Listening, StartError> {
+        let inner = Arc::clone(&self.inner);
         // Beside everything else: Discord may be slow, and prompts should not wait for old
         // questions.
         vigil::errand("old questions", async move {
-            inner.asks.listen(book, &inner.api, inner.options.windows.send).await
+            inner.asks.close_earlier(&inner.api, inner.options.windows.send).await
         });
+        let notes = Arc::clone(&self.inner.notes);
+        let saving = vigil::task("notes", async move { notes.keep_saving().await });
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
         let closing = Arc::new(AtomicBool::new(false));
-        self.inner.handled.note_in(&desk.seen);
         let reception = Reception::new(
             self.inner.api.clone(),
             Arc::clone(&self.inner.identity),
             (Arc::clone(&self.inner.interactions), Arc::clone(&self.inner.waiting)),
-            desk.clone(),
+            (dispatcher.clone(), Arc::clone(&self.inner.notes)),
             Arc::clone(&closing),
             (self.inner.options.windows.send, self.inner.options.redactor.clone()),
         );
@@ -280,7 +310,7 @@ impl Discord {
             "discord",
             gateway::keep_connected(
                 Arc::clone(&self.inner),
-                desk,
+                (dispatcher, accept),
                 arrivals,
                 Arc::clone(&phase),
                 stopped,
@@ -293,6 +323,7 @@ impl Discord {
             stop: Some(stop),
             gateway: Some(gateway),
             reception,
+            saving,
             pulses,
             inner,
         };
@@ -306,7 +337,7 @@ impl Discord {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         let connected = self.inner.connected.lock();
-        connected.is_some_and(|at| at.elapsed() < gateway::FRESH)
+        connected.is_some_and(|at| at.elapsed() < gateway::CONNECTED_GRACE)
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.
@@ -323,6 +354,7 @@ pub struct Listening {
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
+    saving: JoinHandle<()>,
     pulses: Pulses,
     inner: Arc<Inner>,
 }
@@ -347,8 +379,8 @@ impl Listening {
         }
     }
 
-    /// Takes back what is shown of prompts that still wait, and disconnects; each takes at most
-    /// five seconds, also in the middle of a reconnect.
+    /// Takes back what is shown of prompts that still wait, disconnects and saves what was noted;
+    /// the first two take at most five seconds each, also in the middle of a reconnect.
     pub async fn close(mut self) {
         self.stop_intake();
         let Inner { waiting, api, identity, .. } = &*self.inner;
@@ -364,6 +396,8 @@ impl Listening {
         {
             warn!("discord did not let go in time");
         }
+        self.saving.abort();
+        self.inner.notes.save().await;
     }
 
     async fn settled(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
@@ -378,5 +412,6 @@ impl Drop for Listening {
         // The gateway task notices that its stop signal is gone; what it already heard is still
         // taken in by nobody.
         self.reception.abort();
+        self.saving.abort();
     }
 }

@@ -49,12 +49,12 @@ pub(super) async fn give_up(
         (Some(channel), None) => leave_command(inner, event, channel).await,
         (None, _) => {}
     }
-    let told = post_under(inner, &notice, &format!("{}.{}", traces.stem, posted.len())).await?;
-    if told.content.trim() == inner.options.redactor.clean(notice.text.clone()).trim() {
+    let message = post_under(inner, &notice, &format!("{}.{}", traces.stem, posted.len())).await?;
+    if message.content.trim() == inner.options.redactor.clean(notice.text.clone()).trim() {
         return Ok(());
     }
     if let Some(channel) = channel {
-        leave_unfinished(inner, channel, told.id).await;
+        leave_unfinished(inner, channel, message.id).await;
     }
     post(inner, notice).await
 }
@@ -62,16 +62,16 @@ pub(super) async fn give_up(
 /// Says in a command's own message that nothing more comes there.
 async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
     let place = inner.place_of_command(channel, event);
-    let Some(mut door) = place.door else { return };
-    if !door.is_open().await {
+    let Some(mut token) = place.token else { return };
+    if !token.is_usable().await {
         return;
     }
-    let (application, patience) = (inner.identity.application, inner.options.windows.send);
+    let (application, timeouts) = (inner.identity.application, inner.options.windows.send);
     let text = heading::under(place.heading.as_deref(), UNFINISHED);
-    let said = (text.as_str(), &json!([]));
+    let body = (text.as_str(), &json!([]));
     if let Err(error) = inner
         .api
-        .edit_original_with(application, door.interaction, &door.token, said, patience)
+        .edit_original_with(application, token.interaction, &token.value, body, timeouts)
         .await
     {
         debug!(channel, %error, "cannot say of a command that it was interrupted");
@@ -99,15 +99,15 @@ async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Poste
 
 /// Says of a message that it is not the answer it looks like.
 async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
-    let patience = inner.options.windows.send;
+    let timeouts = inner.options.windows.send;
     let left = async {
-        let content = inner.api.message(channel, message, patience).await?.content;
+        let content = inner.api.message(channel, message, timeouts).await?.content;
         let room = MESSAGE - UNFINISHED.chars().count() - 1;
         let shown: String = content.chars().take(room).collect();
-        let said =
+        let text =
             if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
         // Nothing of it runs that a button could stop.
-        inner.api.edit_with(channel, message, &said, &json!([]), patience).await
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
     };
     if let Err(error) = left.await {
         debug!(channel, message, %error, "cannot say of a half-written answer that it is one");
@@ -122,15 +122,15 @@ pub(super) fn row(offer: &Offer) -> Value {
 
 /// Takes the button of a lost reply away, because the reply was delivered.
 pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
-    let patience = inner.options.windows.send;
+    let timeouts = inner.options.windows.send;
     let settled = async {
-        let content = inner.api.message(channel, message, patience).await?.content;
+        let content = inner.api.message(channel, message, timeouts).await?.content;
         if content.contains(DELIVERED) {
             return Ok(());
         }
-        let told = format!("{content}\n{DELIVERED} The reply came later.");
-        let told = if told.chars().count() > MESSAGE { content } else { told };
-        inner.api.edit_with(channel, message, &told, &json!([]), patience).await
+        let text = format!("{content}\n{DELIVERED} The reply came later.");
+        let text = if text.chars().count() > MESSAGE { content } else { text };
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
     };
     if let Err(error) = settled.await {
         debug!(channel, message, %error, "cannot take the button of a delivered reply away");
@@ -149,11 +149,11 @@ pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
         Person::Terminal => "you".to_owned(),
     };
     let name = super::asks::escape(&name);
-    let said = match what {
+    let text = match what {
         Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
         Again::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
         Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
     };
     // What there was of an answer may fill its message.
-    if said.chars().count() > MESSAGE { content.to_owned() } else { said }
+    if text.chars().count() > MESSAGE { content.to_owned() } else { text }
 }

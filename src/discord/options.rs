@@ -6,8 +6,8 @@ use secrecy::SecretString;
 
 use super::StartError;
 use super::clock::Clock;
-use super::rest::Patience;
-use crate::config::{Config, FooterPart};
+use super::rest::Timeouts;
+use crate::config::{AllowLists, Config, FooterPart};
 use crate::redact::Redactor;
 
 /// What the adapter must know.
@@ -29,9 +29,11 @@ pub struct Options {
     pub footer: Vec<FooterPart>,
     /// Users with the rights of the application's owner.
     pub owners: Vec<u64>,
-    /// Applied to everything that is sent.
+    /// Who may use the bot.
+    pub allowed: AllowLists,
+    /// Applied to prompts and notices that are shown; the dispatcher applies it to answers.
     pub redactor: Redactor,
-    /// Time limits.
+    /// Time limits of requests, logins and retries.
     pub windows: Windows,
 }
 
@@ -50,6 +52,7 @@ impl Options {
             requests_per_second: config.discord_requests_per_second,
             footer: config.footer.clone(),
             owners: config.owners.clone(),
+            allowed: config.allowed.clone(),
             redactor,
             windows: Windows::default(),
         })
@@ -60,7 +63,7 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct Windows {
     /// For a request that matters: one attempt, and all of them.
-    pub(super) send: Patience,
+    pub(super) send: Timeouts,
     /// After which a login that is not connected is replaced.
     pub(super) reconnect: Duration,
     /// For which an interaction's token is used.
@@ -74,7 +77,7 @@ pub struct Windows {
 impl Default for Windows {
     fn default() -> Self {
         Self {
-            send: Patience::new(Duration::from_secs(30), Duration::from_secs(60)),
+            send: Timeouts::new(Duration::from_secs(30), Duration::from_secs(60)),
             reconnect: Duration::from_secs(20),
             interaction: Duration::from_secs(14 * 60),
             again: (Duration::from_secs(5), Duration::from_secs(600)),
@@ -87,7 +90,7 @@ impl Windows {
     /// Sets how long a request is repeated: one attempt, and all of them together.
     #[must_use]
     pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
-        self.send = Patience::new(attempt, total);
+        self.send = Timeouts::new(attempt, total);
         self
     }
 

@@ -20,7 +20,7 @@ impl Pulses {
     /// Sends one on its way: through reception, intake, queue and journal to where answers go out.
     pub fn send(&self, pulse: HealthProbe) {
         // Without reception it gets nowhere, which is what its sender sees.
-        let _ = self.0.send(Arrival::Pulse(pulse));
+        let _ = self.0.send(Arrival::Probe(pulse));
     }
 }
 

@@ -26,28 +26,28 @@ use tracing::{debug, error, info, warn};
 use super::Identity;
 use super::api::{Api, nonce};
 use super::commands::Verb;
-use super::intake::Desk;
 use super::interactions::Interactions;
 use super::mention::Name;
-use super::rest::Patience;
+use super::notes::Notes;
+use super::rest::Timeouts;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
-use crate::dispatch::{HealthProbe, catch_panic};
+use crate::dispatch::{Dispatcher, HealthProbe, catch_panic};
 use crate::redact::Redactor;
 pub(super) use commands::stop_text;
 use missed::Recent;
 use people::People;
 
 /// Between two tries of what Discord could not say, or the disk not take.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
-const REFUSAL_EVERY: Duration = Duration::from_secs(10);
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
 /// Requests made while the next arrival of the channel waits. What they cannot find out is asked
 /// for again.
-const LOOK_UP: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(3));
+const LOOK_UP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
 /// A command waits so long for what its channel's line has before it: Discord wants to hear of it
 /// within three seconds.
-const IN_LINE: Duration = Duration::from_millis(500);
+const COMMAND_GRACE: Duration = Duration::from_millis(500);
 /// Channels whose missed messages are read at the same time.
 const READS: usize = 8;
 
@@ -67,12 +67,12 @@ pub(super) enum Arrival {
     /// A slash command that is to be acknowledged once it is kept.
     Slash(Box<Slash>, Verb, Kept),
     /// Nothing but a sign that arrivals come through.
-    Pulse(HealthProbe),
+    Probe(HealthProbe),
 }
 
 /// What is told of a command once nothing of it can be lost any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Outcome {
     /// It is kept; its answer comes later.
     Kept,
     /// It is done; this is its answer.
@@ -80,7 +80,7 @@ pub(super) enum Heard {
 }
 
 /// Tells what is to be said of a command, or why it is not taken.
-pub(super) type Kept = oneshot::Sender<Result<Heard, String>>;
+pub(super) type Kept = oneshot::Sender<Result<Outcome, String>>;
 
 /// The channel a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,34 +106,35 @@ enum Work {
     Command(Claim),
     /// Catching up: what was written from this id on is answered.
     Missed(u64),
-    Pulse(HealthProbe),
+    Probe(HealthProbe),
 }
 
 /// What a channel still has to be seen to; there is one while somebody does.
 #[derive(Default)]
 struct Line {
     work: VecDeque<Work>,
-    /// Something came.
+    /// Notified when more work comes.
     pressed: Arc<Notify>,
 }
 
-/// Takes arrivals.
+/// Takes arrivals and sees to each in the line of its channel.
 pub(super) struct Reception {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
     pub(super) waiting: Arc<Waiting>,
-    pub(super) desk: Desk,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) notes: Arc<Notes>,
     pub(super) closing: Arc<AtomicBool>,
     /// For sending answers of our own.
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     /// Applied to what we show of a prompt.
     pub(super) redactor: Redactor,
     lines: Mutex<HashMap<u64, Line>>,
     recent: Mutex<Recent>,
     pub(super) people: People,
     /// When channels were last told something.
-    told: Mutex<HashMap<u64, Instant>>,
+    reported: Mutex<HashMap<u64, Instant>>,
     reads: Semaphore,
     /// The login for which it was said last that Discord does not hand out what was missed.
     blind: AtomicU64,
@@ -145,23 +146,24 @@ impl Reception {
         api: Api,
         identity: Arc<Identity>,
         (interactions, waiting): (Arc<Interactions>, Arc<Waiting>),
-        desk: Desk,
+        (dispatcher, notes): (Dispatcher, Arc<Notes>),
         closing: Arc<AtomicBool>,
-        (patience, redactor): (Patience, Redactor),
+        (timeouts, redactor): (Timeouts, Redactor),
     ) -> Self {
         Self {
             api,
             identity,
             interactions,
             waiting,
-            desk,
+            dispatcher,
+            notes,
             closing,
-            patience,
+            timeouts,
             redactor,
             lines: Mutex::default(),
             recent: Mutex::default(),
             people: People::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             reads: Semaphore::new(READS),
             blind: AtomicU64::new(0),
             logins: AtomicU64::new(0),
@@ -203,7 +205,7 @@ impl Reception {
                 self.put(edit.channel_id, Work::Edited(edit, names), workers)
             }
             // No channel has this number; its line is one like all others.
-            Arrival::Pulse(pulse) => self.put(0, Work::Pulse(pulse), workers),
+            Arrival::Probe(probe) => self.put(0, Work::Probe(probe), workers),
             Arrival::Deleted(channel, messages) => {
                 self.put(channel, Work::Deleted(messages), workers)
             }
@@ -214,7 +216,7 @@ impl Reception {
                 // Where its channel is busy with what was missed, it does not wait unkept.
                 let this = Arc::clone(self);
                 workers.spawn(async move {
-                    tokio::time::sleep(IN_LINE).await;
+                    tokio::time::sleep(COMMAND_GRACE).await;
                     this.claimed(&claim).await;
                 });
             }
@@ -265,7 +267,7 @@ impl Reception {
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
             Work::Missed(since) => self.catch_up(channel, since, pressed).await,
-            Work::Pulse(pulse) => self.desk.intake.probe(pulse),
+            Work::Probe(probe) => self.dispatcher.probe(probe),
         }
     }
 
@@ -278,37 +280,37 @@ impl Reception {
     }
 
     /// Whether nothing was told in a channel for a while; from now on something was.
-    fn may_tell(&self, channel: u64) -> bool {
-        let (mut told, now) = (self.told.lock(), Instant::now());
-        told.retain(|_, at| now.duration_since(*at) < REFUSAL_EVERY);
-        if told.contains_key(&channel) {
+    fn may_report(&self, channel: u64) -> bool {
+        let (mut reported, now) = (self.reported.lock(), Instant::now());
+        reported.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
+        if reported.contains_key(&channel) {
             return false;
         }
-        told.insert(channel, now);
+        reported.insert(channel, now);
         true
     }
 
     /// Tells something about a message, unless that channel was told something a moment ago.
-    pub(super) fn tell(&self, channel: u64, message: u64, text: String) {
-        if self.may_tell(channel) {
-            let (api, patience) = (self.api.clone(), self.patience);
+    pub(super) fn report(&self, channel: u64, message: u64, text: String) {
+        if self.may_report(channel) {
+            let (api, timeouts) = (self.api.clone(), self.timeouts);
             tokio::spawn(
-                async move { say(&api, channel, message, &nonce(), &text, patience).await },
+                async move { send(&api, channel, message, &nonce(), &text, timeouts).await },
             );
         }
     }
 }
 
 /// Posts a word about a message. False: trying again may help.
-async fn say(
+async fn send(
     api: &Api,
     channel: u64,
     message: u64,
     nonce: &str,
     text: &str,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> bool {
-    match api.post(channel, Some(message), nonce, text, patience).await {
+    match api.post(channel, Some(message), nonce, text, timeouts).await {
         Ok(_) => true,
         Err(error) => {
             warn!(channel, length = text.chars().count(), %error, "cannot send a message to discord");
@@ -318,8 +320,8 @@ async fn say(
 }
 
 /// Puts the mark of something that is not taken on a message. False: trying again may help.
-async fn mark(api: &Api, channel: u64, message: u64, patience: Patience) -> bool {
-    match api.mark(channel, message, patience).await {
+async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool {
+    match api.mark(channel, message, timeouts).await {
         Ok(()) => true,
         Err(error) => {
             debug!(channel, %error, "cannot mark a message that was not taken; the permission Add Reactions lets me");

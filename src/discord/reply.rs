@@ -4,8 +4,8 @@
 //! the final text is delivered whole, however long Discord keeps it from that, and behind earlier
 //! answers of its channel. A question, or what people say to the running turn, stands below what
 //! was said before it and above what is said after; nobody types while a question waits. The text
-//! is the agent's, exactly, cut by [`crate::split`], or attached where it is too long; what we add
-//! stands below it.
+//! is the agent's, exactly, as the dispatcher hands it out without secrets; it is cut by
+//! [`crate::split`], or attached where it is too long, and what we add stands below it.
 
 mod settling;
 
@@ -19,16 +19,16 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
-use super::asks::{Board, Errand, Errands};
+use super::asks::{QuestionMessages, QuestionOperation, QuestionOperations};
 use super::below::{MESSAGE, opening};
 use super::flow::Rank;
 use super::heading;
 use super::holding::Turn;
 use super::live::{Live, Place};
 use super::nowhere::Nowhere;
-use super::rest::Patience;
+use super::rest::Timeouts;
 use super::typing::Typing;
-use super::waiting::Sign;
+use super::waiting::QueueMarker;
 use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
 use crate::dispatch::{
@@ -41,12 +41,12 @@ use crate::plain::short_line;
 use crate::split::split;
 
 /// Between two edits; Discord allows about one a second in a channel.
-const PACE: Duration = Duration::from_millis(1_200);
+const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
 /// Before the first draft, so that it is more than a syllable and quick answers need none.
-const GATHER: Duration = Duration::from_millis(400);
+const FIRST_DRAFT_GRACE: Duration = Duration::from_millis(400);
 /// Drafts are not worth more: the next one is better.
-const DRAFT: Patience =
-    Patience::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
+const DRAFT_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
 
 #[async_trait]
 impl Outlet for Discord {
@@ -67,13 +67,13 @@ impl Outlet for Discord {
             }
             _ => self.inner.options.output_channel.map(Place::of),
         };
-        let sign = match &event.origin {
+        let marker = match &event.origin {
             Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => {
                 self.inner.waiting.begun(*id)
             }
             _ => None,
         };
-        if let (Origin::Message { channel, message }, None) = (&event.origin, &sign) {
+        if let (Origin::Message { channel, message }, None) = (&event.origin, &marker) {
             self.inner.forget_earlier(event, *channel, *message);
         }
         let unasked = matches!(event.origin, Origin::Internal { .. });
@@ -81,7 +81,7 @@ impl Outlet for Discord {
             Some(place) => Box::new(ChannelReply::begin(
                 &self.inner,
                 place,
-                sign,
+                marker,
                 (!unasked).then_some(event.sequence),
                 traces,
             )),
@@ -126,7 +126,7 @@ impl Outlet for Discord {
 impl Inner {
     /// Where a command is answered: in its own message, as long as that can be reached.
     pub(super) fn place_of_command(&self, channel: u64, event: &Event) -> Place {
-        let door = match &event.origin {
+        let token = match &event.origin {
             Origin::Interaction { interaction, pass, .. } => self.interactions.take_or_restore(
                 *interaction,
                 pass.as_ref(),
@@ -135,7 +135,7 @@ impl Inner {
             _ => None,
         };
         Place {
-            door,
+            token,
             command: true,
             heading: heading::of(event, &self.options.redactor),
             ..Place::of(channel)
@@ -143,17 +143,17 @@ impl Inner {
     }
 }
 
-/// What was told so far; the writer reads it when it has time.
-struct Told {
+/// How far the turn is; the writer reads it when it has time.
+struct Progress {
     transcript: Mutex<Transcript>,
-    errands: Errands,
+    operations: QuestionOperations,
     changed: Notify,
 }
 
 struct ChannelReply {
     inner: Arc<Inner>,
     channel: u64,
-    told: Arc<Told>,
+    progress: Arc<Progress>,
     answer: oneshot::Sender<(Answer, Turn)>,
     writer: JoinHandle<Result<(), DeliveryError>>,
 }
@@ -163,13 +163,13 @@ impl ChannelReply {
     fn begin(
         inner: &Arc<Inner>,
         place: Place,
-        sign: Option<Sign>,
+        marker: Option<QueueMarker>,
         awaited: Option<u64>,
         traces: PriorDelivery,
     ) -> Self {
-        let told = Arc::new(Told {
+        let progress = Arc::new(Progress {
             transcript: Mutex::default(),
-            errands: Errands::new(inner),
+            operations: QuestionOperations::new(inner),
             changed: Notify::new(),
         });
         let (answer, given) = oneshot::channel();
@@ -177,18 +177,18 @@ impl ChannelReply {
         let writer = Writer {
             inner: Arc::clone(inner),
             channel,
-            board: Board::new(inner, channel, place.reply_to),
-            sign,
+            questions: QuestionMessages::new(inner, channel, place.reply_to),
+            marker,
             typing: None,
             posted: !traces.posted.is_empty(),
             heading: place.heading.clone(),
             live: Live::new(Arc::clone(inner), place, traces, awaited),
             above: String::new(),
-            told: Arc::clone(&told),
+            progress: Arc::clone(&progress),
             unasked: awaited.is_none(),
         };
         let writer = tokio::spawn(writer.run(given).in_current_span());
-        Self { inner: Arc::clone(inner), channel, told, answer, writer }
+        Self { inner: Arc::clone(inner), channel, progress, answer, writer }
     }
 }
 
@@ -197,23 +197,23 @@ impl Reply for ChannelReply {
     fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
         // Folding again costs as much as the event is long; copying the whole text each time would
         // not.
-        self.told.transcript.lock().apply(event);
-        self.told.changed.notify_one();
+        self.progress.transcript.lock().apply(event);
+        self.progress.changed.notify_one();
     }
 
     fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
-        self.told.errands.ask(question, unseen, self.told.text());
-        self.told.changed.notify_one();
+        self.progress.operations.ask(question, unseen, self.progress.text());
+        self.progress.changed.notify_one();
     }
 
     fn steered(&mut self) {
-        self.told.errands.go_below(self.told.text());
-        self.told.changed.notify_one();
+        self.progress.operations.go_below(self.progress.text());
+        self.progress.changed.notify_one();
     }
 
     fn settled(&mut self, id: &str, how: &Settlement) {
-        self.told.errands.settled(id, how);
-        self.told.changed.notify_one();
+        self.progress.operations.settled(id, how);
+        self.progress.changed.notify_one();
     }
 
     /// Takes as long as Discord does. Dropping the future does not stop the delivery.
@@ -225,7 +225,7 @@ impl Reply for ChannelReply {
     }
 }
 
-impl Told {
+impl Progress {
     fn text(&self) -> String {
         self.transcript.lock().text()
     }
@@ -237,12 +237,12 @@ struct Writer {
     live: Live,
     /// What was asked, above the first message.
     heading: Option<String>,
-    /// What was said before something else that stands below it, without secrets.
+    /// What was said before something else that stands below it.
     above: String,
-    told: Arc<Told>,
-    board: Board,
+    progress: Arc<Progress>,
+    questions: QuestionMessages,
     /// What was shown while the prompt waited.
-    sign: Option<Sign>,
+    marker: Option<QueueMarker>,
     /// None while somebody is being waited for.
     typing: Option<Typing>,
     /// Whether there is a draft to take back.
@@ -258,25 +258,26 @@ impl Writer {
         mut given: oneshot::Receiver<(Answer, Turn)>,
     ) -> Result<(), DeliveryError> {
         self.type_on();
-        if let Some(sign) = self.sign.take() {
-            sign.take_back(&self.inner.api).await;
+        if let Some(marker) = self.marker.take() {
+            marker.take_back(&self.inner.api).await;
         }
-        let mut next = Instant::now() + GATHER;
+        let mut next = Instant::now() + FIRST_DRAFT_GRACE;
         let answer = loop {
-            let door_closes = self.live.door_closes();
-            let told = Arc::clone(&self.told);
+            let token_expires = self.live.token_expires();
+            let progress = Arc::clone(&self.progress);
             tokio::select! {
                 biased;
                 answer = &mut given => break answer.ok(),
-                () = until(door_closes) => {
-                    self.live.leave_door(DRAFT).await;
-                    self.told.changed.notify_one();
+                () = until(token_expires) => {
+                    self.live.leave_token(DRAFT_TIMEOUTS).await;
+                    self.progress.changed.notify_one();
                     continue;
                 }
-                () = told.changed.notified() => {}
+                () = progress.changed.notified() => {}
             }
-            self.run_errands().await;
-            next = next.max(Instant::now() + if self.posted { Duration::ZERO } else { GATHER });
+            self.run_operations().await;
+            next = next
+                .max(Instant::now() + if self.posted { Duration::ZERO } else { FIRST_DRAFT_GRACE });
             tokio::select! {
                 biased;
                 answer = &mut given => break answer.ok(),
@@ -284,15 +285,15 @@ impl Writer {
             }
             if self.inner.holding.is_busy(self.channel) {
                 // An earlier answer is still on its way; nothing stands before it.
-                next = Instant::now() + PACE;
-                self.told.changed.notify_one();
+                next = Instant::now() + EDIT_INTERVAL;
+                self.progress.changed.notify_one();
                 continue;
             }
             let pieces = self.draft();
             if pieces.is_empty() || self.unasked {
                 continue;
             }
-            match self.live.show(&pieces, false, DRAFT).await {
+            match self.live.show(&pieces, false, DRAFT_TIMEOUTS).await {
                 Ok(posted) => {
                     self.posted = true;
                     if let (true, Some(typing)) = (posted, &self.typing) {
@@ -301,7 +302,7 @@ impl Writer {
                 }
                 Err(error) => debug!(channel = self.channel, %error, "cannot show a draft"),
             }
-            next = Instant::now() + PACE;
+            next = Instant::now() + EDIT_INTERVAL;
         };
         if let Some(typing) = self.typing.take() {
             typing.stop().await;
@@ -311,56 +312,59 @@ impl Writer {
             None => {
                 // The turn vanished without an answer: leave what there is, without pretending that
                 // work goes on.
-                let text = self.clean(self.told.text());
+                let text = self.progress.text();
                 if self.posted && self.says_more(&text) {
-                    let _ = self.live.show(&split(&self.to_say(&text), MESSAGE), true, DRAFT).await;
+                    let _ = self
+                        .live
+                        .show(&split(&self.to_say(&text), MESSAGE), true, DRAFT_TIMEOUTS)
+                        .await;
                 }
                 Ok(())
             }
         };
-        for errand in self.told.errands.take() {
-            if let Errand::Close(id, content) = errand {
-                self.board.close(&id, &content).await;
+        for operation in self.progress.operations.take() {
+            if let QuestionOperation::Close(id, content) = operation {
+                self.questions.close(&id, &content).await;
             }
         }
-        self.board.close_all().await;
+        self.questions.close_all().await;
         settled
     }
 
     /// Posts and closes questions, in the order they came up.
-    async fn run_errands(&mut self) {
-        for errand in self.told.errands.take() {
-            match errand {
-                Errand::Post(question, unseen, before) => {
+    async fn run_operations(&mut self) {
+        for operation in self.progress.operations.take() {
+            match operation {
+                QuestionOperation::Post(question, unseen, before) => {
                     self.go_below(before).await;
                     if let Some(typing) = self.typing.take() {
                         typing.stop().await;
                     }
-                    self.board.post(&question, unseen, &self.told.changed).await;
+                    self.questions.post(&question, unseen, &self.progress.changed).await;
                 }
-                Errand::Below(before) => self.go_below(before).await,
-                Errand::Close(id, content) => self.board.close(&id, &content).await,
+                QuestionOperation::Below(before) => self.go_below(before).await,
+                QuestionOperation::Close(id, content) => self.questions.close(&id, &content).await,
             }
         }
-        if !self.board.is_waiting() {
+        if !self.questions.is_waiting() {
             self.type_on();
         }
     }
 
     /// Shows what was said until now and leaves it there: what comes stands below something else.
     async fn go_below(&mut self, before: String) {
-        let before = self.clean(before);
         // Where the agent took back what stands above, all of it is said below in the end.
         if self.below_of(&before).is_none_or(|rest| rest.trim().is_empty()) {
             // A command's own message would stand above for ever without a word.
             if !self.posted {
-                self.live.leave_door(DRAFT).await;
+                self.live.leave_token(DRAFT_TIMEOUTS).await;
             }
             return;
         }
-        let (pieces, patience) = (split(&self.to_say(&before), MESSAGE), DRAFT.of(Rank::Answer));
-        let shown = self.live.show(&pieces, true, patience).await;
-        self.live.go_below(patience).await;
+        let (pieces, timeouts) =
+            (split(&self.to_say(&before), MESSAGE), DRAFT_TIMEOUTS.of(Rank::Answer));
+        let shown = self.live.show(&pieces, true, timeouts).await;
+        self.live.go_below(timeouts).await;
         self.posted = false;
         match shown {
             Ok(_) => before.trim_end().clone_into(&mut self.above),
@@ -401,16 +405,15 @@ impl Writer {
     /// What to show now: the text so far, and what the agent is doing where there is room for it.
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
-            let transcript = self.told.transcript.lock();
+            let transcript = self.progress.transcript.lock();
             (transcript.text(), status(&transcript))
         };
-        let text = self.clean(text);
         if status.is_none() && !self.says_more(&text) {
             return Vec::new();
         }
         // It may end as a file: what is posted now need not go then.
         let mut pieces = opening(&self.to_say(&text), self.drafted(), "The rest follows.");
-        if let Some(status) = status.map(|status| self.clean(status)) {
+        if let Some(status) = status {
             match pieces.last_mut() {
                 Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {
                     piece.push('\n');
@@ -421,10 +424,6 @@ impl Writer {
             }
         }
         pieces
-    }
-
-    fn clean(&self, text: String) -> String {
-        self.inner.options.redactor.clean(text)
     }
 }
 

@@ -23,20 +23,20 @@ use tracing::{debug, warn};
 pub(super) use self::failure::RestError;
 use super::clock::Clock;
 use super::flow::{Flow, Rank};
-use super::limits::{Bucket, Limits, Told};
+use super::limits::{Bucket, Limits, RateHeaders};
 use crate::figures;
 
 const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONG_WAIT: Duration = Duration::from_secs(5);
 /// What rustls says of a certificate it does not take; its error type is not ours to name.
 const UNTRUSTED: &str = "invalid peer certificate";
 
 /// How long a request may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// One attempt.
+pub(super) struct Timeouts {
+    /// For one attempt.
     pub(super) attempt: Duration,
     /// All attempts and the waits between them.
     pub(super) total: Duration,
@@ -44,7 +44,7 @@ pub(super) struct Patience {
     pub(super) rank: Rank,
 }
 
-impl Patience {
+impl Timeouts {
     pub(super) const fn new(attempt: Duration, total: Duration) -> Self {
         Self { attempt, total, rank: Rank::Answer }
     }
@@ -55,7 +55,7 @@ impl Patience {
     }
 }
 
-/// A request.
+/// A request, to be repeated as it is.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) method: Method,
@@ -168,11 +168,11 @@ impl Rest {
         self.limits().invalid_lately(self.shared.clock.now())
     }
 
-    /// Sends a request until it succeeds, is refused, or patience ends. Requests of one bucket go
+    /// Sends a request until it succeeds, is refused, or timeouts ends. Requests of one bucket go
     /// out one after the other, in the order of the calls. Dropping the future may leave the
     /// request done or undone.
-    pub(super) async fn send(&self, call: &Call, patience: Patience) -> Result<Value, RestError> {
-        self.send_with(call, None, patience).await
+    pub(super) async fn send(&self, call: &Call, timeouts: Timeouts) -> Result<Value, RestError> {
+        self.send_with(call, None, timeouts).await
     }
 
     /// Sends a request with a file, like [`Rest::send`].
@@ -180,16 +180,16 @@ impl Rest {
         &self,
         call: &Call,
         file: &Upload,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Value, RestError> {
-        self.send_with(call, Some(file), patience).await
+        self.send_with(call, Some(file), timeouts).await
     }
 
     async fn send_with(
         &self,
         call: &Call,
         file: Option<&Upload>,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Value, RestError> {
         let lane = call.bucket.map(|bucket| self.lane(bucket));
         let _turn = match &lane {
@@ -200,15 +200,15 @@ impl Rest {
         let began = clock.now();
         let mut pause = Duration::from_millis(250);
         loop {
-            self.wait_for_limits(call, began, patience).await?;
-            let last = match self.attempt(call, file, patience.attempt).await {
+            self.wait_for_limits(call, began, timeouts).await?;
+            let last = match self.attempt(call, file, timeouts.attempt).await {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Limited => continue,
                 Attempt::Again(last) => last,
             };
             let waited = clock.now() - began;
-            if waited + pause > patience.total {
+            if waited + pause > timeouts.total {
                 return Err(RestError::Unreachable { waited, last });
             }
             debug!(method = %call.method, error = %last, "discord request failed, trying again");
@@ -222,7 +222,7 @@ impl Rest {
         &self,
         call: &Call,
         began: Instant,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let clock = &self.shared.clock;
         loop {
@@ -240,7 +240,7 @@ impl Rest {
                     },
                 }
             };
-            if now - began + wait > patience.total {
+            if now - began + wait > timeouts.total {
                 return Err(RestError::Limited(wait));
             }
             if wait > LONG_WAIT {
@@ -250,19 +250,19 @@ impl Rest {
             clock.sleep(wait).await;
         }
         // What answers a command does not count (Discord's documentation, interactions).
-        if call.by_interaction { Ok(()) } else { self.wait_for_room(began, patience).await }
+        if call.by_interaction { Ok(()) } else { self.wait_for_room(began, timeouts).await }
     }
 
-    async fn wait_for_room(&self, began: Instant, patience: Patience) -> Result<(), RestError> {
+    async fn wait_for_room(&self, began: Instant, timeouts: Timeouts) -> Result<(), RestError> {
         let (clock, flow) = (&self.shared.clock, || self.shared.flow.lock());
         let ticket = loop {
             let now = clock.now();
-            let taken = flow().take(patience.rank, now);
+            let taken = flow().take(timeouts.rank, now);
             match taken {
                 Ok(ticket) => break ticket,
                 Err(wait)
-                    if matches!(patience.rank, Rank::Draft | Rank::Hint)
-                        || now - began + wait > patience.total =>
+                    if matches!(timeouts.rank, Rank::Draft | Rank::Hint)
+                        || now - began + wait > timeouts.total =>
                 {
                     return Err(RestError::Crowded(wait));
                 }
@@ -322,7 +322,7 @@ impl Rest {
             self.heard_of();
         }
         let now = self.shared.clock.now();
-        self.limits().learn(call.bucket, &told(&headers), now);
+        self.limits().learn(call.bucket, &rate_headers(&headers), now);
         if status.is_success() {
             if body.is_empty() {
                 return Attempt::Done(Value::Null);
@@ -389,7 +389,7 @@ impl Rest {
 pub(super) fn http_client(limit: Duration) -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .user_agent(USER_AGENT)
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .timeout(limit)
         .build()
 }
@@ -412,8 +412,8 @@ struct Fault {
     global: bool,
 }
 
-fn told(headers: &header::HeaderMap) -> Told {
-    Told {
+fn rate_headers(headers: &header::HeaderMap) -> RateHeaders {
+    RateHeaders {
         name: headers
             .get("x-ratelimit-bucket")
             .and_then(|value| value.to_str().ok())

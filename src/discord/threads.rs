@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::Inner;
 use super::asks::escape;
-use super::intake::Seen;
 use super::live::Live;
 use super::mention;
 use super::reception::{Parent, Reception};
@@ -21,7 +19,7 @@ use crate::event::{Event, Lane, Origin};
 const NAME: usize = 100;
 /// Characters of a prompt that are shown in its thread.
 const SHOWN: usize = 1_500;
-/// Lines of it.
+/// Lines of a prompt that are shown in its thread.
 const LINES: usize = 20;
 
 pub(super) const ELSEWHERE: &str =
@@ -47,7 +45,7 @@ impl Reception {
             return Ok(false);
         }
         let (channel, me) = (message.channel_id, self.identity.id);
-        if self.desk.intake.reads_all(&Lane::Channel(channel)).await {
+        if self.dispatcher.reads_all(&Lane::Channel(channel)).await {
             return Ok(true);
         }
         let parent = match parent {
@@ -58,10 +56,10 @@ impl Reception {
         };
         let Some(parent) = parent else { return Ok(false) };
         // Nothing was learnt of a thread in which the bot was not spoken to before.
-        if self.desk.intake.reads_all(&Lane::Channel(parent)).await {
+        if self.dispatcher.reads_all(&Lane::Channel(parent)).await {
             return Ok(true);
         }
-        if self.desk.intake.knows(&Lane::Channel(channel)).await {
+        if self.dispatcher.knows(&Lane::Channel(channel)).await {
             return Ok(true);
         }
         Ok(self.seen_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
@@ -88,13 +86,13 @@ pub(super) async fn open(
     let Origin::Interaction { channel, .. } = event.origin else {
         return Err(ELSEWHERE.to_owned());
     };
-    let (api, patience) = (&inner.api, inner.options.windows.send);
+    let (api, timeouts) = (&inner.api, inner.options.windows.send);
     let name = thread_name(&event.prompt);
     let nonce = format!("{}.t", traces.stem);
     let mut live =
         Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
     let shown =
-        live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, patience).await;
+        live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, timeouts).await;
     let begun = match (shown, live.first()) {
         (Ok(_), Some(begun)) => begun,
         (Err(error), _) => {
@@ -105,7 +103,7 @@ pub(super) async fn open(
     };
     // A thread has the id of the message it hangs on.
     let thread = begun;
-    let new = match api.thread(channel, begun, &name, patience).await {
+    let new = match api.thread(channel, begun, &name, timeouts).await {
         Ok(new) => new,
         Err(error) => {
             warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "\nhint: the bot needs Create Public Threads there" } else { "" });
@@ -117,19 +115,19 @@ pub(super) async fn open(
             return Err(why.to_owned());
         }
     };
-    let said = if new { None } else { said_before(inner, thread).await };
-    let first = match said {
+    let sent = if new { None } else { sent_before(inner, thread).await };
+    let first = match sent {
         Some(first) => Ok(first),
         None => {
             let author = event.author.as_deref().unwrap_or_default();
             let text = opening(author, &event.prompt, inner.identity.reads);
-            api.post(thread, None, &nonce, &text, patience).await.map(|posted| posted.id)
+            api.post(thread, None, &nonce, &text, timeouts).await.map(|posted| posted.id)
         }
     };
     match first {
         Ok(first) => {
             info!(channel, thread, user = event.asker, "opened a thread for a new conversation");
-            inner.handled.saw(thread, first);
+            inner.notes.saw(thread, first);
             Ok(Opened { thread, first })
         }
         Err(error) => {
@@ -140,36 +138,12 @@ pub(super) async fn open(
 }
 
 /// What an earlier try said first in a thread.
-async fn said_before(inner: &Inner, thread: u64) -> Option<u64> {
+async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
     let (page, _) =
         inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
     page.into_iter()
         .find(|message| message.author.id == inner.identity.id && message.kind == 0)
         .map(|message| message.id)
-}
-
-/// Notes messages as handled, from before the bot listens on.
-#[derive(Default)]
-pub(super) struct Handled(Mutex<(Option<Arc<dyn Seen>>, Early)>);
-
-/// Channel and message of what was handled before it was known where to note it.
-type Early = Vec<(u64, u64)>;
-
-impl Handled {
-    /// From now on it is known where they are noted.
-    pub(super) fn note_in(&self, seen: &Arc<dyn Seen>) {
-        let mut handled = self.0.lock();
-        handled.0 = Some(Arc::clone(seen));
-        handled.1.drain(..).for_each(|(channel, message)| seen.saw(channel, message));
-    }
-
-    fn saw(&self, channel: u64, message: u64) {
-        let mut handled = self.0.lock();
-        match &handled.0 {
-            Some(seen) => seen.saw(channel, message),
-            None => handled.1.push((channel, message)),
-        }
-    }
 }
 
 /// The first message of a thread: who asked what.

@@ -9,12 +9,13 @@ use tokio::task::JoinHandle;
 
 use super::api::Api;
 use super::flow::Rank;
-use super::rest::Patience;
+use super::rest::Timeouts;
 
 /// Discord shows it for ten seconds.
-const EVERY: Duration = Duration::from_secs(8);
+const TYPING_INTERVAL: Duration = Duration::from_secs(8);
 /// Not worth repeating: the next one comes soon.
-const PATIENCE: Patience = Patience::new(Duration::from_secs(5), Duration::ZERO).of(Rank::Draft);
+const TYPING_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_secs(5), Duration::ZERO).of(Rank::Draft);
 
 /// Keeps the indicator on until it is stopped or dropped.
 #[derive(Debug)]
@@ -31,10 +32,14 @@ impl Typing {
         let wake = Arc::clone(&again);
         let task = tokio::spawn(async move {
             loop {
-                if api.typing(channel, PATIENCE).await.is_err_and(|error| error.is_forbidden()) {
+                if api
+                    .typing(channel, TYPING_TIMEOUTS)
+                    .await
+                    .is_err_and(|error| error.is_forbidden())
+                {
                     return;
                 }
-                let _ = tokio::time::timeout(EVERY, wake.notified()).await;
+                let _ = tokio::time::timeout(TYPING_INTERVAL, wake.notified()).await;
             }
         });
         Self { again, task }

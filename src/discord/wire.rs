@@ -69,17 +69,6 @@ pub(super) struct RoleTags {
     pub(super) bot_id: Option<u64>,
 }
 
-impl From<&serenity::model::user::User> for User {
-    fn from(user: &serenity::model::user::User) -> Self {
-        Self {
-            id: user.id.get(),
-            username: user.name.clone(),
-            global_name: user.global_name.clone(),
-            bot: user.bot,
-        }
-    }
-}
-
 /// Who used a command, a button, a menu or a window; in direct messages there is no member.
 pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Member)> {
     let member = &interaction["member"];
@@ -95,7 +84,7 @@ pub(super) fn id_in(value: &serde_json::Value) -> Option<u64> {
 }
 
 /// The options of our commands that hold people's words.
-pub(super) const WORDS: [&str; 2] = ["prompt", "message"];
+const WORDS: [&str; 2] = ["prompt", "message"];
 
 /// A slash command somebody used. The token is left out of `Debug`.
 #[derive(Clone)]
@@ -242,7 +231,7 @@ pub(super) struct GatewayBot {
 #[derive(Debug, Deserialize)]
 pub(super) struct StartLimit {
     pub(super) remaining: u64,
-    /// Milliseconds.
+    /// Milliseconds until there are more.
     pub(super) reset_after: u64,
 }
 

@@ -1,16 +1,15 @@
 //! How answers look and arrive, also when Discord is in trouble.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aetheel::discord::Windows;
 use aetheel::redact::Redactor;
 use aetheel::split::split;
 
-use super::desk::{Bot, answer};
+use super::bot::{Bot, Home, answer};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};
 
-async fn asked(local: &LocalDiscord) -> (Bot, super::desk::Turn, u64) {
+async fn asked(local: &LocalDiscord) -> (Bot, super::bot::Turn, u64) {
     let bot = Bot::start(local).await;
     let message = local.mention(CHANNEL, ANN, "go");
     let turn = bot.turn(local, "go").await;
@@ -282,17 +281,18 @@ async fn a_429_of_one_channel_does_not_hold_up_another() {
 #[tokio::test]
 async fn secrets_are_blanked_in_drafts_and_answers() {
     let local = LocalDiscord::start().await;
-    let mut options = super::desk::options(&local, Windows::default());
-    options.redactor = Redactor::new(&["sk-canary-value".to_owned().into()]);
-    let bot = Bot::with_options(options, Arc::default()).await.unwrap();
+    let home = Home::with(|home| {
+        home.redactor = Redactor::new(&["sk-canary-value".to_owned().into()]);
+        home.says = &["text The key is sk-canary-value", "notice sk-canary-value"];
+        home.shown = true;
+    })
+    .await;
+    home.busy.send_replace(true);
+    let _bot = Bot::at(&local, &home).await;
     local.mention(CHANNEL, ANN, "go");
-    let mut turn = bot.turn(&local, "go").await;
-    turn.say("The key is sk-canary-value");
     local.wait_for_message(CHANNEL, |text| text == "The key is ***").await;
-    let mut failed = answer("The key is sk-canary-value.");
-    failed.notices = vec!["sk-canary-value".to_owned()];
-    turn.finish(failed).await.unwrap();
-    assert_eq!(local.texts(CHANNEL), ["The key is ***.\n-# ***"]);
+    home.busy.send_replace(false);
+    local.wait_for_message(CHANNEL, |text| text == "The key is ***\n-# ***").await;
 }
 
 #[tokio::test]

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{Decision, Question};
-use aetheel::discord::{Posted, Windows};
-use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Person, Settlement, Subject};
+use aetheel::agent::{AnswerForm, Decision, Question};
+use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel::event::{Lane, Origin};
 
-use super::desk::{Bot, Turn, answer};
+use super::bot::{Bot, Home, Turn, answer};
 use crate::support::discord::{
     ANN, BOB, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, Message, OWNER, ROLE,
 };
@@ -44,14 +43,12 @@ fn which(id: &str, options: &[&str], many: bool, free_text: bool) -> Question {
     }
 }
 
-/// A turn that asked, and the message with the buttons.
-async fn asked(local: &LocalDiscord, question: &OpenQuestion) -> (Bot, Turn, Message) {
+/// A turn of Ann's whose agent asked, the id of the question, and the message with the buttons.
+async fn asked(local: &LocalDiscord, question: &OpenQuestion) -> (Bot, Turn, String, Message) {
     let bot = Bot::start(local).await;
-    local.mention(CHANNEL, ANN, "go");
-    let mut turn = bot.turn(local, "go").await;
-    turn.ask(question);
+    let (turn, question) = bot.asked(local, (CHANNEL, ANN, "go"), question).await;
     let message = with_buttons(local).await;
-    (bot, turn, message)
+    (bot, turn, question.id, message)
 }
 
 pub(super) async fn with_buttons(local: &LocalDiscord) -> Message {
@@ -62,8 +59,9 @@ pub(super) async fn with_buttons(local: &LocalDiscord) -> Message {
         .await
 }
 
-pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, Person, Decision) {
-    local.wait_for("a decision", |_| bot.office.decisions.lock().unwrap().pop()).await
+/// A question that somebody answered, who did, and how.
+pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, String, Decision) {
+    local.wait_for("a decision", |_| bot.home.decided.lock().unwrap().pop()).await
 }
 
 async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
@@ -71,6 +69,14 @@ async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
         .wait_for("the acknowledgement", |local| local.interaction(interaction).acknowledged)
         .await
         .1
+}
+
+/// Waits until whoever pressed is told this, and nobody else.
+async fn told_alone(local: &LocalDiscord, interaction: u64, refusal: AnswerRefusal) {
+    assert_eq!(acknowledged(local, interaction).await, 4, "{refusal}");
+    let word = local.interaction(interaction).original.unwrap();
+    let word = local.messages(CHANNEL).into_iter().find(|message| message.id == word).unwrap();
+    assert_eq!((word.content, word.ephemeral), (refusal.to_string(), true));
 }
 
 fn answered(decision: Decision) -> Settlement {
@@ -81,10 +87,9 @@ fn answered(decision: Decision) -> Settlement {
 async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    local.mention(CHANNEL, ANN, "go");
-    let mut turn = bot.turn(&local, "go").await;
-    turn.say("I will build it.");
     let question = permission(Some("Always for make"));
+    let (mut turn, question) = bot.asking(&local, (CHANNEL, ANN, "go"), &question).await;
+    turn.say("I will build it.");
     turn.ask(&question);
     let message = with_buttons(&local).await;
     let texts = local.texts(CHANNEL);
@@ -93,29 +98,24 @@ async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
         local.buttons(message.id),
         ["Allow", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]
     );
-    let posted = Posted { id: question.id.clone(), channel: CHANNEL, message: message.id };
+    let noted =
+        format!("`question:{}` open in `channel:{CHANNEL}` at `{}`", question.id, message.id);
     local
-        .wait_for("the book", |_| {
-            (*bot.office.book.lock().unwrap() == [posted.clone()]).then_some(())
-        })
+        .wait_for("the note", |_| bot.home.state("discord.md").contains(&noted).then_some(()))
         .await;
     let typed = local.typing(CHANNEL).len();
     assert!(typed > 0 && local.typing(CHANNEL).iter().all(|at| *at < message.created));
 
     let press = local.press(message.id, ANN, "Allow");
-    let (id, person, decision) = decision(&local, &bot).await;
-    assert_eq!((id, decision), (question.id.clone(), Decision::AllowOnce));
-    assert_eq!(
-        person,
-        Person::User { id: ANN, roles: vec![ROLE, GUILD], owner: false, name: "ann".to_owned() }
-    );
+    let decided = decision(&local, &bot).await;
+    assert_eq!(decided, (question.id.clone(), "ann".to_owned(), Decision::AllowOnce));
     assert_eq!(acknowledged(&local, press).await, 6);
     turn.settled(&question.id, &answered(Decision::AllowOnce));
     let over =
         local.wait_for_message(CHANNEL, |text| text.ends_with("```\n-# ✅ Allowed by ann")).await;
     assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
     local
-        .wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(()))
+        .wait_for("the end of the note", |_| (!bot.home.is_noted(&question.id)).then_some(()))
         .await;
     local
         .wait_for("typing again", |local| (local.typing(CHANNEL).len() > typed).then_some(()))
@@ -162,89 +162,100 @@ async fn a_question_calls_whoever_asked_below_what_they_asked() {
 #[tokio::test]
 async fn a_word_answers_a_question_and_is_no_prompt() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
-    *bot.office.words.lock().unwrap() = Some(("allow", Ok(())));
-    let allowed = local.mention(CHANNEL, ANN, "allow");
-    local
-        .wait_for("the word to be seen to", |_| {
-            (bot.office.seen.lock().unwrap().get(&CHANNEL) == Some(&allowed)).then_some(())
-        })
-        .await;
-    *bot.office.words.lock().unwrap() = Some(("allow", Err(AnswerRefusal::NotYours)));
+    let (bot, turn, _, _) = asked(&local, &permission(None)).await;
     let refused = local.mention(CHANNEL, BOB, "allow");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("not yours to answer")).await;
     assert_eq!(told.reply_to, Some(refused));
-    *bot.office.words.lock().unwrap() = Some(("allow", Err(AnswerRefusal::Gone)));
+    local.mention(CHANNEL, ANN, "allow me to explain");
+    let allowed = local.mention(CHANNEL, ANN, "allow");
+    assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
+    bot.event(&local, "allow me to explain").await;
+    assert_eq!(bot.home.seen(CHANNEL).await, Some(allowed));
+    // Where nothing is asked it is a prompt like any other.
     local.mention(CHANNEL, ANN, "allow");
     bot.event(&local, "allow").await;
-    local.mention(CHANNEL, ANN, "allow me to explain");
-    bot.event(&local, "allow me to explain").await;
-    assert_eq!(bot.office.prompts(), ["allow", "allow me to explain"]);
+    assert_eq!(bot.home.prompts(), ["go", "allow me to explain", "allow"]);
+    turn.done("so").await;
 }
 
 #[tokio::test]
 async fn every_button_is_its_decision_and_words_come_from_a_window() {
     let local = LocalDiscord::start().await;
-    let (bot, turn, message) = asked(&local, &permission(Some("Always"))).await;
-    for (label, expected) in [
+    let bot = Bot::start(&local).await;
+    let all = [
         ("Allow", Decision::AllowOnce),
         ("Always", Decision::AllowAlways),
         ("Deny", Decision::Deny(None)),
         ("Deny and stop", Decision::DenyAndStop),
-    ] {
-        local.press(message.id, ANN, label);
+        ("Deny and say why…", Decision::Deny(Some("use ninja".to_owned()))),
+    ];
+    for (label, expected) in all {
+        let question = permission(Some("Always"));
+        let (turn, _) = bot.asked(&local, (CHANNEL, ANN, label), &question).await;
+        let message = with_buttons(&local).await;
+        let mut press = local.press(message.id, ANN, label);
+        if expected == Decision::Deny(Some("use ninja".to_owned())) {
+            assert_eq!(acknowledged(&local, press).await, 9);
+            press = local.fill(press, ANN, "use ninja").await;
+        }
         assert_eq!(decision(&local, &bot).await.2, expected, "{label}");
+        assert_eq!(acknowledged(&local, press).await, 6);
+        turn.done("so").await;
+        bot.dispatcher.idle().await;
     }
-    let press = local.press(message.id, ANN, "Deny and say why…");
-    assert_eq!(acknowledged(&local, press).await, 9);
-    let filled = local.fill(press, ANN, "use ninja").await;
-    assert_eq!(decision(&local, &bot).await.2, Decision::Deny(Some("use ninja".to_owned())));
-    assert_eq!(acknowledged(&local, filled).await, 6);
-    turn.done("so").await;
 }
 
 #[tokio::test]
-async fn the_owner_and_people_in_direct_messages_are_known() {
+async fn owners_approvers_and_people_in_direct_messages_are_known() {
     let local = LocalDiscord::start().await;
-    let (bot, turn, message) = asked(&local, &permission(None)).await;
-    local.press(message.id, OWNER, "Allow");
-    let (_, person, _) = decision(&local, &bot).await;
-    assert_eq!(
-        person,
-        Person::User { id: OWNER, roles: vec![GUILD], owner: true, name: "olga".to_owned() }
-    );
-    turn.done("so").await;
+    // Whoever has a role, or is in the guild at all.
+    for (approvers, presses, by) in
+        [(vec![], OWNER, "olga"), (vec![ROLE], ANN, "ann"), (vec![GUILD], ANN, "ann")]
+    {
+        let bot = Bot::at(&local, &Home::with(|home| home.approvers = approvers).await).await;
+        let asker = if presses == OWNER { ANN } else { OWNER };
+        let (turn, _) = bot.asked(&local, (CHANNEL, asker, by), &permission(None)).await;
+        let message = with_buttons(&local).await;
+        local.press(message.id, presses, "Allow");
+        assert_eq!(decision(&local, &bot).await.1, by);
+        turn.done("so").await;
+        bot.listening.close().await;
+    }
+    let bot = Bot::start(&local).await;
     local.say(DIRECT, ANN, "in private");
-    let mut turn = bot.turn(&local, "in private").await;
-    turn.ask(&permission(None));
+    bot.event(&local, "in private").await;
+    let (turn, _) = bot.asked(&local, (DIRECT, ANN, "and again"), &permission(None)).await;
     let message = local.wait_for_message(DIRECT, |text| text.contains("Run the build?")).await;
     local.press(message.id, ANN, "Deny");
-    let (_, person, _) = decision(&local, &bot).await;
-    assert_eq!(
-        person,
-        Person::User { id: ANN, roles: vec![], owner: false, name: "ann".to_owned() }
-    );
+    assert_eq!(decision(&local, &bot).await.1, "ann");
     turn.done("so").await;
 }
 
 #[tokio::test]
 async fn who_may_not_answer_is_told_so_alone_and_gets_no_window() {
     let local = LocalDiscord::start().await;
-    let (bot, turn, message) = asked(&local, &permission(None)).await;
-    for (label, refusal) in [
-        ("Allow", AnswerRefusal::NotYours),
-        ("Deny and say why…", AnswerRefusal::NotYours),
-        ("Deny", AnswerRefusal::Misfit("Not like that.")),
-    ] {
-        *bot.office.refused_answer.lock().unwrap() = Some(refusal);
+    let (bot, turn, _, message) = asked(&local, &permission(None)).await;
+    for label in ["Allow", "Deny and say why…"] {
         let press = local.press(message.id, BOB, label);
-        assert_eq!(acknowledged(&local, press).await, 4, "{label}");
-        let word = local.interaction(press).original.unwrap();
-        let word = local.messages(CHANNEL).into_iter().find(|message| message.id == word).unwrap();
-        assert_eq!((word.content, word.ephemeral), (refusal.to_string(), true));
+        told_alone(&local, press, AnswerRefusal::NotYours).await;
     }
     assert_eq!(local.buttons(message.id).len(), 4, "it is still open");
-    assert!(bot.office.decisions.lock().unwrap().is_empty());
+    assert!(bot.home.decided.lock().unwrap().is_empty());
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_is_told_alone_and_the_question_stays() {
+    let local = LocalDiscord::start().await;
+    let number = Question { form: AnswerForm::Whole, ..which("number", &[], false, true) };
+    let (bot, turn, _, message) = asked(&local, &questions(vec![number])).await;
+    let buttons = local.buttons(message.id);
+    let press = local.press(message.id, ANN, "Write an answer…");
+    assert_eq!(acknowledged(&local, press).await, 9);
+    let filled = local.fill(press, ANN, "many").await;
+    told_alone(&local, filled, AnswerRefusal::Misfit("This wants a whole number.")).await;
+    assert_eq!(local.buttons(message.id), buttons, "it is still open");
+    assert!(bot.home.decided.lock().unwrap().is_empty());
     turn.done("so").await;
 }
 
@@ -256,7 +267,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
         which("letters", &["a", "b", "c", "d", "e"], true, false),
         which("number", &[], false, true),
     ];
-    let (bot, mut turn, message) = asked(&local, &questions(list)).await;
+    let (bot, mut turn, question, message) = asked(&local, &questions(list)).await;
     let shows = |number: u8| {
         let wanted = format!("({number} of 3)");
         local.wait_for_message(CHANNEL, move |text| text.contains(&wanted))
@@ -282,7 +293,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
         ("number".to_owned(), owned(&["twelve"])),
     ]);
     assert_eq!(decision(&local, &bot).await.2, answers);
-    turn.settled("0123456789abcdef", &answered(answers));
+    turn.settled(&question, &answered(answers));
     local
         .wait_for_message(CHANNEL, |text| {
             text.ends_with("-# 💬 Answered by ann: green · b, d · twelve")
@@ -314,12 +325,10 @@ async fn a_plan_is_shown_whole_and_an_address_to_sign_in_is_a_link() {
     assert!((0..120).all(|number| shown.concat().contains(&format!("number {number}"))));
     turn.settled("a", &answered(Decision::AllowOnce));
     local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
+    turn.done("so").await;
     let address = "https://example.com/device?code=AB-12";
-    turn.ask(&OpenQuestion {
-        id: "b".to_owned(),
-        subject: Subject::SignIn(address.to_owned()),
-        ..permission(None)
-    });
+    let sign_in = OpenQuestion { subject: Subject::SignIn(address.to_owned()), ..permission(None) };
+    let (turn, _) = bot.asked(&local, (CHANNEL, ANN, "more"), &sign_in).await;
     let message = local.wait_for_message(CHANNEL, |text| text.contains(address)).await;
     assert_eq!(local.buttons(message.id), ["Sign in", "Done", "Cancel"]);
     local.press(message.id, ANN, "Done");
@@ -335,14 +344,17 @@ async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing
         (Settlement::TurnEnded, "⏹️ No longer open: the turn is over"),
     ] {
         let local = LocalDiscord::start().await;
-        let question = permission(None);
-        let (bot, mut turn, message) = asked(&local, &question).await;
+        let (bot, mut turn, question, message) = asked(&local, &permission(None)).await;
         let old = local.button(message.id, "Allow").unwrap();
-        turn.settled(&question.id, &how);
+        assert!(bot.dispatcher.stop(&Lane::Channel(CHANNEL)));
+        bot.dispatcher.idle().await;
+        turn.settled(&question, &how);
         turn.done("The end.").await;
         let over = local.wait_for_message(CHANNEL, |text| text.contains(says)).await;
-        assert!(local.buttons(over.id).is_empty() && bot.office.book.lock().unwrap().is_empty());
-        *bot.office.refused_answer.lock().unwrap() = Some(AnswerRefusal::Gone);
+        assert!(local.buttons(over.id).is_empty());
+        local
+            .wait_for("the end of the note", |_| (!bot.home.is_noted(&question)).then_some(()))
+            .await;
         let press = local.press_id(message.id, ANN, &old);
         assert_eq!(acknowledged(&local, press).await, 7);
         let word = local
@@ -358,23 +370,20 @@ async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing
 #[tokio::test]
 async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered() {
     let local = LocalDiscord::start().await;
-    let (bot, turn, first) = asked(&local, &permission(None)).await;
+    let (bot, turn, question, first) = asked(&local, &permission(None)).await;
     // Killed: nobody has the chance to close anything.
-    let office = Arc::clone(&bot.office);
+    let home = Arc::clone(&bot.home);
+    local.wait_for("the note", |_| home.is_noted(&question).then_some(())).await;
     drop(bot.listening);
     std::mem::forget(turn);
     local
         .wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(()))
         .await;
-    let gone = Posted {
-        id: "b".to_owned(),
-        channel: CHANNEL,
-        message: local.say(CHANNEL, ANN, "not a question"),
-    };
-    local.delete(gone.message);
-    office.book.lock().unwrap().push(gone);
+    let gone = local.say(CHANNEL, ANN, "not a question");
+    local.delete(gone);
+    home.workspace.discord_notes().open_question("b", CHANNEL, gone);
     let old = local.button(first.id, "Allow").unwrap();
-    let again = Bot::try_start(&local, Windows::default(), office).await.unwrap();
+    let again = Bot::at(&local, &home).await;
     let closed = local
         .wait_for_message(CHANNEL, |text| {
             text.ends_with("⏹️ No longer open: the gateway was restarted.")
@@ -386,9 +395,10 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
             && local.buttons(first.id).is_empty()
     );
     local
-        .wait_for("the closed book", |_| again.office.book.lock().unwrap().is_empty().then_some(()))
+        .wait_for("the end of the notes", |_| {
+            (!home.is_noted(&question) && !home.is_noted("b")).then_some(())
+        })
         .await;
-    *again.office.refused_answer.lock().unwrap() = Some(AnswerRefusal::Gone);
     let press = local.press_id(first.id, ANN, &old);
     assert_eq!(acknowledged(&local, press).await, 7);
     local.wait_for_message(CHANNEL, |text| text == "This question is no longer open.").await;
@@ -415,7 +425,7 @@ async fn a_question_that_cannot_be_posted_is_dismissed() {
     local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 1);
     let dismissed = turn.ask(&permission(None));
     local.wait_for("the dismissal", |_| dismissed.load(Ordering::SeqCst).then_some(())).await;
-    assert!(bot.office.book.lock().unwrap().is_empty());
+    assert!(!bot.home.state("discord.md").contains("question:"));
     turn.done("Then not.").await;
     assert_eq!(local.texts(CHANNEL), ["Then not."]);
 }
@@ -438,34 +448,39 @@ async fn a_question_whose_channel_nobody_has_is_dismissed() {
 #[tokio::test]
 async fn a_turn_that_vanishes_leaves_no_buttons_behind() {
     let local = LocalDiscord::start().await;
-    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    let (bot, turn, question, message) = asked(&local, &permission(None)).await;
+    local.wait_for("the note", |_| bot.home.is_noted(&question).then_some(())).await;
     drop(turn);
     local
         .wait_for("closed buttons", |local| local.buttons(message.id).is_empty().then_some(()))
         .await;
-    local
-        .wait_for("the closed book", |_| bot.office.book.lock().unwrap().is_empty().then_some(()))
-        .await;
+    local.wait_for("the end of the note", |_| (!bot.home.is_noted(&question)).then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
+    bot.home.busy.send_replace(true);
+    local.mention(CHANNEL, ANN, "go");
+    let launched = |_: &LocalDiscord| (bot.home.launched() == 1).then_some(());
+    bot.event(&local, "go").await;
+    local.wait_for("the agent", launched).await;
     local.slash(CHANNEL, ANN, "steer", Some(" not that way "));
-    local.wait_for_message(CHANNEL, |text| text == "> 💬 not that way\nPassed on.").await;
-    let steered = bot.office.steered.lock().unwrap()[0].clone();
-    assert_eq!(
-        (steered.prompt.as_str(), steered.lane, steered.asker),
-        ("not that way", Lane::Channel(CHANNEL), Some(ANN))
-    );
-    assert!(bot.office.prompts().is_empty());
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("> 💬 not that way\nThis agent takes nothing in while it works")
+        })
+        .await;
+    bot.home.busy.send_replace(false);
+    let steered = bot.event(&local, "not that way").await;
+    assert_eq!((steered.lane, steered.asker), (Lane::Channel(CHANNEL), Some(ANN)));
 }
 
 #[tokio::test]
 async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_else() {
     let local = LocalDiscord::start().await;
-    let (bot, turn, message) = asked(&local, &permission(None)).await;
+    let (bot, turn, _, message) = asked(&local, &permission(None)).await;
     local.faults().next("POST", "/typing", Fault::Slow(Duration::from_secs(10)), 100);
     local.faults().next("PATCH", "/messages", Fault::Slow(Duration::from_secs(10)), 1);
     let press = local.press(message.id, ANN, "Allow");

@@ -4,24 +4,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::discord::Windows;
+use aetheel::config::AllowLists;
+use aetheel::discord::{Options, Windows};
+use aetheel::event::Lane;
 
-use super::desk::{Bot, Log, Office};
+use super::bot::{Bot, Home, Log, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, room};
 
-/// An office that saw the last message of these channels, before anything else is written there.
-fn office(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> Arc<Office> {
-    let office = Office::default();
-    let seen: Vec<(u64, u64)> = channels
-        .into_iter()
-        .map(|channel| (channel, local.mention(channel, ANN, "before")))
-        .collect();
-    office.seen.lock().unwrap().extend(seen);
-    Arc::new(office)
+/// A home where the last message of these channels is noted, before anything else is written
+/// there.
+async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> Arc<Home> {
+    let home = Home::new().await;
+    for channel in channels {
+        let message = local.mention(channel, ANN, "before");
+        home.workspace.discord_notes().note(channel, message);
+    }
+    home
 }
 
-async fn start(local: &LocalDiscord, office: &Arc<Office>) -> Bot {
-    Bot::try_start(local, Windows::default(), Arc::clone(office)).await.expect("the bot starts")
+/// A bot that lets Ann in.
+async fn start(local: &LocalDiscord, home: &Arc<Home>) -> Bot {
+    let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
+    let options = Options { allowed, ..options(local, Windows::default()) };
+    Bot::with_options(options, Arc::clone(home)).await.expect("the bot starts")
 }
 
 fn count(local: &LocalDiscord, path: &str) -> usize {
@@ -36,16 +41,15 @@ fn count(local: &LocalDiscord, path: &str) -> usize {
 async fn all_that_members_wrote_is_taken_in_order_whatever_strangers_wrote_between() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
-    let office = office(&local, [CHANNEL]);
-    office.strangers.lock().unwrap().push(BOB);
+    let home = home(&local, [CHANNEL]).await;
     let wanted: Vec<String> = (0..230).map(|number| number.to_string()).collect();
     for number in &wanted {
         local.mention(CHANNEL, BOB, "let me in");
         local.mention(CHANNEL, ANN, number);
     }
-    let bot = start(&local, &office).await;
+    let bot = start(&local, &home).await;
     bot.event(&local, "229").await;
-    assert_eq!(bot.office.prompts(), wanted);
+    assert_eq!(bot.home.prompts(), wanted);
     local.wait_for("the log", |_| log.text().contains("caught up").then_some(())).await;
     let line =
         log.text().lines().find(|line| line.contains("caught up")).map(str::to_owned).unwrap();
@@ -63,20 +67,20 @@ async fn all_that_members_wrote_is_taken_in_order_whatever_strangers_wrote_betwe
 async fn one_person_is_looked_up_once_in_however_many_channels() {
     let local = LocalDiscord::start().await;
     let channels: Vec<u64> = (0..60).map(room).collect();
-    let office = office(&local, channels.iter().copied());
+    let home = home(&local, channels.iter().copied()).await;
     for channel in &channels {
         for number in 0..5 {
             local.mention(*channel, ANN, &number.to_string());
         }
     }
-    let bot = start(&local, &office).await;
-    local.wait_for("all prompts", |_| (bot.office.prompts().len() == 300).then_some(())).await;
+    let bot = start(&local, &home).await;
+    local.wait_for("all prompts", |_| (bot.home.prompts().len() == 300).then_some(())).await;
     assert_eq!((count(&local, "/members/"), count(&local, "/messages")), (1, 60));
     for channel in channels {
-        let events = bot.office.events.lock().unwrap();
-        let prompts: Vec<&str> = events
+        let begun = bot.home.begun.lock().unwrap();
+        let prompts: Vec<&str> = begun
             .iter()
-            .filter(|event| event.lane == aetheel::event::Lane::Channel(channel))
+            .filter(|event| event.lane == Lane::Channel(channel))
             .map(|event| event.prompt.as_str())
             .collect();
         assert_eq!(prompts, ["0", "1", "2", "3", "4"]);
@@ -88,7 +92,7 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
  {
     let local = LocalDiscord::start().await;
     let channels: Vec<u64> = (0..20).map(room).chain([CHANNEL, OTHER]).collect();
-    let office = office(&local, channels);
+    let home = home(&local, channels).await;
     local.mention(CHANNEL, ANN, "missed");
     // More than are read at the same time: nobody waits for these.
     for number in 0..20 {
@@ -100,7 +104,7 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
         );
     }
     local.faults().next("GET", &format!("/channels/{CHANNEL}/messages"), Fault::Status(503), 1_000);
-    let bot = start(&local, &office).await;
+    let bot = start(&local, &home).await;
     local.wait_for("the first tries", |local| (count(local, "/messages") > 8).then_some(())).await;
     local.mention(OTHER, ANN, "elsewhere");
     bot.event(&local, "elsewhere").await;
@@ -111,22 +115,22 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
     let acknowledged =
         local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     assert_eq!(acknowledged.1, 5);
-    assert_eq!(bot.office.prompts(), ["elsewhere", "by command"]);
+    assert_eq!(bot.home.prompts(), ["elsewhere", "by command"]);
     local.faults().clear();
     bot.event(&local, "live").await;
-    assert_eq!(bot.office.prompts(), ["elsewhere", "by command", "missed", "live"]);
+    assert_eq!(bot.home.prompts(), ["elsewhere", "by command", "missed", "live"]);
 }
 
 #[tokio::test]
 async fn of_what_is_too_old_the_newest_is_answered_in_words_and_the_ones_before_get_a_mark() {
     let local = LocalDiscord::start().await;
-    let office = Arc::new(Office::default());
+    let home = Home::new().await;
     let eleven = Duration::from_secs(11 * 60);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", eleven * 2);
-    office.seen.lock().unwrap().insert(CHANNEL, before);
+    home.workspace.discord_notes().note(CHANNEL, before);
     let [first, second, newest] =
         ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
-    let _bot = start(&local, &office).await;
+    let _bot = start(&local, &home).await;
     let told = local.wait_for_message(CHANNEL, |text| text.ends_with("Please ask again.")).await;
     assert_eq!(told.reply_to, Some(newest));
     local.wait_for("the marks", |local| (local.marked() == [first, second]).then_some(())).await;
@@ -137,27 +141,26 @@ async fn of_what_is_too_old_the_newest_is_answered_in_words_and_the_ones_before_
 async fn what_is_too_old_is_counted_and_told_once() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
-    let office = Arc::new(Office::default());
-    office.strangers.lock().unwrap().push(BOB);
+    let home = Home::with(|home| home.kept = true).await;
     let hour = Duration::from_secs(3_600);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", hour * 2);
-    office.seen.lock().unwrap().insert(CHANNEL, before);
+    home.workspace.discord_notes().note(CHANNEL, before);
     let mut newest = 0;
     for number in 0..130 {
         newest = local.mention_earlier(CHANNEL, ANN, &format!("old {number}"), hour);
         local.mention_earlier(CHANNEL, BOB, "a stranger's", hour);
     }
     local.mention(CHANNEL, ANN, "young");
-    let bot = start(&local, &office).await;
+    let bot = start(&local, &home).await;
     bot.event(&local, "young").await;
-    assert_eq!(bot.office.prompts(), ["young"]);
+    assert_eq!(bot.home.prompts(), ["young"]);
     let told = local.wait_for_message(CHANNEL, |text| text.starts_with("I was away")).await;
     assert!(told.content.contains("left out 130 prompts"), "{}", told.content);
     assert_eq!(told.reply_to, Some(newest));
-    assert_eq!(bot.office.declined.lock().unwrap().len(), 1, "it is kept before it is told");
+    assert!(home.state("queue.md").contains("left out 130"), "it is kept before it is told");
     assert!(log.text().contains("count=130"), "{}", log.text());
     drop(bot);
-    let again = start(&local, &office).await;
+    let again = start(&local, &home).await;
     local.mention(CHANNEL, ANN, "and now");
     again.event(&local, "and now").await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
@@ -166,19 +169,26 @@ async fn what_is_too_old_is_counted_and_told_once() {
 #[tokio::test]
 async fn a_life_goes_on_where_the_last_one_died_in_the_middle_of_catching_up() {
     let local = LocalDiscord::start().await;
-    let office = office(&local, [CHANNEL]);
+    let home = Home::with(|home| home.kept = true).await;
+    home.busy.send_replace(true);
+    let before = local.mention(CHANNEL, ANN, "before");
+    home.workspace.discord_notes().note(CHANNEL, before);
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
     }
     // The second page does not come in the first life.
     local.faults().latency(Duration::from_millis(300));
-    let first = start(&local, &office).await;
-    local.wait_for("the first page", |_| (first.office.prompts().len() >= 100).then_some(())).await;
-    drop(first);
+    let Bot { listening, dispatcher, .. } = start(&local, &home).await;
+    let waiting = || dispatcher.queue_of(&Lane::Channel(CHANNEL)).waiting.len();
+    local.wait_for("the first page", |_| (waiting() >= 99).then_some(())).await;
+    drop(listening);
+    assert_eq!(waiting(), 99, "it died in the middle");
+    dispatcher.shutdown(Duration::ZERO).await;
     local.faults().latency(Duration::ZERO);
-    assert_eq!(office.prompts().len(), 100, "it died in the middle");
-    let second = start(&local, &office).await;
+    home.busy.send_replace(false);
+    let second = start(&local, &home).await;
     second.event(&local, "149").await;
     let wanted: Vec<String> = (0..150).map(|number| number.to_string()).collect();
-    assert_eq!(office.prompts(), wanted, "each once, in order");
+    assert_eq!(home.prompts()[0], "0", "it was interrupted");
+    assert_eq!(home.prompts()[1..], wanted, "each once, in order");
 }

@@ -1,12 +1,12 @@
 //! Logging in, losing the connection, and letting go of it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::discord::{Discord, Windows};
+use aetheel::config::AllowLists;
+use aetheel::discord::{Options, Windows};
 
-use super::desk::{Bot, Office, desk, options};
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, THREAD};
+use super::bot::{Bot, Home, options};
+use crate::support::discord::{ANN, CHANNEL, GUILD, LocalDiscord, OTHER, ROLE, THREAD};
 
 fn impatient() -> Windows {
     Windows::default().reconnect(Duration::from_secs(3))
@@ -30,7 +30,7 @@ async fn a_lost_connection_is_resumed_without_loss_or_doubling() {
         local.wait_for("the resume", |local| (local.logins().1 >= 1).then_some(())).await;
         local.mention(CHANNEL, ANN, "after");
         bot.event(&local, "after").await;
-        assert_eq!(bot.office.prompts(), ["before", "meanwhile", "after"], "{way}");
+        assert_eq!(bot.home.prompts(), ["before", "meanwhile", "after"], "{way}");
         assert_eq!(local.logins().0, 1, "{way} needs no new login");
         bot.listening.close().await;
     }
@@ -45,14 +45,23 @@ async fn a_session_that_is_gone_is_replaced_and_what_was_missed_is_caught_up_wit
     local.faults().invalidate(false);
     local.mention(CHANNEL, ANN, "missed");
     bot.event(&local, "missed").await;
-    assert_eq!(bot.office.prompts(), ["before", "missed"]);
+    assert_eq!(bot.home.prompts(), ["before", "missed"]);
     assert_eq!(local.logins().0, 2);
 }
 
 #[tokio::test]
 async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::with_windows(&local, impatient()).await;
+    // The lists see a message that is caught up with as they would see a live one: with the roles
+    // of its author and the channel of its thread.
+    let allowed = AllowLists {
+        roles: vec![ROLE],
+        channels: vec![CHANNEL],
+        guilds: vec![GUILD],
+        ..AllowLists::default()
+    };
+    let options = Options { allowed, ..options(&local, impatient()) };
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     for (channel, text) in [(CHANNEL, "before"), (THREAD, "thread before")] {
         local.mention(channel, ANN, text);
         bot.event(&local, text).await;
@@ -75,7 +84,7 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     local.mention(CHANNEL, ANN, "after");
     bot.event(&local, "after").await;
     bot.event(&local, "missed 2").await;
-    let prompts = bot.office.prompts();
+    let prompts = bot.home.prompts();
     let of_channel: Vec<&String> = prompts
         .iter()
         .filter(|prompt| !["thread before", "missed 2"].contains(&prompt.as_str()))
@@ -86,30 +95,23 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
         "in its order, whatever other channels do"
     );
     assert_eq!(prompts.len(), 6, "{prompts:?}");
-    let askers = bot.office.askers.lock().unwrap().clone();
-    let missed = askers.iter().rfind(|asker| asker.channel == THREAD).unwrap();
-    assert_eq!(
-        missed.parent,
-        Some(CHANNEL),
-        "the gate sees a caught-up message as it would see a live one"
-    );
-    assert!(missed.guild.is_some() && !missed.roles.is_empty());
 }
 
 #[tokio::test]
 async fn what_was_written_while_the_program_was_down_is_answered_at_start() {
     let local = LocalDiscord::start().await;
-    let office = Arc::new(Office::default());
+    let home = Home::new().await;
     let old = local.mention(CHANNEL, ANN, "answered before");
-    office.seen.lock().unwrap().extend([(CHANNEL, old), (THREAD, 1)]);
+    home.workspace.discord_notes().note(CHANNEL, old);
+    home.workspace.discord_notes().note(THREAD, 1);
     local.mention_earlier(THREAD, ANN, "an hour ago", Duration::from_secs(3_600));
     local.mention_earlier(THREAD, ANN, "nine minutes ago", Duration::from_secs(540));
     local.mention(CHANNEL, ANN, "written while down");
     local.mention(OTHER, ANN, "in a channel that never was used");
-    let bot = Bot::try_start(&local, Windows::default(), Arc::clone(&office)).await.unwrap();
+    let bot = Bot::at(&local, &home).await;
     bot.event(&local, "written while down").await;
     bot.event(&local, "nine minutes ago").await;
-    assert_eq!(office.prompts().len(), 2, "{:?}", office.prompts());
+    assert_eq!(home.prompts().len(), 2, "{:?}", home.prompts());
 }
 
 #[tokio::test]
@@ -145,11 +147,10 @@ async fn closing_in_the_middle_of_a_reconnect_ends_in_five_seconds() {
 async fn giving_up_while_discord_cannot_be_reached_leaves_nothing_behind() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_gateway(true);
-    let discord = Discord::connect(options(&local, Windows::default())).await.unwrap();
-    let office = Arc::new(Office::default());
-    let listen = discord.listen(desk(&office));
+    let home = Home::new().await;
+    let start = Bot::try_start(&local, Windows::default(), home);
     assert!(
-        tokio::time::timeout(Duration::from_secs(2), listen).await.is_err(),
+        tokio::time::timeout(Duration::from_secs(2), start).await.is_err(),
         "ready without a gateway"
     );
     local.faults().refuse_gateway(false);

@@ -1,6 +1,5 @@
 //! Files in and out, and what stands below an answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use aetheel::agent::Usage;
@@ -10,14 +9,14 @@ use aetheel::dispatch::{Answer, AnswerFile, Excerpt, OpenQuestion, Outlet, Subje
 use aetheel::event::Attached;
 use aetheel::split::split;
 
-use super::desk::{Bot, answer, options};
+use super::bot::{Bot, Home, answer, options};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 
 /// A bot that attaches answers of more than 3,000 characters.
 async fn attaching(local: &LocalDiscord) -> Bot {
     let mut options = options(local, Windows::default());
     options.long_answer = Some(3_000);
-    Bot::with_options(options, Arc::default()).await.expect("the bot starts")
+    Bot::with_options(options, Home::new().await).await.expect("the bot starts")
 }
 
 fn long() -> String {
@@ -207,7 +206,7 @@ async fn a_footer_stands_below_the_answer_where_the_operator_wants_one() {
         FooterPart::Tokens,
         FooterPart::Cost,
     ];
-    let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.mention(CHANNEL, ANN, "go");
     let usage = Usage { input: 3_120, output: 800, cost_usd: Some(0.0234), ..Usage::default() };
     let told = Answer {

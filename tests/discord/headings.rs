@@ -6,7 +6,7 @@ use aetheel::discord::Windows;
 use aetheel::event::{Event, Origin};
 use aetheel::split::split;
 
-use super::desk::{Bot, Turn};
+use super::bot::{Bot, Home, Turn};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, LocalDiscord};
 
 #[tokio::test]
@@ -40,13 +40,13 @@ async fn the_prompt_of_a_command_stands_above_its_answer_from_the_first_draft_to
 #[tokio::test]
 async fn a_failure_without_a_word_and_an_answer_as_a_file_have_the_prompt_above_too() {
     let local = LocalDiscord::start().await;
-    let mut options = super::desk::options(&local, Windows::default());
+    let mut options = super::bot::options(&local, Windows::default());
     options.long_answer = Some(3_000);
-    let bot = Bot::with_options(options, Default::default()).await.expect("the bot starts");
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.slash(CHANNEL, ANN, "ask", Some("go"));
     let failed = aetheel::dispatch::Answer {
         failure: Some("It failed.".to_owned()),
-        ..super::desk::answer("")
+        ..super::bot::answer("")
     };
     bot.turn(&local, "go").await.finish(failed).await.expect("delivered");
     assert_eq!(local.texts(CHANNEL), ["> 💬 go\n⚠️ It failed."]);
@@ -102,9 +102,9 @@ async fn a_reply_to_such_an_answer_does_not_tell_the_agent_its_prompt_again() {
 async fn no_piece_of_a_secret_stands_in_it() {
     let local = LocalDiscord::start().await;
     let mut options =
-        super::desk::options(&local, Windows::default().interaction(Duration::from_secs(60)));
+        super::bot::options(&local, Windows::default().interaction(Duration::from_secs(60)));
     options.redactor = aetheel::redact::Redactor::new(&["sk-canary-value".to_owned().into()]);
-    let bot = Bot::with_options(options, Default::default()).await.expect("the bot starts");
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let prompt = format!("{} sk-canary-value", "x".repeat(190));
     local.slash(CHANNEL, ANN, "ask", Some(&prompt));
     bot.turn(&local, &prompt).await.done("Done.").await;

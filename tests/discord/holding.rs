@@ -9,13 +9,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use aetheel::agent::Decision;
-use aetheel::discord::Windows;
+use aetheel::config::AllowLists;
+use aetheel::discord::{Options, Windows};
 use aetheel::dispatch::{DeliveryError, PriorDelivery, Settlement};
+use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 use aetheel::split::split;
 
 use super::asks::{decision, permission, with_buttons};
-use super::desk::{Bot, Log, Turn, answer, options};
-use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, room};
+use super::bot::{Bot, Home, Log, Turn, answer, options};
+use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, room};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -97,9 +99,9 @@ async fn a_question_outlasts_150_seconds_without_discord_and_is_answered_when_it
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
-    let mut turn = asked(&local, &bot, "go").await;
+    let prompt = (CHANNEL, ANN, "go");
+    let (mut turn, question) = bot.asking(&local, prompt, &permission(None)).await;
     local.faults().away(true);
-    let question = permission(None);
     let dismissed = turn.ask(&question);
     given_up(&local, &log, &clock, "discord does not take a question now").await;
     clock.advance(Duration::from_secs(150));
@@ -328,7 +330,7 @@ async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_withou
         loop {
             let message = local.mention(CHANNEL, ANN, "three");
             bot.turn(&local, "three").await.done("Third").await;
-            bot.office.events.lock().unwrap().clear();
+            bot.home.begun.lock().unwrap().clear();
             if local.messages(CHANNEL).last().and_then(|third| third.reply_to) == Some(message) {
                 return;
             }
@@ -346,12 +348,17 @@ async fn a_flood_of_two_hundred_meets_no_limit_of_discords_and_reactions_give_wa
     local.faults().most_per_second(50);
     let mut options = options(&local, Windows::default());
     options.requests_per_second = 25;
-    let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
-    bot.office.ahead.store(3, std::sync::atomic::Ordering::SeqCst);
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
+    // Every prompt waits behind one that came from elsewhere.
+    bot.home.busy.send_replace(true);
     let count = 200;
     for number in 0..count {
+        let (lane, origin) = (Lane::Channel(room(number)), Origin::Internal { channel: None });
+        bot.submit(NewEvent::new(EventKind::Cron, lane, origin, "before"));
         local.mention(room(number), ANN, &format!("prompt {number}"));
     }
+    local.wait_for("all prompts", |_| (bot.waiting() == 200).then_some(())).await;
+    bot.home.busy.send_replace(false);
     let mut deliveries = Vec::new();
     for number in 0..count {
         let turn = bot.turn(&local, &format!("prompt {number}")).await;
@@ -378,7 +385,7 @@ async fn an_answer_that_becomes_a_file_deletes_nothing_of_what_it_showed() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Windows::default());
     options.long_answer = Some(16_000);
-    let bot = Bot::with_options(options, Arc::default()).await.expect("the bot starts");
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let mut turn = asked(&local, &bot, "go").await;
     let text: String =
         (0..700).map(|number| format!("This is line {number} of the answer.\n")).collect();
@@ -437,21 +444,21 @@ async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_li
 #[tokio::test]
 async fn the_button_of_a_running_answer_stops_it_and_goes_when_it_is_done() {
     let local = LocalDiscord::start().await;
-    let (bot, _clock) = patient(&local).await;
+    let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
+    let options = Options { allowed, ..options(&local, Windows::default()) };
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
+    bot.home.busy.send_replace(true);
     let mut turn = asked(&local, &bot, "go").await;
     turn.say("Working");
     let draft = local.wait_for_message(CHANNEL, |text| text == "Working").await;
     assert_eq!(local.buttons(draft.id), ["Stop"]);
-    bot.office.running.lock().unwrap().insert((aetheel::event::Lane::Channel(CHANNEL), 1));
     let button = local.button(draft.id, "Stop").unwrap();
-    bot.office.strangers.lock().unwrap().push(crate::support::discord::BOB);
-    local.press(draft.id, crate::support::discord::BOB, "Stop");
+    let lane = Lane::Channel(CHANNEL);
+    local.press(draft.id, BOB, "Stop");
     local.wait_for_message(CHANNEL, |text| text == "You may not use me here.").await;
-    assert!(bot.office.stops.lock().unwrap().is_empty());
+    assert!(bot.dispatcher.is_busy(&lane));
     local.press(draft.id, ANN, "Stop");
-    local
-        .wait_for("the stop", |_| (bot.office.stops.lock().unwrap().len() == 1).then_some(()))
-        .await;
+    local.wait_for("the stop", |_| (!bot.dispatcher.is_busy(&lane)).then_some(())).await;
     turn.done("Working").await;
     assert!(local.buttons(draft.id).is_empty());
     local.press_id(draft.id, ANN, &button);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use aetheel::dispatch::{AgainRefusal, Answer, Notice, Offer, Outlet, Person, PriorDelivery};
 use aetheel::event::{Event, Origin};
 
-use super::desk::{Bot, Turn, answer, options};
+use super::bot::{Bot, Home, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER};
 
 fn notice() -> Notice {
@@ -63,7 +63,7 @@ async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
 
     let press = local.press(message.id, ANN, "Try again");
     assert_eq!(acknowledged(&local, press).await, 7);
-    let (id, person) = bot.office.again.lock().unwrap()[0].clone();
+    let (id, person) = bot.home.pressed.lock().unwrap()[0].clone();
     assert_eq!(id, "17-0");
     assert!(matches!(person, Person::User { id: ANN, .. }), "{person:?}");
     let after = local.messages(CHANNEL).remove(0);
@@ -97,7 +97,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
             )
         );
         assert_eq!(local.buttons(message.id), ["Try again with a newer parser"]);
-        *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYet);
+        *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYet);
         assert_eq!(
             acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser"))
                 .await,
@@ -105,13 +105,13 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
         );
         told(&local, &AgainRefusal::NotYet.to_string()).await;
         assert_eq!(local.buttons(message.id).len(), 1, "a newer one may come");
-        *bot.office.refused_again.lock().unwrap() = None;
+        *bot.home.refused_press.lock().unwrap() = None;
         assert_eq!(
             acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser"))
                 .await,
             7
         );
-        assert_eq!(bot.office.again.lock().unwrap()[at].0, "lost-ab12cd34");
+        assert_eq!(bot.home.pressed.lock().unwrap()[at].0, "lost-ab12cd34");
         let after =
             local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
         assert!(after.content.ends_with("\n-# 📬 Delivered for bob."), "{}", after.content);
@@ -125,16 +125,16 @@ async fn somebody_else_is_told_in_private_and_a_stale_offer_loses_its_button() {
     let bot = Bot::start(&local).await;
     bot.discord.notify(notice()).await.unwrap();
     let message = button(&local).await;
-    *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::NotYours);
+    *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYours);
     assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again")).await, 4);
     told(&local, &AgainRefusal::NotYours.to_string()).await;
     assert_eq!(local.buttons(message.id).len(), 1, "others still can");
-    *bot.office.refused_again.lock().unwrap() = Some(AgainRefusal::Gone);
+    *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::Gone);
     assert_eq!(acknowledged(&local, local.press(message.id, ANN, "Try again")).await, 7);
     told(&local, &AgainRefusal::Gone.to_string()).await;
     assert_eq!(local.buttons(message.id), Vec::<String>::new());
     assert_eq!(local.messages(CHANNEL)[0].content, "I was interrupted. (interrupted)");
-    assert_eq!(bot.office.again.lock().unwrap().len(), 0);
+    assert_eq!(bot.home.pressed.lock().unwrap().len(), 0);
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_notice_for_nobody_in_particular_goes_to_the_operators_channel() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Default::default());
     options.output_channel = Some(OTHER);
-    let bot = Bot::with_options(options, Arc::default()).await.unwrap();
+    let bot = Bot::with_options(options, Home::new().await).await.unwrap();
     bot.discord.notify(Notice { channel: None, offer: None, ..notice() }).await.unwrap();
     local.wait_for_message(OTHER, |text| text == "I was interrupted. (interrupted)").await;
     let nowhere = Bot::start(&local).await;

@@ -1,12 +1,12 @@
 //! Who is heard, and what of it becomes a prompt.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::discord::{Discord, Windows};
+use aetheel::config::AllowLists;
+use aetheel::discord::Windows;
 use aetheel::event::{EventKind, Lane, Origin, Quoted};
 
-use super::desk::{Bot, options};
+use super::bot::{Barrier, Bot, Home, connect, everybody, options};
 use crate::support::discord::{
     ANN, BOT, BOT_ROLE, CHANNEL, DIRECT, Fault, GUILD, LocalDiscord, OTHER, OTHER_BOT, OWNER, ROLE,
     THREAD,
@@ -15,25 +15,33 @@ use crate::support::discord::{
 #[tokio::test]
 async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
+    let allowed = AllowLists {
+        guilds: vec![GUILD],
+        channels: vec![CHANNEL],
+        roles: vec![ROLE],
+        ..AllowLists::default()
+    };
+    let bot = Bot::for_these(&local, allowed).await;
     let id = local.mention(CHANNEL, ANN, &format!("tell <@{OWNER}> of <@&{ROLE}> in <#{OTHER}>"));
     let event = bot.event(&local, "tell @olga of @crew in #other").await;
     assert_eq!(event.kind, EventKind::Message);
     assert_eq!(event.lane, Lane::Channel(CHANNEL));
     assert_eq!(event.origin, Origin::Message { channel: CHANNEL, message: id });
-    assert_eq!(event.author.as_deref(), Some("ann"));
-    let asker = bot.office.askers.lock().unwrap()[0].clone();
-    assert_eq!(
-        (asker.user, asker.guild, asker.parent, asker.roles, asker.owner),
-        (ANN, Some(GUILD), None, vec![ROLE], false)
-    );
-    assert_eq!(bot.office.seen.lock().unwrap()[&CHANNEL], id);
+    assert_eq!((event.author.as_deref(), event.asker), (Some("ann"), Some(ANN)));
+    assert_eq!((event.parent, bot.home.seen(CHANNEL).await), (None, Some(id)));
+    // Neither without the role nor in another channel.
+    local.mention(CHANNEL, OWNER, "and me?");
+    local.mention(OTHER, ANN, "and here?");
+    local.mention(CHANNEL, ANN, "last");
+    bot.event(&local, "last").await;
+    assert_eq!(bot.home.prompts().len(), 2, "{:?}", bot.home.prompts());
 }
 
 #[tokio::test]
 async fn direct_messages_replies_and_threads_are_heard() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
+    // A thread is let in with its channel; in private there is none.
+    let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.say(DIRECT, ANN, "in private");
     bot.event(&local, "in private").await;
     local.mention(CHANNEL, OWNER, "first");
@@ -43,18 +51,16 @@ async fn direct_messages_replies_and_threads_are_heard() {
     bot.event(&local, "and then").await;
     local.mention(THREAD, ANN, "in a thread");
     bot.event(&local, "in a thread").await;
-    let askers = bot.office.askers.lock().unwrap().clone();
-    let seen: Vec<_> = askers
-        .iter()
-        .map(|asker| (asker.channel, asker.parent, asker.guild, asker.owner))
-        .collect();
+    let begun = bot.home.begun.lock().unwrap();
+    let found: Vec<_> =
+        begun.iter().map(|event| (event.lane.clone(), event.parent, event.asker)).collect();
     assert_eq!(
-        seen,
+        found,
         [
-            (DIRECT, None, None, false),
-            (CHANNEL, None, Some(GUILD), true),
-            (CHANNEL, None, Some(GUILD), false),
-            (THREAD, Some(CHANNEL), Some(GUILD), false),
+            (Lane::Channel(DIRECT), None, Some(ANN)),
+            (Lane::Channel(CHANNEL), None, Some(OWNER)),
+            (Lane::Channel(CHANNEL), None, Some(ANN)),
+            (Lane::Channel(THREAD), Some(CHANNEL), Some(ANN)),
         ]
     );
 }
@@ -81,13 +87,13 @@ async fn what_a_message_replies_to_or_forwards_comes_along() {
     let plain = local.say(CHANNEL, OWNER, "the build is red");
     local.reply(plain, ANN, &format!("<@{BOT}>"));
     local
-        .wait_for("a reply without words", |_| (bot.office.prompts().len() == 2).then_some(()))
+        .wait_for("a reply without words", |_| (bot.home.prompts().len() == 2).then_some(()))
         .await;
     local.forward(plain, DIRECT, ANN);
-    local.wait_for("a forward", |_| (bot.office.prompts().len() == 3).then_some(())).await;
+    local.wait_for("a forward", |_| (bot.home.prompts().len() == 3).then_some(())).await;
     let found: Vec<_> = bot
-        .office
-        .events
+        .home
+        .begun
         .lock()
         .unwrap()
         .iter()
@@ -106,7 +112,7 @@ async fn the_bots_own_role_names_the_bot_and_other_roles_do_not() {
     local.say(CHANNEL, ANN, &format!("<@&{BOT_ROLE}> build it, <@&{ROLE}>"));
     let event = bot.event(&local, "build it, @crew").await;
     assert_eq!(event.author.as_deref(), Some("ann"));
-    assert_eq!(bot.office.prompts().len(), 1);
+    assert_eq!(bot.home.prompts().len(), 1);
     local.say(CHANNEL, ANN, &format!("<@&{BOT_ROLE}> again"));
     bot.event(&local, "again").await;
     let asked = local.requests().iter().filter(|request| request.path.ends_with("/roles")).count();
@@ -118,14 +124,14 @@ async fn where_the_operator_says_so_the_bot_need_not_be_named() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let bot = Bot::start(&local).await;
-    bot.office.open.lock().unwrap().push(Lane::Channel(CHANNEL));
+    bot.home.write("channels.md", &format!("## channel {CHANNEL}\n- require-mention: no\n"));
     local.say(CHANNEL, ANN, "without a name");
     bot.event(&local, "without a name").await;
     local.say(CHANNEL, ANN, &format!("<@{OWNER}> what do you think?"));
     local.say(OTHER, ANN, "nice weather");
     local.say(THREAD, ANN, "in its thread");
     bot.event(&local, "in its thread").await;
-    assert_eq!(bot.office.prompts(), ["without a name", "in its thread"]);
+    assert_eq!(bot.home.prompts(), ["without a name", "in its thread"]);
 }
 
 #[tokio::test]
@@ -139,7 +145,7 @@ async fn bots_webhooks_itself_and_talk_among_others_are_ignored() {
     local.say(CHANNEL, ANN, "@everyone look");
     local.mention(CHANNEL, ANN, "hello");
     bot.event(&local, "hello").await;
-    assert_eq!(bot.office.prompts(), ["hello"]);
+    assert_eq!(bot.home.prompts(), ["hello"]);
     assert_eq!(
         local.messages(CHANNEL).len(),
         1,
@@ -155,7 +161,7 @@ async fn a_mention_without_words_gets_a_hint() {
     let id = local.mention(CHANNEL, ANN, " ");
     let hint = local.wait_for_message(CHANNEL, |text| text.contains("/ask")).await;
     assert_eq!(hint.reply_to, Some(id));
-    assert!(bot.office.prompts().is_empty());
+    assert!(bot.home.prompts().is_empty());
 }
 
 #[tokio::test]
@@ -169,45 +175,43 @@ async fn a_message_told_twice_is_one_prompt_and_order_is_kept() {
         local.mention(CHANNEL, ANN, number);
     }
     bot.event(&local, "59").await;
-    assert_eq!(bot.office.prompts(), wanted);
+    assert_eq!(bot.home.prompts(), wanted);
 }
 
 #[tokio::test]
 async fn who_is_not_let_in_gets_silence_for_a_message_and_a_private_word_for_a_command() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
-    *bot.office.shut.lock().unwrap() = Some("not on the list".to_owned());
+    let allowed = AllowLists { users: vec![OWNER], ..AllowLists::default() };
+    let bot = Bot::for_these(&local, allowed).await;
     local.mention(CHANNEL, ANN, "let me in");
     let id = local.slash(CHANNEL, ANN, "ask", Some("let me in"));
     let word = local.wait_for_message(CHANNEL, |text| text.contains("may not use me")).await;
     assert!(word.ephemeral);
     assert_eq!(local.interaction(id).acknowledged.map(|(_, kind)| kind), Some(4));
     assert_eq!(local.messages(CHANNEL).len(), 1);
-    assert!(bot.office.prompts().is_empty());
+    assert!(bot.home.prompts().is_empty());
 }
 
 #[tokio::test]
 async fn who_may_not_write_in_private_is_told_so_there() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
-    *bot.office.shut_in_private.lock().unwrap() = true;
+    let bot = Bot::for_these(&local, AllowLists::default()).await;
     let asked = local.say(DIRECT, ANN, "psst");
     let told =
         local.wait_for_message(DIRECT, |text| text.contains("whom my operator has let in")).await;
     assert_eq!(told.reply_to, Some(asked));
-    assert!(bot.office.prompts().is_empty());
+    assert!(bot.home.prompts().is_empty());
 }
 
 #[tokio::test]
 async fn every_refused_prompt_is_answered_or_marked() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
-    *bot.office.refusal.lock().unwrap() = Some("I am busy, try again later.".to_owned());
+    let bot = Bot::at(&local, &Home::with(|home| home.prompt_limit = 8).await).await;
     let asked: Vec<u64> =
-        (0..5).map(|number| local.mention(CHANNEL, ANN, &number.to_string())).collect();
+        (0..5).map(|number| local.mention(CHANNEL, ANN, &format!("too much: {number}"))).collect();
     local.mention(OTHER, ANN, "elsewhere");
-    local.wait_for_message(OTHER, |text| text.contains("busy")).await;
-    local.wait_for_message(CHANNEL, |text| text.contains("busy")).await;
+    local.wait_for_message(OTHER, |text| text.contains("too long")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
     local.wait_for("a mark on the others", |local| (local.marked().len() == 4).then_some(())).await;
     assert_eq!(local.texts(CHANNEL).len(), 1);
     assert!(local.marked().iter().all(|message| asked[1..].contains(message)));
@@ -219,25 +223,23 @@ async fn every_refused_prompt_is_answered_or_marked() {
             local
                 .messages(CHANNEL)
                 .into_iter()
-                .find(|message| message.id == original && message.content.contains("busy"))
+                .find(|message| message.id == original && message.content.contains("too long"))
         };
         local.wait_for("the refusal of a command", told).await;
     }
+    assert!(bot.home.prompts().is_empty());
 }
 
 #[tokio::test]
 async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutting_down() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
+    let bot = Bot::at(&local, &Home::with(|home| home.kept = true).await).await;
     bot.listening.stop_intake();
     local.mention(CHANNEL, ANN, "one more");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("I am restarting")).await;
-    assert!(bot.office.prompts().is_empty() && bot.office.declined.lock().unwrap().is_empty());
+    assert!(bot.home.prompts().is_empty() && !bot.home.state("queue.md").contains("one more"));
     // The next life finds it, in a channel where nobody wrote before, too.
-    assert_eq!(
-        bot.office.seen.lock().unwrap().get(&CHANNEL).copied(),
-        told.reply_to.map(|message| message - 1)
-    );
+    assert_eq!(bot.home.seen(CHANNEL).await, told.reply_to.map(|message| message - 1));
     let id = local.slash(CHANNEL, ANN, "ask", Some("and this?"));
     local
         .wait_for("the refusal", |local| (local.interaction(id).acknowledged?.1 == 4).then_some(()))
@@ -247,29 +249,32 @@ async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutt
 #[tokio::test]
 async fn commands_ask_reset_and_stop_under_both_names() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
+    // A thread is let in with its channel.
+    let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.slash(CHANNEL, ANN, "claude", Some(" by the other name "));
     let event = bot.event(&local, "by the other name").await;
     assert!(matches!(event.origin, Origin::Interaction { channel: CHANNEL, .. }));
-    local.slash(THREAD, ANN, "claude-reset", None);
-    local.wait_for_message(THREAD, |text| text.contains("new conversation")).await;
-    local.slash(CHANNEL, ANN, "reset", None);
-    local.wait_for_message(CHANNEL, |text| text.contains("new conversation")).await;
+    local.mention(THREAD, ANN, "in a thread");
+    bot.event(&local, "in a thread").await;
+    bot.dispatcher.idle().await;
+    for (lane, name) in [(THREAD, "claude-reset"), (CHANNEL, "reset")] {
+        assert!(bot.home.session(lane).await.is_some());
+        local.slash(lane, ANN, name, None);
+        local.wait_for_message(lane, |text| text.contains("begins a new conversation")).await;
+        assert!(bot.home.session(lane).await.is_none());
+    }
+    bot.home.busy.send_replace(true);
+    local.mention(CHANNEL, ANN, "to be stopped");
+    bot.event(&local, "to be stopped").await;
     local.slash(CHANNEL, ANN, "stop", None);
     local.wait_for_message(CHANNEL, |text| text == "Stopped.").await;
+    bot.dispatcher.idle().await;
     local.slash(CHANNEL, ANN, "forgotten", None);
     assert!(
         local
             .wait_for_message(CHANNEL, |text| text.contains("do not know this command"))
             .await
             .ephemeral
-    );
-    assert_eq!(*bot.office.resets.lock().unwrap(), [Lane::Channel(THREAD), Lane::Channel(CHANNEL)]);
-    assert_eq!(*bot.office.stops.lock().unwrap(), [Lane::Channel(CHANNEL)]);
-    let askers = bot.office.askers.lock().unwrap();
-    assert!(
-        askers.iter().any(|asker| asker.channel == THREAD && asker.parent == Some(CHANNEL)),
-        "{askers:?}"
     );
 }
 
@@ -279,7 +284,7 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
     let puts = |local: &LocalDiscord| {
         local.requests().iter().filter(|request| request.method == "PUT").count()
     };
-    Discord::connect(options(&local, Windows::default())).await.unwrap();
+    connect(options(&local, Windows::default())).await.unwrap();
     let registered = local.commands();
     let names: Vec<&str> = registered
         .as_array()
@@ -301,11 +306,11 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
     ] {
         assert_eq!(names.iter().filter(|known| **known == name).count(), 1, "{name} in {names:?}");
     }
-    Discord::connect(options(&local, Windows::default())).await.unwrap();
+    connect(options(&local, Windows::default())).await.unwrap();
     assert_eq!(puts(&local), 1, "nothing changed");
     let mut without = options(&local, Windows::default());
     without.command_alias = None;
-    Discord::connect(without).await.unwrap();
+    connect(without).await.unwrap();
     assert_eq!(puts(&local), 2);
     assert_eq!(local.commands().as_array().unwrap().len(), names.len() - 2);
 }
@@ -326,68 +331,79 @@ async fn a_command_is_acknowledged_in_time_while_discord_is_slow() {
     bot.event(&local, "am I heard?").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_command_is_acknowledged_only_once_it_is_taken() {
+#[test]
+fn a_command_is_acknowledged_only_once_it_is_taken() {
+    Barrier::around(async |barrier| {
+        let local = LocalDiscord::start().await;
+        let bot = Bot::start(&local).await;
+        for command in ["ask", "new", "steer"] {
+            barrier.close();
+            let id = local.slash(CHANNEL, ANN, command, Some("is it safe?"));
+            local
+                .wait_for("the command at the barrier", |_| (barrier.held() > 0).then_some(()))
+                .await;
+            assert_eq!(local.interaction(id).acknowledged, None, "{command}");
+            assert!(
+                !local.requests().iter().any(|request| request.path.contains(&id.to_string())),
+                "{command}: nothing is asked of Discord"
+            );
+            barrier.open();
+            let (_, kind) = local
+                .wait_for("the acknowledgement", |local| local.interaction(id).acknowledged)
+                .await;
+            assert_eq!(kind, 5, "{command}");
+            bot.dispatcher.idle().await;
+        }
+    });
+}
+
+#[tokio::test]
+async fn what_a_command_does_is_done_when_it_is_answered() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    for command in ["ask", "new"] {
-        bot.office.block(true);
-        let before = bot.office.offered.load(Ordering::SeqCst);
-        let id = local.slash(CHANNEL, ANN, command, Some("is it safe?"));
-        local
-            .wait_for("the command at the door", |_| {
-                (bot.office.offered.load(Ordering::SeqCst) > before).then_some(())
-            })
-            .await;
-        assert_eq!(local.interaction(id).acknowledged, None, "{command}");
-        assert!(
-            !local.requests().iter().any(|request| request.path.contains(&id.to_string())),
-            "{command}: nothing is asked of Discord"
-        );
-        bot.office.block(false);
-        local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
-    }
-    for (command, says, kind) in
-        [("steer", Some("is it safe?"), 5), ("reset", None, 4), ("stop", None, 4)]
-    {
-        bot.office.held.send_replace(true);
-        let before = bot.office.waiting.load(Ordering::SeqCst);
-        let id = local.slash(CHANNEL, ANN, command, says);
-        local
-            .wait_for("the command at the door", |_| {
-                (bot.office.waiting.load(Ordering::SeqCst) > before).then_some(())
-            })
-            .await;
-        assert_eq!(local.interaction(id).acknowledged, None, "{command}");
-        bot.office.held.send_replace(false);
-        let (_, said) =
+    local.mention(CHANNEL, ANN, "begin");
+    bot.event(&local, "begin").await;
+    bot.dispatcher.idle().await;
+    assert!(bot.home.session(CHANNEL).await.is_some());
+    let at_once = async |command| {
+        let id = local.slash(CHANNEL, ANN, command, None);
+        let (_, kind) =
             local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
-        assert_eq!(said, kind, "{command}: what is done is answered at once");
-    }
+        assert_eq!(kind, 4, "{command}: what is done is answered at once");
+    };
+    at_once("reset").await;
+    assert!(bot.home.session(CHANNEL).await.is_none());
+    bot.home.busy.send_replace(true);
+    local.mention(CHANNEL, ANN, "runs");
+    local.mention(CHANNEL, ANN, "waits");
+    local.wait_for("both", |_| (bot.waiting() == 1).then_some(())).await;
+    at_once("stop").await;
+    assert_eq!(bot.waiting(), 0);
+    bot.dispatcher.idle().await;
 }
 
 #[tokio::test]
 async fn what_was_done_is_told_in_the_channel_when_the_command_cannot_be_answered_any_more() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "begin");
+    bot.event(&local, "begin").await;
+    bot.dispatcher.idle().await;
     local.faults().next("POST", "/callback", Fault::Status(500), 20);
     local.slash(CHANNEL, ANN, "reset", None);
     local.wait_for_message(CHANNEL, |text| text.contains("new conversation")).await;
-    assert_eq!(*bot.office.resets.lock().unwrap(), [Lane::Channel(CHANNEL)]);
+    assert!(bot.home.session(CHANNEL).await.is_none());
 }
 
 #[tokio::test]
 async fn a_refusal_is_kept_before_it_is_told() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::start(&local).await;
-    *bot.office.refusal.lock().unwrap() = Some("Too many requests are waiting.".to_owned());
+    let home = Home::with(|home| (home.kept, home.prompt_limit) = (true, 8)).await;
+    let _bot = Bot::at(&local, &home).await;
     local.mention(CHANNEL, ANN, "one too many");
-    local.wait_for_message(CHANNEL, |text| text.contains("Too many requests")).await;
-    let declined = bot.office.declined.lock().unwrap().clone();
-    assert_eq!(
-        declined,
-        [("one too many".to_owned(), "Too many requests are waiting.".to_owned())]
-    );
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
+    let kept = home.state("queue.md");
+    assert!(kept.contains("one too many") && kept.contains(&told.content), "{kept}");
 }
 
 #[tokio::test]

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use aetheel::discord::{Discord, StartError, Windows};
+use aetheel::discord::{StartError, Windows};
 
-use super::desk::{Bot, Log, options};
+use super::bot::{Bot, Home, Log, connect, options};
 use crate::support::discord::LocalDiscord;
 
 #[tokio::test]
 async fn a_refused_token_is_an_error_that_says_what_to_do() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_token(true);
-    let error = Discord::connect(options(&local, Windows::default())).await.err().unwrap();
+    let error = connect(options(&local, Windows::default())).await.err().unwrap();
     assert_eq!(error, StartError::TokenRefused);
     let text = error.to_string();
     assert!(
@@ -28,10 +28,8 @@ async fn refused_intents_are_explained() {
     for code in [4013, 4014] {
         let local = LocalDiscord::start().await;
         local.faults().close_logins_with(code);
-        let error = Bot::try_start(&local, Windows::default(), std::sync::Arc::default())
-            .await
-            .err()
-            .unwrap();
+        let error =
+            Bot::try_start(&local, Windows::default(), Home::new().await).await.err().unwrap();
         assert_eq!(error, StartError::Intents(code));
         assert!(error.to_string().contains("Privileged Gateway Intents"));
     }
@@ -56,7 +54,7 @@ async fn an_address_without_discord_is_named() {
     let mut options =
         options(&local, Windows::default().send(Duration::from_secs(1), Duration::from_secs(1)));
     options.api_base = "http://127.0.0.1:9".to_owned();
-    let text = Discord::connect(options).await.err().unwrap().to_string();
+    let text = connect(options).await.err().unwrap().to_string();
     assert!(text.contains("http://127.0.0.1:9") && text.contains("DISCORD_API_BASE"), "{text}");
 }
 

@@ -3,7 +3,7 @@
 use aetheel::dispatch::Answer;
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 
-use super::desk::{Bot, Turn, answer};
+use super::bot::{Bot, Turn, answer};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 
 fn heartbeat() -> Event {

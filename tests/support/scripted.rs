@@ -63,9 +63,13 @@ impl ScriptedBackend {
                 feature.map_or_else(String::new, |name| format!(r#","{name}""#))
             ),
         );
-        let descriptor = Descriptor::parse(&json).unwrap();
+        Self::described(understanding, &json)
+    }
+
+    /// One with this descriptor.
+    pub fn described(understanding: Understanding, descriptor: &str) -> Self {
         Self {
-            descriptor,
+            descriptor: Descriptor::parse(descriptor).unwrap(),
             generation: Generation { number: 1, digest: "0".repeat(64) },
             understanding,
         }

@@ -4,7 +4,7 @@ use reqwest::Method;
 
 use super::Api;
 use crate::discord::flow::Rank;
-use crate::discord::rest::{Call, Patience, RestError};
+use crate::discord::rest::{Call, RestError, Timeouts};
 
 impl Api {
     /// Marks a message as seen and not taken.
@@ -12,9 +12,9 @@ impl Api {
         &self,
         channel: u64,
         message: u64,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.react(channel, message, "🚫", patience.of(Rank::Sign)).await
+        self.react(channel, message, "🚫", timeouts.of(Rank::Marker)).await
     }
 
     /// Puts a reaction on a message.
@@ -23,9 +23,9 @@ impl Api {
         channel: u64,
         message: u64,
         emoji: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.reaction(Method::PUT, channel, message, emoji, patience).await
+        self.reaction(Method::PUT, channel, message, emoji, timeouts).await
     }
 
     /// Takes a reaction back.
@@ -34,9 +34,9 @@ impl Api {
         channel: u64,
         message: u64,
         emoji: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.reaction(Method::DELETE, channel, message, emoji, patience.of(Rank::Sign)).await
+        self.reaction(Method::DELETE, channel, message, emoji, timeouts.of(Rank::Marker)).await
     }
 
     async fn reaction(
@@ -45,7 +45,7 @@ impl Api {
         channel: u64,
         message: u64,
         emoji: &str,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let call = Call {
@@ -55,6 +55,6 @@ impl Api {
             body: None,
             by_interaction: false,
         };
-        self.rest.send(&call, patience).await.map(drop)
+        self.rest.send(&call, timeouts).await.map(drop)
     }
 }

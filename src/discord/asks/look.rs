@@ -105,14 +105,14 @@ fn listed(asked: &Question) -> String {
     {
         return String::new();
     }
-    let told = |option: &crate::agent::Choice| match &option.description {
+    let described = |option: &crate::agent::Choice| match &option.description {
         Some(said) => format!("{} – {said}", option.label),
         None => option.label.clone(),
     };
     (1..)
         .zip(&asked.options)
         .map(|(number, option)| {
-            format!("{number}\\. {}\n", escape(&short_line(&told(option), 400)))
+            format!("{number}\\. {}\n", escape(&short_line(&described(option), 400)))
         })
         .collect()
 }
@@ -167,7 +167,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
             };
             let own: Vec<Value> = (0..)
                 .zip(&question.options)
-                .map(|(at, option)| button(Choice::Own(at), style(option), &option.full_label()))
+                .map(|(at, option)| button(Choice::Own(at), style(option), &option.told()))
                 .collect();
             let mut rows: Vec<Value> =
                 own.chunks(ROW).map(|row| json!({"type": 1, "components": row})).collect();
@@ -285,7 +285,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
 
 /// A question's last message once it is over.
 pub(super) fn over(last: &str, how: &Settlement) -> String {
-    let sign = match how {
+    let mark = match how {
         Settlement::Answered {
             decision: Decision::AllowOnce | Decision::AllowAlways | Decision::AllowChanged(_),
             ..
@@ -297,7 +297,7 @@ pub(super) fn over(last: &str, how: &Settlement) -> String {
         Settlement::Expired => "⌛",
         Settlement::Withdrawn | Settlement::TurnEnded => "⏹️",
     };
-    with_note(last, &format!("{sign} {}", escape(&short_line(&how.summary(), 250))))
+    with_note(last, &format!("{mark} {}", escape(&short_line(&how.summary(), 250))))
 }
 
 /// A message of an earlier life of the program.

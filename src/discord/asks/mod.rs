@@ -5,47 +5,50 @@
 //! are over the last ones are remembered, so that a late click shows what became of them; all
 //! others are of an earlier life of the program. Pinned by `tests/discord/asks.rs`.
 
-mod board;
 mod look;
+mod messages;
 mod press;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
-pub(super) use board::{Board, Errand, Errands};
 pub(super) use look::escape;
+pub(super) use messages::{QuestionMessages, QuestionOperation, QuestionOperations};
 pub(super) use press::Press;
 
 use self::press::Choice;
 use super::api::Api;
-use super::intake::{Asker, Gate, Intake, OpenQuestions, Posted};
-use super::rest::Patience;
-use super::{Identity, notices, stopping};
+use super::asker::Asker;
+use super::notes::Notes;
+use super::rest::Timeouts;
+use super::{Accept, Identity, notices, stopping};
 use crate::agent::Decision;
-use crate::dispatch::{AgainRefusal, AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+use crate::dispatch::{
+    Again, AgainRefusal, AnswerRefusal, Dispatcher, OpenQuestion, Person, Settlement, Subject,
+};
 use crate::event::Lane;
 use crate::plain::short_line;
 
 /// Discord waits three seconds for the acknowledgement of an interaction.
-const ACK: Patience = Patience::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// For a word in private after that.
-const NOTE: Patience = Patience::new(Duration::from_secs(5), Duration::from_secs(15));
+const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
 /// Questions that are over and remembered.
 const REMEMBERED: usize = 256;
 
 /// The questions of this program.
-#[derive(Default)]
 pub(super) struct Asks {
     open: Mutex<HashMap<String, Standing>>,
     /// What the messages of questions that are over say.
     over: Mutex<VecDeque<(String, String)>>,
-    /// Where open questions are kept over restarts; set once the bot listens.
-    book: OnceLock<Arc<dyn OpenQuestions>>,
+    /// Where open questions are kept over restarts.
+    notes: Arc<Notes>,
 }
 
 /// How an open question stands.
@@ -56,6 +59,10 @@ struct Standing {
 }
 
 impl Asks {
+    pub(super) fn new(notes: Arc<Notes>) -> Self {
+        Self { open: Mutex::default(), over: Mutex::default(), notes }
+    }
+
     /// Takes a question in, before it can be seen.
     fn open(&self, question: &OpenQuestion) {
         let standing = Standing { question: question.clone(), given: Vec::new() };
@@ -85,40 +92,24 @@ impl Asks {
         self.open.lock().contains_key(id)
     }
 
-    /// Keeps where a question was posted.
-    fn posted(&self, posted: Posted) {
-        if let Some(book) = self.book.get() {
-            book.opened(posted);
-        }
-    }
-
-    /// What became of a question is shown.
-    fn closed(&self, id: &str) {
-        if let Some(book) = self.book.get() {
-            book.closed(id);
-        }
-    }
-
-    /// Begins to keep open questions, and says of those of an earlier life that they are over.
-    pub(super) async fn listen(&self, book: Arc<dyn OpenQuestions>, api: &Api, patience: Patience) {
-        let left = book.left_over();
-        // Set before: nothing is asked before the bot listens.
-        let _ = self.book.set(book);
+    /// Says of the questions that an earlier life left open that they are over.
+    pub(super) async fn close_earlier(&self, api: &Api, timeouts: Timeouts) {
+        let left = self.notes.take_left_open();
         let count = left.len();
-        for Posted { id, channel, message } in left {
-            let content = match api.message(channel, message, patience).await {
+        for (id, channel, message) in left {
+            let content = match api.message(channel, message, timeouts).await {
                 Ok(found) => look::stale(&found.content, true),
                 Err(error) if error.is_gone() => {
-                    self.closed(&id);
+                    self.notes.closed(&id);
                     continue;
                 }
                 Err(_) => look::stale("", true),
             };
-            match api.edit_with(channel, message, &content, &json!([]), patience).await {
+            match api.edit_with(channel, message, &content, &json!([]), timeouts).await {
                 Err(error) if !error.is_forbidden() => {
                     warn!(question = id, channel, %error, "cannot close a question of an earlier run")
                 }
-                _ => self.closed(&id),
+                _ => self.notes.closed(&id),
             }
         }
         if count > 0 {
@@ -129,7 +120,7 @@ impl Asks {
     /// What the message of a question shows that is not open any more, and whether that is to be
     /// put there.
     fn gone(&self, id: &str, content: Option<&str>) -> Reaction {
-        let said = AnswerRefusal::Gone.to_string();
+        let refusal = AnswerRefusal::Gone.to_string();
         let known = self
             .over
             .lock()
@@ -137,11 +128,11 @@ impl Asks {
             .find(|(known, _)| known == id)
             .map(|(_, content)| content.clone());
         match (known, content) {
-            (Some(content), _) => Reaction::Close(content, said),
+            (Some(content), _) => Reaction::Close(content, refusal),
             // What became of it is on its way.
-            (None, _) if self.is_open(id) => Reaction::Tell(said),
-            (None, Some(content)) => Reaction::Close(look::stale(content, false), said),
-            (None, None) => Reaction::Tell(said),
+            (None, _) if self.is_open(id) => Reaction::Private(refusal),
+            (None, Some(content)) => Reaction::Close(look::stale(content, false), refusal),
+            (None, None) => Reaction::Private(refusal),
         }
     }
 
@@ -177,7 +168,7 @@ impl Asks {
                     .iter()
                     .all(|value| asked.options.iter().any(|option| option.id == *value)))
         {
-            return Step::Next(Reaction::Tell("Please choose one of the options.".to_owned()));
+            return Step::Next(Reaction::Private("Please choose one of the options.".to_owned()));
         }
         let mut all = given.clone();
         all.push((asked.id.clone(), values));
@@ -214,8 +205,8 @@ enum Reaction {
     Close(String, String),
     /// A window to write in.
     Window(Value),
-    /// Told in private.
-    Tell(String),
+    /// A text that only whoever pressed sees.
+    Private(String),
 }
 
 /// Answers presses of buttons.
@@ -224,8 +215,8 @@ pub(super) struct Presses {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) asks: Arc<Asks>,
-    pub(super) intake: Arc<dyn Intake>,
-    pub(super) gate: Arc<dyn Gate>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) accept: Option<Accept>,
 }
 
 impl Presses {
@@ -250,18 +241,20 @@ impl Presses {
                 Some(note),
             ),
             Reaction::Window(window) => (json!({"type": 9, "data": window}), None),
-            Reaction::Tell(text) => (
+            Reaction::Private(text) => (
                 json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": none}}),
                 None,
             ),
         };
-        if let Err(error) = self.api.callback(interaction, token, body, ACK).await {
+        if let Err(error) = self.api.callback(interaction, token, body, ACK_TIMEOUTS).await {
             warn!(interaction, %error, "cannot answer the press of a button in time");
             return;
         }
         if let Some(note) = note
-            && let Err(error) =
-                self.api.note(self.identity.application, interaction, token, &note, NOTE).await
+            && let Err(error) = self
+                .api
+                .note(self.identity.application, interaction, token, &note, NOTE_TIMEOUTS)
+                .await
         {
             debug!(interaction, %error, "cannot tell that a question is no longer open");
         }
@@ -269,16 +262,16 @@ impl Presses {
 
     fn react(&self, press: &Press) -> Reaction {
         let Some((id, choice)) = Choice::read(&press.custom_id) else {
-            return Reaction::Tell("I do not know this button any more.".to_owned());
+            return Reaction::Private("I do not know this button any more.".to_owned());
         };
         let person = self.person(press);
         let refused = |refusal: AnswerRefusal| match refusal {
             AnswerRefusal::Gone => self.asks.gone(id, press.content.as_deref()),
-            other => Reaction::Tell(other.to_string()),
+            other => Reaction::Private(other.to_string()),
         };
         // Before anything else: nobody gets to see a window, or to answer a part, who may not
         // answer.
-        if let Err(refusal) = self.intake.may_answer(id, &person) {
+        if let Err(refusal) = self.dispatcher.may_answer(id, &person) {
             return refused(refusal);
         }
         let words = press.text.clone();
@@ -332,7 +325,7 @@ impl Presses {
                 }
             }
         };
-        match self.intake.answer(id, &person, decision) {
+        match self.dispatcher.answer(id, &person, decision) {
             Ok(()) => Reaction::Accept,
             Err(refusal) => refused(refusal),
         }
@@ -342,22 +335,39 @@ impl Presses {
     async fn again(&self, id: &str, press: &Press) -> Reaction {
         let person = self.person(press);
         let content = press.content.as_deref().unwrap_or_default();
-        match self.intake.again(id, &person, self.admits(press)).await {
+        match self.taken_up(id, &person, press).await {
             Ok(what) => Reaction::Show(notices::taken_up(content, &person, what), json!([])),
             Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => {
                 Reaction::Close(content.to_owned(), refusal.to_string())
             }
-            Err(refusal) => Reaction::Tell(refusal.to_string()),
+            Err(refusal) => Reaction::Private(refusal.to_string()),
         }
+    }
+
+    /// Has the offer of a button taken up by whoever made it.
+    async fn taken_up(
+        &self,
+        id: &str,
+        person: &Person,
+        press: &Press,
+    ) -> Result<Again, AgainRefusal> {
+        if let Some(accept) = &self.accept
+            && let Some(pressed) = accept.0(id.to_owned(), person.clone()).await
+        {
+            return pressed;
+        }
+        self.dispatcher.again(id, person, self.admits(press)).await
     }
 
     /// Stops a turn. Its answer takes the button away; where none is on its way, this does.
     async fn stop(&self, event: u64, press: &Press) -> Reaction {
         if !self.admits(press) {
-            return Reaction::Tell("You may not use me here.".to_owned());
+            return Reaction::Private("You may not use me here.".to_owned());
         }
-        let Some(channel) = press.channel else { return Reaction::Tell(stopping::OVER.to_owned()) };
-        if self.intake.stop_turn(&Lane::Channel(channel), event).await {
+        let Some(channel) = press.channel else {
+            return Reaction::Private(stopping::OVER.to_owned());
+        };
+        if self.dispatcher.stop_turn(&Lane::Channel(channel), event).await {
             info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
             return Reaction::Accept;
         }
@@ -375,7 +385,7 @@ impl Presses {
                 guild: press.guild,
                 owner: self.identity.owners.contains(&press.user.id),
             };
-            self.gate.admit(&asker).is_ok()
+            self.identity.admit(&asker).is_ok()
         })
     }
 

@@ -12,7 +12,7 @@ pub(super) enum Choice {
     Allow,
     Always,
     Deny,
-    /// Deny with words.
+    /// Deny, and tell the agent why.
     Why,
     Stop,
     /// An answer of the agent's own.

@@ -1,6 +1,6 @@
 //! Where an answer goes.
 
-use crate::discord::interactions::Door;
+use crate::discord::interactions::InteractionToken;
 
 /// Where an answer goes.
 #[derive(Clone)]
@@ -9,8 +9,8 @@ pub(in crate::discord) struct Place {
     /// The message it answers.
     pub(in crate::discord) reply_to: Option<u64>,
     /// The command it answers.
-    pub(in crate::discord) door: Option<Door>,
-    /// Whether it answers a command, whose own message comes first; without a door it cannot be
+    pub(in crate::discord) token: Option<InteractionToken>,
+    /// Whether it answers a command, whose own message comes first; without a token it cannot be
     /// reached any more.
     pub(in crate::discord) command: bool,
     /// What was asked, above the first message that says something about it; none: people see it
@@ -21,6 +21,6 @@ pub(in crate::discord) struct Place {
 impl Place {
     /// A channel, in which nothing in particular is answered.
     pub(in crate::discord) fn of(channel: u64) -> Self {
-        Self { channel, reply_to: None, door: None, command: false, heading: None }
+        Self { channel, reply_to: None, token: None, command: false, heading: None }
     }
 }

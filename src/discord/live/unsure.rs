@@ -6,18 +6,18 @@ use tracing::debug;
 
 use super::Live;
 use crate::discord::api::Posted;
-use crate::discord::rest::{Patience, RestError};
+use crate::discord::rest::{RestError, Timeouts};
 use crate::discord::wire::id_from;
 
 /// Discord knows a nonce for some minutes; after so long we look for ourselves.
-const NONCE: Duration = Duration::from_secs(120);
+const NONCE_SPAN: Duration = Duration::from_secs(120);
 
 /// A message that may or may not have been made.
 pub(super) struct Unsure {
     pub(super) nonce: String,
     since: Instant,
     /// What it says, if it was.
-    said: Vec<String>,
+    sent: Vec<String>,
 }
 
 impl Live {
@@ -31,33 +31,33 @@ impl Live {
         let now = self.inner.api.rest.clock().now();
         match &mut self.unsure {
             Some(unsure) if unsure.nonce == nonce => {
-                if !unsure.said.iter().any(|said| said == piece) {
-                    unsure.said.push(piece.to_owned());
+                if !unsure.sent.iter().any(|sent| sent == piece) {
+                    unsure.sent.push(piece.to_owned());
                 }
             }
             // It may have taken all the time that there is for one.
             other => {
                 let since = now.checked_sub(self.inner.options.windows.send.total).unwrap_or(now);
                 *other =
-                    Some(Unsure { nonce: nonce.to_owned(), since, said: vec![piece.to_owned()] });
+                    Some(Unsure { nonce: nonce.to_owned(), since, sent: vec![piece.to_owned()] });
             }
         }
     }
 
     /// Finds a message that was made although nobody said so, where Discord may have forgotten its
     /// nonce.
-    pub(super) async fn find(&self, nonce: &str, patience: Patience) -> Option<Posted> {
+    pub(super) async fn find(&self, nonce: &str, timeouts: Timeouts) -> Option<Posted> {
         let unsure = self.unsure.as_ref().filter(|unsure| unsure.nonce == nonce)?;
         let ago = self.inner.api.rest.clock().now().saturating_duration_since(unsure.since);
-        if ago < NONCE {
+        if ago < NONCE_SPAN {
             return None;
         }
         let (page, _) =
-            self.inner.api.messages_after(self.place.channel, id_from(ago), patience).await.ok()?;
+            self.inner.api.messages_after(self.place.channel, id_from(ago), timeouts).await.ok()?;
         let ours = |id: u64| self.above.iter().chain(&self.slots).any(|slot| slot.id == Some(id));
         let found = page.into_iter().find(|message| {
-            let said = unsure.said.iter().any(|said| said.trim() == message.content.trim());
-            said && message.author.id == self.inner.identity.id && !ours(message.id)
+            let sent = unsure.sent.iter().any(|sent| sent.trim() == message.content.trim());
+            sent && message.author.id == self.inner.identity.id && !ours(message.id)
         })?;
         debug!(
             channel = self.place.channel,

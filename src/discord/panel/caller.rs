@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::discord::Identity;
-use crate::discord::intake::Asker;
+use crate::discord::asker::Asker;
 use crate::discord::wire::{Channel, Slash, id_in, interacting};
 use crate::plain::short_line;
 
@@ -23,7 +23,7 @@ pub(in crate::discord) struct Caller {
 }
 
 impl Caller {
-    /// Reads any interaction.
+    /// Reads who used it, whatever kind of interaction it is.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let (user, member) = interacting(value)?;
         Some(Self {

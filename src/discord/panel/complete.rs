@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Order, Panel};
+use super::Order;
+use super::scope::Scope;
 use crate::agent::descriptor::Choice;
-use crate::discord::intake::Asker;
 use crate::dispatch::{Setting, conversation};
 use crate::plain::short_line;
 
@@ -16,7 +16,7 @@ const MOST: usize = 25;
 /// Characters of a suggestion's name and of its value.
 const LONGEST: usize = 100;
 /// For what agents tell: the whole must be there within three seconds.
-const TELL: Duration = Duration::from_millis(1_100);
+const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
 
 /// Reads an interaction of type 4: the command, and what was typed.
 pub(super) fn read(value: &Value) -> Option<(String, String)> {
@@ -28,20 +28,15 @@ pub(super) fn read(value: &Value) -> Option<(String, String)> {
 }
 
 /// What fits to what was typed, as Discord wants it.
-pub(super) async fn choices(
-    panel: &dyn Panel,
-    asker: &Asker,
-    order: Order,
-    typed: &str,
-) -> Vec<Value> {
+pub(super) async fn choices(scope: &Scope, order: Order, typed: &str) -> Vec<Value> {
     let all: Vec<Choice> = match order {
-        Order::Set(Setting::Model) => panel.models(asker, TELL).await,
-        Order::Set(setting) => offered(panel, asker, setting).await,
-        Order::Ping | Order::Project => offered(panel, asker, Setting::Backend).await,
+        Order::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,
+        Order::Set(setting) => offered(scope, setting).await,
+        Order::Ping | Order::Project => offered(scope, Setting::Backend).await,
         Order::Sessions => {
             let now = Timestamp::now();
-            let found = panel
-                .conversations(asker, TELL)
+            let found = scope
+                .conversations(LISTING_TIMEOUT)
                 .await
                 .all
                 .into_iter()
@@ -55,9 +50,8 @@ pub(super) async fn choices(
     fitting(all, typed)
 }
 
-async fn offered(panel: &dyn Panel, asker: &Asker, setting: Setting) -> Vec<Choice> {
-    let option =
-        panel.view(asker).await.options.into_iter().find(|option| option.setting == setting);
+async fn offered(scope: &Scope, setting: Setting) -> Vec<Choice> {
+    let option = scope.view().await.options.into_iter().find(|option| option.setting == setting);
     option.map(|option| option.choices).unwrap_or_default()
 }
 

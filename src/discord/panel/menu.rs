@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Said, page};
+use super::{Response, page};
 use crate::agent::descriptor::Choice;
 use crate::dispatch::{Setting, SettingOption, View};
 use crate::plain::short_line;
@@ -36,7 +36,7 @@ pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
 }
 
 /// The answer to `/settings`.
-pub(super) fn settings(view: &View) -> Said {
+pub(super) fn settings(view: &View) -> Response {
     let mut lines = vec![format!(
         "Settings of this channel with **{}**; what you choose counts from the next message on.",
         page::escaped(&view.label)
@@ -53,7 +53,11 @@ pub(super) fn settings(view: &View) -> Said {
             None => {}
         }
     }
-    Said { text: page::within(&lines.join("\n")), private: true, components: Value::Array(rows) }
+    Response {
+        text: page::within(&lines.join("\n")),
+        private: true,
+        components: Value::Array(rows),
+    }
 }
 
 /// A setting as a menu, or as a button where it is on or off. None: there is nothing to choose

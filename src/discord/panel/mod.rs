@@ -2,7 +2,7 @@
 //! like.
 //!
 //! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what
-//! they mean: [`Panel`] does. What changes something is visible to all, what only shows something
+//! they mean: the [`Dispatcher`] does. What changes something is visible to all, what only shows something
 //! or went wrong to whoever asked. Pinned by `tests/discord/panel.rs`.
 
 mod caller;
@@ -10,11 +10,11 @@ mod complete;
 mod menu;
 mod orders;
 mod page;
+mod scope;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -22,78 +22,26 @@ use tracing::{debug, warn};
 
 pub(super) use caller::Caller;
 pub(super) use orders::Order;
+use scope::Scope;
 
 use super::Identity;
 use super::api::{Api, nonce};
+use super::asker::Asker;
 use super::commands::{self, Who};
-use super::intake::{Asker, Gate};
-use super::rest::Patience;
-use crate::agent::descriptor::Choice;
-use crate::dispatch::{Conversations, Project, QueueView, Setting, View};
+use super::rest::Timeouts;
+use crate::dispatch::{Dispatcher, Setting};
 
 /// After which an answer is announced rather than given: Discord waits three seconds.
-const SOON: Duration = Duration::from_millis(1_200);
+const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
 /// For the acknowledgement itself.
-const ACK: Patience = Patience::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
 /// For suggestions, which cannot be announced.
-const SUGGEST: Duration = Duration::from_millis(1_500);
+const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// What people can be shown of a channel, and choose for it. Every call may take a while.
-#[async_trait]
-pub trait Panel: Send + Sync {
-    /// Who answers where somebody asks, and how.
-    async fn view(&self, asker: &Asker) -> View;
-
-    /// What runs and waits there.
-    async fn queue(&self, asker: &Asker) -> QueueView;
-
-    /// Chooses a setting there, or with no value, tells what is in force. Returns what to tell
-    /// everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the user.
-    async fn choose(
-        &self,
-        asker: &Asker,
-        setting: Setting,
-        value: Option<&str>,
-    ) -> Result<String, String>;
-
-    /// The models to choose from there, as far as they are known within `wait`.
-    async fn models(&self, asker: &Asker, wait: Duration) -> Vec<Choice>;
-
-    /// The conversations that can be taken up again there, as far as they are known within `wait`.
-    async fn conversations(&self, asker: &Asker, wait: Duration) -> Conversations;
-
-    /// Takes one of them up again. Returns what to tell everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the user.
-    async fn resume(&self, asker: &Asker, id: &str) -> Result<String, String>;
-
-    /// Has the conversation there shortened. Returns what to tell everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the user.
-    async fn compact(&self, asker: &Asker) -> Result<String, String>;
-
-    /// Binds the channel to a project, or with nothing to write, tells what it is bound to. Returns
-    /// what to tell everybody.
-    ///
-    /// # Errors
-    /// Why not, in words for the owner.
-    async fn project(&self, asker: &Asker, project: &Project) -> Result<String, String>;
-
-    /// Asks a backend, with no name that of the channel, whether it can work.
-    ///
-    /// # Errors
-    /// Why not, in words for the owner.
-    async fn ping(&self, asker: &Asker, name: Option<&str>) -> Result<String, String>;
-}
-
-/// An answer.
+/// The answer to a command or menu.
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
+struct Response {
     text: String,
     /// For whoever asked alone.
     private: bool,
@@ -101,7 +49,7 @@ struct Said {
     components: Value,
 }
 
-impl Said {
+impl Response {
     fn private(text: impl Into<String>) -> Self {
         Self { text: page::within(&text.into()), private: true, components: Value::Null }
     }
@@ -133,12 +81,11 @@ pub(super) struct Panels {
     /// For what is sent from `runtime`.
     pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
-    pub(super) panel: Arc<dyn Panel>,
-    pub(super) gate: Arc<dyn Gate>,
+    pub(super) dispatcher: Dispatcher,
     /// Where work is done that may outlive the gateway's thread.
     pub(super) runtime: Handle,
     /// For what is sent after the acknowledgement.
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     pub(super) alias: Option<String>,
 }
 
@@ -152,22 +99,23 @@ impl Panels {
     ) {
         let this = Arc::clone(self);
         tokio::spawn(async move {
-            let (panel, asker) = (Arc::clone(&this.panel), caller.asker(&this.identity));
+            let asker = caller.asker(&this.identity);
             let alone =
-                this.gate.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let mut work = this
-                .runtime
-                .spawn(async move { order.carry_out(&*panel, (&asker, alone), &given).await });
-            let said = tokio::select! {
-                said = &mut work => said.unwrap_or_else(|_| Said::private("That went wrong. (internal)")),
-                () = sleep(SOON) => return this.later(caller, order, work).await,
+                this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
+            let scope = Scope::new(&this.dispatcher, asker);
+            let mut work =
+                this.runtime.spawn(async move { order.carry_out(&scope, alone, &given).await });
+            let response = tokio::select! {
+                response = &mut work => response.unwrap_or_else(|_| Response::private("That went wrong. (internal)")),
+                () = sleep(ANSWER_GRACE) => return this.later(caller, order, work).await,
             };
-            if !this.acknowledge(&caller, json!({"type": 4, "data": said.data()})).await
-                && !said.private
+            if !this.acknowledge(&caller, json!({"type": 4, "data": response.data()})).await
+                && !response.private
             {
                 // What changed something is told, if need be as a message.
                 let sender = Arc::clone(&this);
-                this.runtime.spawn(async move { sender.post(caller.channel, &said.text).await });
+                this.runtime
+                    .spawn(async move { sender.post(caller.channel, &response.text).await });
             }
         });
     }
@@ -177,7 +125,7 @@ impl Panels {
         self: Arc<Self>,
         caller: Caller,
         order: Order,
-        work: tokio::task::JoinHandle<Said>,
+        work: tokio::task::JoinHandle<Response>,
     ) {
         let mut data = json!({"allowed_mentions": {"parse": []}});
         if order.is_private() {
@@ -186,11 +134,12 @@ impl Panels {
         let announced = self.acknowledge(&caller, json!({"type": 5, "data": data})).await;
         let this = Arc::clone(&self);
         self.runtime.spawn(async move {
-            let said = work.await.unwrap_or_else(|_| Said::private("That went wrong. (internal)"));
+            let response =
+                work.await.unwrap_or_else(|_| Response::private("That went wrong. (internal)"));
             if announced {
-                this.put_original(&caller, &said).await;
-            } else if !said.private {
-                this.post(caller.channel, &said.text).await;
+                this.put_original(&caller, &response).await;
+            } else if !response.private {
+                this.post(caller.channel, &response.text).await;
             }
         });
     }
@@ -210,32 +159,32 @@ impl Panels {
 
     async fn chosen(self: Arc<Self>, caller: Caller, setting: Setting, value: String) {
         let asker = caller.asker(&self.identity);
-        if let Err(why) = self.gate.admit(&asker) {
+        if let Err(why) = self.identity.admit(&asker) {
             self.identity.log_refusal(&asker, &why);
             self.acknowledge(
                 &caller,
-                json!({"type": 4, "data": Said::private("You may not use me here.").data()}),
+                json!({"type": 4, "data": Response::private("You may not use me here.").data()}),
             )
             .await;
             return;
         }
-        let panel = Arc::clone(&self.panel);
+        let scope = Scope::new(&self.dispatcher, asker);
         let mut work = self.runtime.spawn(async move {
-            let chosen = panel.choose(&asker, setting, Some(&value)).await;
-            (chosen, menu::settings(&panel.view(&asker).await))
+            let chosen = scope.choose(setting, Some(&value)).await;
+            (chosen, menu::settings(&scope.view().await))
         });
-        let lost = |_| (Err("That went wrong. (internal)".to_owned()), Said::private("…"));
+        let lost = |_| (Err("That went wrong. (internal)".to_owned()), Response::private("…"));
         tokio::select! {
             done = &mut work => {
                 let (chosen, shown) = done.unwrap_or_else(lost);
                 let body = match &chosen {
                     Ok(_) => json!({"type": 7, "data": {"content": shown.text, "components": shown.components, "allowed_mentions": {"parse": []}}}),
-                    Err(why) => json!({"type": 4, "data": Said::private(why).data()}),
+                    Err(why) => json!({"type": 4, "data": Response::private(why).data()}),
                 };
                 self.acknowledge(&caller, body).await;
                 self.announce(&caller, chosen);
             }
-            () = sleep(SOON) => {
+            () = sleep(ANSWER_GRACE) => {
                 self.acknowledge(&caller, json!({"type": 6})).await;
                 let this = Arc::clone(&self);
                 self.runtime.spawn(async move {
@@ -281,15 +230,19 @@ impl Panels {
                     },
                 );
             // Nobody hears of what they may not use.
-            let admitted = this.gate.admit(&asker).is_ok();
+            let admitted = this.identity.admit(&asker).is_ok();
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(order) => {
-                    let panel = Arc::clone(&this.panel);
-                    let work = this.runtime.spawn(async move {
-                        complete::choices(&*panel, &asker, order, &typed).await
-                    });
-                    timeout(SUGGEST, work).await.ok().and_then(Result::ok).unwrap_or_default()
+                    let scope = Scope::new(&this.dispatcher, asker);
+                    let work = this
+                        .runtime
+                        .spawn(async move { complete::choices(&scope, order, &typed).await });
+                    timeout(SUGGESTION_TIMEOUT, work)
+                        .await
+                        .ok()
+                        .and_then(Result::ok)
+                        .unwrap_or_default()
                 }
             };
             if let Err(error) = this
@@ -298,7 +251,7 @@ impl Panels {
                     caller.interaction,
                     &caller.token,
                     json!({"type": 8, "data": {"choices": choices}}),
-                    ACK,
+                    ACK_TIMEOUTS,
                 )
                 .await
             {
@@ -309,7 +262,7 @@ impl Panels {
 
     /// Tells Discord something within its three seconds; false: it did not take it.
     async fn acknowledge(&self, caller: &Caller, body: Value) -> bool {
-        match self.api.callback(caller.interaction, &caller.token, body, ACK).await {
+        match self.api.callback(caller.interaction, &caller.token, body, ACK_TIMEOUTS).await {
             Ok(()) => true,
             Err(error) => {
                 warn!(interaction = caller.interaction, %error, "cannot answer a command or a menu in time");
@@ -318,15 +271,15 @@ impl Panels {
         }
     }
 
-    async fn put_original(&self, caller: &Caller, said: &Said) {
+    async fn put_original(&self, caller: &Caller, response: &Response) {
         let (application, with) =
-            (self.identity.application, (said.text.as_str(), &said.components));
+            (self.identity.application, (response.text.as_str(), &response.components));
         if let Err(error) = self
             .sender
-            .edit_original_with(application, caller.interaction, &caller.token, with, self.patience)
+            .edit_original_with(application, caller.interaction, &caller.token, with, self.timeouts)
             .await
         {
-            warn!(channel = caller.channel, length = said.text.chars().count(), %error, "cannot answer a command");
+            warn!(channel = caller.channel, length = response.text.chars().count(), %error, "cannot answer a command");
         }
     }
 
@@ -339,7 +292,7 @@ impl Panels {
                 caller.interaction,
                 &caller.token,
                 &text,
-                self.patience,
+                self.timeouts,
             )
             .await
         {
@@ -348,7 +301,7 @@ impl Panels {
     }
 
     async fn post(&self, channel: u64, text: &str) {
-        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.patience).await {
+        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.timeouts).await {
             warn!(channel, length = text.chars().count(), %error, "cannot tell the channel what was chosen");
         }
     }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Panel, Said, menu, page};
+use super::scope::Scope;
+use super::{Response, menu, page};
 use crate::discord::commands::{TABLE, Who};
-use crate::discord::intake::Asker;
 use crate::dispatch::{Project, Setting, View, queue_rows, session_rows, status_rows};
 
 /// For what agents tell of their sessions, where somebody waits for an answer.
-const TELL: Duration = Duration::from_secs(8);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What somebody wants.
+/// A command of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::discord) enum Order {
     Status,
@@ -39,67 +39,69 @@ impl Order {
     /// `alone` says that whoever asks may write in private.
     pub(super) async fn carry_out(
         self,
-        panel: &dyn Panel,
-        (asker, alone): (&Asker, bool),
+        scope: &Scope,
+        alone: bool,
         given: &[(String, String)],
-    ) -> Said {
+    ) -> Response {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
         let now = Timestamp::now();
         match (self, value) {
-            (Self::Status, _) => {
-                Said::private(page::of(&status_rows(&panel.view(asker).await, asker.owner, now)))
-            }
-            (Self::Queue, _) => {
-                Said::private(page::of(&queue_rows(&panel.queue(asker).await, now)))
-            }
+            (Self::Status, _) => Response::private(page::of(&status_rows(
+                &scope.view().await,
+                scope.asker.owner,
+                now,
+            ))),
+            (Self::Queue, _) => Response::private(page::of(&queue_rows(&scope.queue(), now))),
             (Self::Sessions, None) => {
-                let found = panel.conversations(asker, TELL).await;
+                let found = scope.conversations(LISTING_TIMEOUT).await;
                 let hint = if found.all.is_empty() {
                     ""
                 } else {
                     "\n-# `/sessions resume:` takes one up again."
                 };
-                Said::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
+                Response::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
             }
             (Self::Sessions, Some(id)) => {
-                Said::changed(panel.resume(asker, id).await.map(|text| page::escaped(&text)))
+                Response::changed(scope.resume(id).await.map(|text| page::escaped(&text)))
             }
-            (Self::Settings, _) => menu::settings(&panel.view(asker).await),
+            (Self::Settings, _) => menu::settings(&scope.view().await),
             (Self::Set(setting), None) => {
-                let (Ok(text) | Err(text)) = panel.choose(asker, setting, None).await;
-                Said::private(text)
+                let (Ok(text) | Err(text)) = scope.choose(setting, None).await;
+                Response::private(text)
             }
             (Self::Set(setting), Some(value)) => {
-                Said::changed(panel.choose(asker, setting, Some(value)).await)
+                Response::changed(scope.choose(setting, Some(value)).await)
             }
-            (Self::Compact, _) => Said::changed(panel.compact(asker).await),
+            (Self::Compact, _) => Response::changed(scope.compact().await),
             (Self::Project, None) => {
-                let (Ok(text) | Err(text)) = panel.project(asker, &Project::default()).await;
-                Said::private(text)
+                let (Ok(text) | Err(text)) = scope.project(&Project::default()).await;
+                Response::private(text)
             }
             (Self::Project, Some(_)) => {
-                let said = |name: &str| {
+                let given_for = |name: &str| {
                     given.iter().find(|(given, _)| given == name).map(|(_, value)| value.trim())
                 };
                 let wanted = |name: &str| {
-                    said(name).map(
-                        |value| if value == "unset" { String::new() } else { value.to_owned() },
-                    )
+                    given_for(name).map(|value| {
+                        if value == "unset" { String::new() } else { value.to_owned() }
+                    })
                 };
-                Said::changed(
-                    panel
-                        .project(
-                            asker,
-                            &Project { directory: wanted("directory"), backend: wanted("backend") },
-                        )
+                Response::changed(
+                    scope
+                        .project(&Project {
+                            directory: wanted("directory"),
+                            backend: wanted("backend"),
+                        })
                         .await,
                 )
             }
             (Self::Ping, name) => {
-                let (Ok(text) | Err(text)) = panel.ping(asker, name).await;
-                Said::private(page::escaped(&text))
+                let (Ok(text) | Err(text)) = scope.ping(name).await;
+                Response::private(page::escaped(&text))
             }
-            (Self::Help, _) => Said::private(help(&panel.view(asker).await, asker.owner, alone)),
+            (Self::Help, _) => {
+                Response::private(help(&scope.view().await, scope.asker.owner, alone))
+            }
         }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
-use super::{CLOSING, Heard, Kept, Reception, key};
+use super::{CLOSING, Kept, Outcome, Reception, key};
 use crate::discord::Identity;
 use crate::discord::api::{Api, nonce};
 use crate::discord::commands::Verb;
 use crate::discord::heading;
 use crate::discord::interactions::Interactions;
-use crate::discord::rest::Patience;
+use crate::discord::rest::Timeouts;
 use crate::discord::threads;
 use crate::discord::wire::Slash;
 use crate::dispatch::Stopped;
@@ -26,7 +26,7 @@ impl Reception {
     pub(super) async fn command(&self, slash: &Slash, verb: Verb, kept: Kept) {
         if self.recent.lock().has(slash.interaction) {
             // Told twice: the first one is acknowledged already.
-            let _ = kept.send(Ok(Heard::Kept));
+            let _ = kept.send(Ok(Outcome::Kept));
             return;
         }
         self.recent.lock().note(slash.interaction);
@@ -44,11 +44,9 @@ impl Reception {
             }
             Verb::Reset => {
                 let _ =
-                    kept.send(
-                        self.desk.intake.reset(&lane).await.map(|had| {
-                            Heard::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
-                        }),
-                    );
+                    kept.send(self.dispatcher.reset(&lane).await.map(|had| {
+                        Outcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
+                    }));
             }
             // Answered on the gateway's thread.
             Verb::Stop | Verb::Panel(_) => {}
@@ -56,7 +54,7 @@ impl Reception {
     }
 
     /// Keeps what a command asks. A command is told once: what is refused of it does not come back.
-    async fn ask(&self, slash: &Slash, verb: Verb) -> Result<Heard, String> {
+    async fn ask(&self, slash: &Slash, verb: Verb) -> Result<Outcome, String> {
         if slash.prompt.trim().is_empty() {
             return Err(EMPTY.to_owned());
         }
@@ -67,36 +65,37 @@ impl Reception {
             return Err(CLOSING.to_owned());
         }
         let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
-        let saved = self.submit(event).map_err(|not_taken| not_taken.text)?.safe().await;
-        saved.map(|_| Heard::Kept).map_err(|why| {
+        let saved = self.submit(event).map_err(|refusal| refusal.to_string())?.safe().await;
+        saved.map(|_| Outcome::Kept).map_err(|why| {
             self.waiting.forget(slash.interaction);
             why.to_string()
         })
     }
 
     /// Keeps a message for the running turn; what comes of it may take a while.
-    async fn steer(&self, slash: &Slash) -> Result<Heard, String> {
+    async fn steer(&self, slash: &Slash) -> Result<Outcome, String> {
         if self.closing.load(Ordering::SeqCst) {
             return Err(CLOSING.to_owned());
         }
-        let outcome = self.desk.intake.steer(asked(slash)).await?;
+        let underway =
+            self.dispatcher.steer(asked(slash)).await.map_err(|refusal| refusal.to_string())?;
         let (api, identity, interactions) =
             (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
-        let (slash, patience) = (slash.clone(), self.patience);
+        let (slash, timeouts) = (slash.clone(), self.timeouts);
         let heading = heading::line(&slash.prompt, &self.redactor);
         tokio::spawn(async move {
-            if let Some(text) = outcome.await {
+            if let Some(text) = underway.outcome().await.message() {
                 answer(
                     &api,
                     &identity,
                     &interactions,
                     &slash,
-                    heading::under(Some(&heading), &text),
-                    patience,
+                    heading::under(Some(&heading), text),
+                    timeouts,
                 );
             }
         });
-        Ok(Heard::Kept)
+        Ok(Outcome::Kept)
     }
 }
 
@@ -124,7 +123,7 @@ fn asked(slash: &Slash) -> NewEvent {
     }
 }
 
-/// What `/stop` says.
+/// The answer to `/stop`: whether a turn ran, and how many prompts waited.
 pub(in crate::discord) fn stop_text(stopped: Stopped) -> String {
     let dropped = match stopped.waiting {
         0 => {
@@ -144,15 +143,15 @@ fn answer(
     interactions: &Interactions,
     slash: &Slash,
     text: String,
-    patience: Patience,
+    timeouts: Timeouts,
 ) {
-    let Some(mut door) = interactions.take(slash.interaction) else { return };
+    let Some(mut token) = interactions.take(slash.interaction) else { return };
     let (api, application, channel) = (api.clone(), identity.application, slash.channel);
     tokio::spawn(async move {
-        let sent = if door.is_open().await {
-            api.edit_original(application, door.interaction, &door.token, &text, patience).await
+        let sent = if token.is_usable().await {
+            api.edit_original(application, token.interaction, &token.value, &text, timeouts).await
         } else {
-            api.post(channel, None, &nonce(), &text, patience).await
+            api.post(channel, None, &nonce(), &text, timeouts).await
         };
         if let Err(error) = sent {
             warn!(channel, length = text.chars().count(), %error, "cannot answer a command");

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{AGAIN, Parent, Reception, key, mark, quotes, say};
+use super::{Parent, RETRY_INTERVAL, Reception, key, mark, quotes, send};
+use crate::discord::asker::Asker;
 use crate::discord::heading;
-use crate::discord::intake::{Asker, NotTaken};
 use crate::discord::mention::{self, Name};
 use crate::discord::rest::RestError;
 use crate::discord::wire::{Channel, Message};
-use crate::dispatch::{Accepted, AnswerRefusal, Person};
+use crate::dispatch::{Accepted, AnswerRefusal, Person, Refusal};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
@@ -57,7 +57,7 @@ impl Reception {
         loop {
             match self.is_for_us(message, parent).await {
                 Ok(ours) => return ours,
-                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_INTERVAL).await,
                 Err(_) => return false,
             }
         }
@@ -68,7 +68,7 @@ impl Reception {
         loop {
             match self.people.channel(&self.api, channel).await {
                 Ok(channel) => return Some(channel),
-                Err(error) if error.is_passing() => tokio::time::sleep(AGAIN).await,
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_INTERVAL).await,
                 Err(_) => return None,
             }
         }
@@ -99,17 +99,17 @@ impl Reception {
             return Fate::Known;
         }
         let asker = self.asker(message, parent);
-        if let Err(why) = self.desk.gate.admit(&asker) {
+        if let Err(why) = self.identity.admit(&asker) {
             self.recent.lock().note(id);
             self.identity.log_refusal(&asker, &why);
             if asker.guild.is_none() {
                 // Nobody else hears it there, and silence would look like a fault.
-                self.tell(channel, id, STRANGER.to_owned());
+                self.report(channel, id, STRANGER.to_owned());
             }
             return Fate::NotAdmitted;
         }
         if let Some(parent) = parent {
-            self.desk.intake.learn(channel, parent);
+            self.dispatcher.learn(channel, parent);
         }
         let prompt = NewEvent { missed, ..self.prompt(message, names, parent) };
         let fate = match self.in_words(&asker, message, &prompt) {
@@ -118,7 +118,7 @@ impl Reception {
         };
         if fate != Fate::Left {
             self.recent.lock().note(id);
-            self.desk.seen.saw(channel, id);
+            self.notes.saw(channel, id);
         }
         fate
     }
@@ -132,12 +132,12 @@ impl Reception {
         if prompt.missed || !prompt.attached.is_empty() {
             return None;
         }
-        match self.desk.intake.answer_in_words(&prompt.lane, &person, &prompt.prompt)? {
+        match self.dispatcher.answer_in_words(&prompt.lane, &person, &prompt.prompt)? {
             Ok(()) => Some(Fate::Taken),
             // Somebody was quicker; then it is a prompt like any other.
             Err(AnswerRefusal::Gone) => None,
             Err(refusal) => {
-                self.tell(message.channel_id, message.id, refusal.to_string());
+                self.report(message.channel_id, message.id, refusal.to_string());
                 Some(Fate::Refused)
             }
         }
@@ -177,38 +177,40 @@ impl Reception {
     /// people are told that it waits, and after a crash catching up finds it.
     async fn until_kept(&self, event: &NewEvent, (channel, message): (u64, u64)) -> Fate {
         loop {
-            if self.desk.seen.last(channel).is_none() {
+            if self.notes.last(channel).is_none() {
                 // A channel that nobody wrote in before is caught up with from here on.
-                self.desk.seen.saw(channel, message - 1);
+                self.notes.saw(channel, message - 1);
             }
             if self.closing.load(Ordering::SeqCst) {
-                self.tell(channel, message, LATER.to_owned());
+                self.report(channel, message, LATER.to_owned());
                 return Fate::Left;
             }
-            let taken =
-                if event.prompt.is_empty() && event.attached.is_empty() && event.quoted.is_none() {
-                    Err(NotTaken { text: HINT.to_owned(), later: false })
-                } else {
-                    self.submit(event.clone())
-                };
-            match taken {
-                Ok(accepted) => {
-                    if accepted.safe().await.is_ok() {
-                        return Fate::Taken;
+            let empty =
+                event.prompt.is_empty() && event.attached.is_empty() && event.quoted.is_none();
+            let refused = if empty {
+                Some(HINT.to_owned())
+            } else {
+                match self.submit(event.clone()) {
+                    Ok(accepted) => {
+                        if accepted.safe().await.is_ok() {
+                            return Fate::Taken;
+                        }
+                        self.waiting.forget(message);
+                        None
                     }
-                    self.waiting.forget(message);
+                    // It may be taken later, by this life or the next.
+                    Err(Refusal::NotSaved | Refusal::ShuttingDown) => None,
+                    Err(refusal) => Some(refusal.to_string()),
                 }
-                Err(NotTaken { text, later: false }) => {
-                    if self.decline(event, (channel, message), &text).await {
-                        return Fate::Refused;
-                    }
-                }
-                // Either it ends, or nothing can be saved.
-                Err(NotTaken { later: true, .. }) => {}
+            };
+            if let Some(why) = refused
+                && self.decline(event, (channel, message), &why).await
+            {
+                return Fate::Refused;
             }
             if !self.closing.load(Ordering::SeqCst) {
-                self.tell(channel, message, NO_ROOM.to_owned());
-                tokio::time::sleep(AGAIN).await;
+                self.report(channel, message, NO_ROOM.to_owned());
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
     }
@@ -221,38 +223,41 @@ impl Reception {
         (channel, message): (u64, u64),
         why: &str,
     ) -> bool {
-        let declined = match self.desk.intake.decline(event.clone(), why).await {
+        let declined = match self.dispatcher.decline(event.clone(), why).await {
             Ok(Some(declined)) => declined,
             // It was told before.
             Ok(None) => return true,
             Err(_) => return false,
         };
-        let (api, intake, patience) = (self.api.clone(), self.desk.intake.clone(), self.patience);
-        let (in_words, why) = (self.may_tell(channel), why.to_owned());
+        let (api, dispatcher, timeouts) =
+            (self.api.clone(), self.dispatcher.clone(), self.timeouts);
+        let (in_words, why) = (self.may_report(channel), why.to_owned());
         tokio::spawn(async move {
-            let told = if in_words {
-                say(&api, channel, message, &format!("{}.0", declined.stem), &why, patience).await
+            let sent = if in_words {
+                send(&api, channel, message, &format!("{}.0", declined.stem), &why, timeouts).await
             } else {
-                mark(&api, channel, message, patience).await
+                mark(&api, channel, message, timeouts).await
             };
             // Otherwise the next life tells it.
-            if told {
-                intake.declined(declined);
+            if sent {
+                dispatcher.declined(declined);
             }
         });
         true
     }
 
-    /// Offers an event, and shows its place in line where it has to wait.
+    /// Offers an event, and shows its place in line where it has to wait. An event that was taken
+    /// before counts as accepted: Discord sends some things twice, and catching up finds what was
+    /// taken before a restart.
     ///
     /// # Errors
-    /// See [`Intake::submit`](crate::discord::Intake::submit).
-    pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, NotTaken> {
+    /// See [`Dispatcher::submit`](crate::dispatch::Dispatcher::submit).
+    pub(super) fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
         let origin = event.origin.clone();
         let (Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. }) =
             origin
         else {
-            return self.desk.intake.submit(event);
+            return self.dispatcher.submit(event);
         };
         self.waiting.expect(id);
         // Of a message everybody sees what was asked.
@@ -261,17 +266,20 @@ impl Reception {
         } else {
             String::new()
         };
-        let taken = self.desk.intake.submit(event);
+        let taken = match self.dispatcher.submit(event) {
+            Err(Refusal::Known) => Ok(Accepted::unkept(0, 0)),
+            taken => taken,
+        };
         match (&taken, origin) {
             (Ok(accepted), Origin::Message { channel, message }) if accepted.ahead > 0 => {
                 self.waiting.number(&self.api, channel, message, accepted.ahead);
             }
             (Ok(accepted), Origin::Interaction { .. }) if accepted.ahead > 0 => {
-                if let Some(door) = self.interactions.peek(id) {
+                if let Some(token) = self.interactions.peek(id) {
                     self.waiting.line(
                         &self.api,
                         self.identity.application,
-                        (door, heading),
+                        (token, heading),
                         accepted.ahead,
                     );
                 }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use super::messages::Fate;
-use super::{AGAIN, LOOK_UP, Parent, Reception, mark};
+use super::{LOOK_UP_TIMEOUTS, Parent, RETRY_INTERVAL, Reception, mark};
 use crate::discord::mention;
 use crate::discord::wire::{Message, id_from};
 use crate::event::NewEvent;
@@ -47,7 +47,7 @@ struct Tally {
 impl Reception {
     /// The channels that were spoken in, each with the first id that is answered there.
     pub(super) fn to_catch_up(&self) -> Vec<(u64, u64)> {
-        let mut channels = self.desk.seen.channels();
+        let mut channels = self.notes.channels();
         channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
         if channels.len() > CHANNELS_MOST {
             warn!(
@@ -63,7 +63,7 @@ impl Reception {
     /// Takes in what was written in a channel since it was last seen to. Nothing else of that
     /// channel is seen to meanwhile.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) {
-        let Some(last) = self.desk.seen.last(channel) else { return };
+        let Some(last) = self.notes.last(channel) else { return };
         let counted = id_from(COUNTED_SPAN);
         let mut after = last.max(counted);
         let mut tally = Tally { at_least: last < counted, ..Tally::default() };
@@ -71,7 +71,7 @@ impl Reception {
         loop {
             let Some((page, full)) = self.page(channel, after, pressed).await else { break };
             for message in &page {
-                if message.id >= since && !self.tell_left_out(channel, &mut tally).await {
+                if message.id >= since && !self.report_left_out(channel, &mut tally).await {
                     return;
                 }
                 if self.missed(message, message.id < since, &mut tally).await == Some(Fate::Left) {
@@ -83,7 +83,7 @@ impl Reception {
                 old_pages += 1;
             } else if !page.is_empty() {
                 // All of it is kept, or no affair of ours.
-                self.desk.seen.saw(channel, after);
+                self.notes.saw(channel, after);
             }
             if !full {
                 break;
@@ -92,7 +92,7 @@ impl Reception {
                 (after, tally.at_least) = (since - 1, true);
             }
         }
-        if !self.tell_left_out(channel, &mut tally).await {
+        if !self.report_left_out(channel, &mut tally).await {
             return;
         }
         let Tally { prompts, refused, .. } = tally;
@@ -117,7 +117,7 @@ impl Reception {
                     place = self.reads.acquire() => place.ok(),
                     () = pressed.notified() => None,
                 };
-                self.api.messages_after(channel, after, LOOK_UP).await
+                self.api.messages_after(channel, after, LOOK_UP_TIMEOUTS).await
             };
             match read {
                 Ok(page) => return Some(page),
@@ -127,7 +127,7 @@ impl Reception {
                         warn!(%error, "discord does not hand out what was written meanwhile; asking until it does");
                     }
                     debug!(channel, %error, "cannot read missed messages yet");
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
                 Err(error) => {
                     // Channels go away and permissions change: nothing to be done about it.
@@ -155,7 +155,7 @@ impl Reception {
             message.member = loop {
                 match self.people.member(&self.api, guild, message.author.id).await {
                     Ok(member) => break member,
-                    Err(_) => tokio::time::sleep(AGAIN).await,
+                    Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
                 }
             };
         }
@@ -166,7 +166,7 @@ impl Reception {
             .collect();
         if old {
             // What strangers wrote is nobody's loss.
-            if self.desk.gate.admit(&self.asker(&message, parent)).is_ok() {
+            if self.identity.admit(&self.asker(&message, parent)).is_ok() {
                 tally.left_out += 1;
                 if let Some((_, older)) =
                     tally.newest.replace((self.prompt(&message, &names, parent), message.id))
@@ -190,7 +190,7 @@ impl Reception {
 
     /// Says once how many were left out because they are too old. False: the gateway ends before
     /// that is kept; the next life counts again.
-    async fn tell_left_out(&self, channel: u64, tally: &mut Tally) -> bool {
+    async fn report_left_out(&self, channel: u64, tally: &mut Tally) -> bool {
         let Some((event, message)) = tally.newest.take() else { return true };
         let count = tally.left_out;
         let many = match (count, tally.at_least) {
@@ -210,15 +210,15 @@ impl Reception {
             if self.closing.load(Ordering::SeqCst) {
                 return false;
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
         self.recent.lock().note(message);
-        self.desk.seen.saw(channel, message);
-        let (api, patience, older) =
-            (self.api.clone(), self.patience, std::mem::take(&mut tally.older));
+        self.notes.saw(channel, message);
+        let (api, timeouts, older) =
+            (self.api.clone(), self.timeouts, std::mem::take(&mut tally.older));
         tokio::spawn(async move {
             for message in older {
-                mark(&api, channel, message, patience).await;
+                mark(&api, channel, message, timeouts).await;
             }
         });
         true

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tracing::debug;
 
-use super::LOOK_UP;
+use super::LOOK_UP_TIMEOUTS;
 use crate::discord::api::Api;
 use crate::discord::rest::RestError;
 use crate::discord::wire::{Channel, Member};
@@ -39,7 +39,7 @@ impl People {
         if let Some(known) = self.channels.lock().get(&channel) {
             return Ok(known.clone());
         }
-        match api.channel(channel, LOOK_UP).await {
+        match api.channel(channel, LOOK_UP_TIMEOUTS).await {
             Ok(found) => {
                 let mut channels = self.channels.lock();
                 if channels.len() >= KEPT {
@@ -74,7 +74,7 @@ impl People {
             Arc::clone(members.entry((guild, user)).or_default())
         };
         let look_up = || async {
-            match api.member(guild, user, LOOK_UP).await {
+            match api.member(guild, user, LOOK_UP_TIMEOUTS).await {
                 Ok(member) => Ok(Some(member)),
                 Err(error) if error.is_passing() => Err(error),
                 Err(_) => Ok(None),
@@ -98,7 +98,7 @@ impl People {
         if let Some(known) = self.roles.lock().get(&guild) {
             return Ok(*known);
         }
-        let role = match api.roles(guild, LOOK_UP).await {
+        let role = match api.roles(guild, LOOK_UP_TIMEOUTS).await {
             Ok(roles) => {
                 roles.into_iter().find(|role| role.tags.bot_id == Some(me)).map(|role| role.id)
             }

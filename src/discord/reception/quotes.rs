@@ -17,7 +17,7 @@ pub(super) fn quoted(message: &Message, me: u64, names: &[Name]) -> Option<Quote
         return reply(referenced, me, names);
     }
     let words: Vec<&str> =
-        message.message_snapshots.iter().map(|snapshot| snapshot.message.content.trim()).collect();
+        message.message_snapshots.iter().map(|forwarded| forwarded.content.trim()).collect();
     if message.message_snapshots.is_empty() {
         return None;
     }
@@ -59,8 +59,7 @@ pub(super) fn attached(message: &Message, me: u64) -> Vec<Attached> {
         .iter()
         .filter(|referenced| referenced.author.id != me)
         .flat_map(|referenced| &referenced.attachments);
-    let forwarded =
-        message.message_snapshots.iter().flat_map(|snapshot| &snapshot.message.attachments);
+    let forwarded = message.message_snapshots.iter().flat_map(|forwarded| &forwarded.attachments);
     message
         .attachments
         .iter()

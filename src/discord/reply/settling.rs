@@ -10,7 +10,7 @@ use super::Writer;
 use crate::discord::below::{self, MESSAGE, hint, opening, whole};
 use crate::discord::holding::{Turn, Watch};
 use crate::discord::notices;
-use crate::discord::rest::{Patience, RestError, Upload};
+use crate::discord::rest::{RestError, Timeouts, Upload};
 use crate::dispatch::{Answer, AnswerFile, DeliveryError, Offer};
 use crate::figures;
 use crate::schedule::says_nothing;
@@ -19,8 +19,8 @@ use crate::schedule::says_nothing;
 const DRAFTED: usize = 3;
 /// Where the numbers of files begin that the agent made; those before are a long answer's.
 const MADE: usize = 100;
-/// For one file.
-const UPLOAD: Patience = Patience::new(Duration::from_secs(120), Duration::from_secs(240));
+/// For uploading one file.
+const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
 
 impl Writer {
     /// Delivers the answer, in its turn, as soon as Discord takes it; what is on the screen of it
@@ -30,7 +30,6 @@ impl Writer {
         answer: Answer,
         mut turn: Turn,
     ) -> Result<(), DeliveryError> {
-        let answer = answer.cleaned(&self.inner.options.redactor);
         turn.come().await;
         let mut tries = 0;
         loop {
@@ -58,7 +57,7 @@ impl Writer {
         if let Some(person) = answer.ping {
             let text =
                 format!("<@{person}>\n-# The answer is there, after {}.", below::time(answer.took));
-            let patience = self.inner.options.windows.send;
+            let timeouts = self.inner.options.windows.send;
             if let Err(error) = self
                 .inner
                 .api
@@ -68,7 +67,7 @@ impl Writer {
                     Some(person),
                     &self.live.ping_nonce(),
                     (&text, &Value::Null),
-                    patience,
+                    timeouts,
                 )
                 .await
             {
@@ -80,15 +79,15 @@ impl Writer {
 
     /// Shows the answer whole, going on with what is there of it.
     async fn try_settle(&mut self, answer: &Answer) -> Result<(), RestError> {
-        let patience = self.inner.options.windows.send;
+        let timeouts = self.inner.options.windows.send;
         if self.unasked
             && answer.failure.is_none()
             && answer.notices.is_empty()
             && says_nothing(&answer.text)
         {
             // What stood above a question goes as well.
-            let _ = self.live.show(&[], true, patience).await;
-            self.live.drop_above(patience).await;
+            let _ = self.live.show(&[], true, timeouts).await;
+            self.live.drop_above(timeouts).await;
             return Ok(());
         }
         let lines = below::lines(answer, &self.inner.options.footer, !self.unasked);
@@ -102,10 +101,10 @@ impl Writer {
         let as_file =
             self.is_long(&answer.text) && self.settle_as_file(&text, &answer.text, &lines).await?;
         if !as_file {
-            self.live.show(&whole(&text, &lines), true, patience).await?;
+            self.live.show(&whole(&text, &lines), true, timeouts).await?;
         }
         if above.is_none() {
-            self.live.drop_above(patience).await;
+            self.live.drop_above(timeouts).await;
         }
         self.put_files(&answer.files).await?;
         Ok(())
@@ -133,7 +132,7 @@ impl Writer {
             };
             let (upload, nonce) =
                 (Upload { name: name.clone(), bytes }, self.live.file_nonce(MADE + number));
-            match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD).await {
+            match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD_TIMEOUTS).await {
                 Ok(()) => info!(channel = self.channel, name, "posted what the agent made"),
                 Err(error) if error.is_passing() || error.is_without_channel() => {
                     return Err(error);
@@ -200,7 +199,7 @@ impl Writer {
                     self.channel,
                     &self.live.file_nonce(number),
                     &Upload { name, bytes },
-                    UPLOAD,
+                    UPLOAD_TIMEOUTS,
                 )
                 .await
             {

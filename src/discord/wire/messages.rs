@@ -1,8 +1,6 @@
 //! Messages, and what they bring along.
 
-use serde::Deserialize;
-use serenity::model::channel::{Message as GatewayMessage, MessageSnapshot};
-use serenity::model::event::MessageUpdateEvent;
+use serde::{Deserialize, Deserializer};
 
 use super::{Member, User, id, ids, maybe_id};
 use crate::event::Attached;
@@ -24,7 +22,7 @@ pub(in crate::discord) struct Message {
     pub(in crate::discord) content: String,
     #[serde(default)]
     pub(in crate::discord) mentions: Vec<User>,
-    /// Roles it names.
+    /// Roles that its text mentions.
     #[serde(default, deserialize_with = "ids")]
     pub(in crate::discord) mention_roles: Vec<u64>,
     #[serde(default, deserialize_with = "maybe_id")]
@@ -34,9 +32,9 @@ pub(in crate::discord) struct Message {
     pub(in crate::discord) kind: u8,
     #[serde(default)]
     pub(in crate::discord) referenced_message: Option<Referenced>,
-    /// What it forwards.
-    #[serde(default)]
-    pub(in crate::discord) message_snapshots: Vec<Snapshot>,
+    /// The messages it forwards.
+    #[serde(default, deserialize_with = "forwarded")]
+    pub(in crate::discord) message_snapshots: Vec<Forwarded>,
     #[serde(default)]
     pub(in crate::discord) attachments: Vec<File>,
     /// Only in what the HTTP interface returns.
@@ -95,25 +93,11 @@ pub(in crate::discord) struct Edit {
     pub(in crate::discord) author: Option<User>,
     #[serde(default)]
     pub(in crate::discord) content: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "users")]
     pub(in crate::discord) mentions: Vec<User>,
     /// None: nobody edited it.
     #[serde(default)]
     pub(in crate::discord) edited_timestamp: Option<String>,
-}
-
-impl From<&MessageUpdateEvent> for Edit {
-    fn from(event: &MessageUpdateEvent) -> Self {
-        Self {
-            id: event.id.get(),
-            channel_id: event.channel_id.get(),
-            guild_id: event.guild_id.map(|id| id.get()),
-            author: event.author.as_ref().map(User::from),
-            content: event.content.clone(),
-            mentions: event.mentions.iter().flatten().map(User::from).collect(),
-            edited_timestamp: event.edited_timestamp.map(|at| at.to_string()),
-        }
-    }
 }
 
 /// The message another one replies to.
@@ -130,12 +114,6 @@ pub(in crate::discord) struct Referenced {
 
 /// A message that another one forwards: Discord does not say who wrote it.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::discord) struct Snapshot {
-    pub(in crate::discord) message: Forwarded,
-}
-
-/// See [`Snapshot`].
-#[derive(Clone, Debug, Deserialize)]
 pub(in crate::discord) struct Forwarded {
     #[serde(default)]
     pub(in crate::discord) content: String,
@@ -143,55 +121,21 @@ pub(in crate::discord) struct Forwarded {
     pub(in crate::discord) attachments: Vec<File>,
 }
 
-impl From<&GatewayMessage> for Message {
-    fn from(message: &GatewayMessage) -> Self {
-        Self {
-            id: message.id.get(),
-            channel_id: message.channel_id.get(),
-            guild_id: message.guild_id.map(|id| id.get()),
-            author: User::from(&message.author),
-            member: message.member.as_ref().map(|member| Member {
-                roles: member.roles.iter().map(|role| role.get()).collect(),
-                nick: member.nick.clone(),
-            }),
-            content: message.content.clone(),
-            mentions: message.mentions.iter().map(User::from).collect(),
-            webhook_id: message.webhook_id.map(|id| id.get()),
-            kind: u8::from(message.kind),
-            mention_roles: message.mention_roles.iter().map(|role| role.get()).collect(),
-            referenced_message: message.referenced_message.as_deref().map(Referenced::from),
-            message_snapshots: message.message_snapshots.iter().map(Snapshot::from).collect(),
-            reactions: Vec::new(),
-            attachments: message.attachments.iter().map(File::from).collect(),
-        }
+/// Reads messages as Discord wraps them, and bare, as serenity writes them.
+fn forwarded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Forwarded>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Snapshot {
+        Wrapped { message: Forwarded },
+        Bare(Forwarded),
     }
+    let bare = |snapshot| match snapshot {
+        Snapshot::Wrapped { message } | Snapshot::Bare(message) => message,
+    };
+    Ok(Vec::<Snapshot>::deserialize(deserializer)?.into_iter().map(bare).collect())
 }
 
-impl From<&GatewayMessage> for Referenced {
-    fn from(message: &GatewayMessage) -> Self {
-        Self {
-            author: User::from(&message.author),
-            content: message.content.clone(),
-            mentions: message.mentions.iter().map(User::from).collect(),
-            attachments: message.attachments.iter().map(File::from).collect(),
-        }
-    }
-}
-
-impl From<&MessageSnapshot> for Snapshot {
-    fn from(message: &MessageSnapshot) -> Self {
-        let attachments = message.attachments.iter().map(File::from).collect();
-        Self { message: Forwarded { content: message.content.clone(), attachments } }
-    }
-}
-
-impl From<&serenity::model::channel::Attachment> for File {
-    fn from(file: &serenity::model::channel::Attachment) -> Self {
-        Self {
-            filename: file.filename.clone(),
-            content_type: file.content_type.clone(),
-            size: file.size.into(),
-            url: file.url.clone(),
-        }
-    }
+/// Reads users; serenity writes null where Discord left them out.
+fn users<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<User>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -14,7 +14,6 @@ use crate::discord::Inner;
 use crate::discord::api::nonce;
 use crate::discord::below::FILE;
 use crate::discord::holding::Watch;
-use crate::discord::intake::Posted;
 use crate::discord::rest::{RestError, Upload};
 use crate::dispatch::{OpenQuestion, Settlement, Unseen};
 
@@ -22,7 +21,7 @@ use crate::dispatch::{OpenQuestion, Settlement, Unseen};
 const NO_FILE: &str = "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files.";
 
 /// Something to do between what the agent says.
-pub(in crate::discord) enum Errand {
+pub(in crate::discord) enum QuestionOperation {
     /// The agent asks; so much was said before.
     Post(OpenQuestion, Unseen, String),
     /// Its last message says this from now on.
@@ -32,12 +31,12 @@ pub(in crate::discord) enum Errand {
 }
 
 /// What is to be done, noted by the turn and done by its writer.
-pub(in crate::discord) struct Errands {
+pub(in crate::discord) struct QuestionOperations {
     inner: Arc<Inner>,
-    list: Mutex<Vec<Errand>>,
+    list: Mutex<Vec<QuestionOperation>>,
 }
 
-impl Errands {
+impl QuestionOperations {
     pub(in crate::discord) fn new(inner: &Arc<Inner>) -> Self {
         Self { inner: Arc::clone(inner), list: Mutex::default() }
     }
@@ -45,22 +44,22 @@ impl Errands {
     /// The agent asks, after it said `before`.
     pub(in crate::discord) fn ask(&self, question: &OpenQuestion, unseen: Unseen, before: String) {
         self.inner.asks.open(question);
-        self.list.lock().push(Errand::Post(question.clone(), unseen, before));
+        self.list.lock().push(QuestionOperation::Post(question.clone(), unseen, before));
     }
 
     /// People said something, after the agent said `before`.
     pub(in crate::discord) fn go_below(&self, before: String) {
-        self.list.lock().push(Errand::Below(before));
+        self.list.lock().push(QuestionOperation::Below(before));
     }
 
     /// A question is over.
     pub(in crate::discord) fn settled(&self, id: &str, how: &Settlement) {
         if let Some(content) = self.inner.asks.settle(id, how) {
-            self.list.lock().push(Errand::Close(id.to_owned(), content));
+            self.list.lock().push(QuestionOperation::Close(id.to_owned(), content));
         }
     }
 
-    pub(in crate::discord) fn take(&self) -> Vec<Errand> {
+    pub(in crate::discord) fn take(&self) -> Vec<QuestionOperation> {
         std::mem::take(&mut *self.list.lock())
     }
 }
@@ -88,7 +87,7 @@ impl Steps {
 }
 
 /// The questions of one turn on the screen.
-pub(in crate::discord) struct Board {
+pub(in crate::discord) struct QuestionMessages {
     inner: Arc<Inner>,
     channel: u64,
     /// The message of the prompt.
@@ -97,7 +96,7 @@ pub(in crate::discord) struct Board {
     posted: HashMap<String, u64>,
 }
 
-impl Board {
+impl QuestionMessages {
     pub(in crate::discord) fn new(inner: &Arc<Inner>, channel: u64, about: Option<u64>) -> Self {
         Self { inner: Arc::clone(inner), channel, about, posted: HashMap::new() }
     }
@@ -122,11 +121,7 @@ impl Board {
             let error = match self.try_post(question, &mut steps).await {
                 Ok(message) => {
                     self.posted.insert(question.id.clone(), message);
-                    self.inner.asks.posted(Posted {
-                        id: question.id.clone(),
-                        channel: self.channel,
-                        message,
-                    });
+                    self.inner.notes.opened(&question.id, self.channel, message);
                     return;
                 }
                 Err(error) => error,
@@ -162,17 +157,17 @@ impl Board {
         changed: &Notify,
     ) -> bool {
         let mut over = pin!(watch.over(&self.inner, error, tries));
-        let mut heard = false;
+        let mut notified_here = false;
         let worth = loop {
             tokio::select! {
                 worth = &mut over => break worth,
-                () = changed.notified() => heard = true,
+                () = changed.notified() => notified_here = true,
             }
             if !self.inner.asks.is_open(id) {
                 break true;
             }
         };
-        if heard {
+        if notified_here {
             // For whoever else it was told to.
             changed.notify_one();
         }
@@ -180,17 +175,17 @@ impl Board {
     }
 
     async fn try_post(&self, question: &OpenQuestion, steps: &mut Steps) -> Result<u64, RestError> {
-        let (api, patience) = (&self.inner.api, self.inner.options.windows.send);
+        let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
         let (pieces, rows) = (look::pieces(question, 0), look::rows(question, 0));
         if let (Some((name, text)), false) = (look::in_full(question), steps.file) {
             let file = Upload {
                 name: name.to_owned(),
                 bytes: text.as_bytes().iter().copied().take(FILE).collect(),
             };
-            match api.post_file(self.channel, &steps.nonce, &file, patience).await {
+            match api.post_file(self.channel, &steps.nonce, &file, timeouts).await {
                 Err(error) if error.is_forbidden() => {
                     warn!(channel = self.channel, %error, "cannot attach what a question is about\nhint: the bot needs Attach Files there");
-                    api.post(self.channel, None, &steps.nonce, NO_FILE, patience).await?;
+                    api.post(self.channel, None, &steps.nonce, NO_FILE, timeouts).await?;
                 }
                 posted => posted?,
             }
@@ -205,7 +200,7 @@ impl Board {
             let (about, asker) =
                 if number == 0 { (self.about, question.asker) } else { (None, None) };
             posted = api
-                .call_for(self.channel, about, asker, &steps.nonce, (piece, rows), patience)
+                .call_for(self.channel, about, asker, &steps.nonce, (piece, rows), timeouts)
                 .await?
                 .id;
             steps.made();
@@ -227,14 +222,14 @@ impl Board {
     /// Shows what became of a question.
     pub(in crate::discord) async fn close(&mut self, id: &str, content: &str) {
         let Some(message) = self.posted.remove(id) else { return };
-        let (api, patience) = (&self.inner.api, self.inner.options.windows.send);
-        match api.edit_with(self.channel, message, content, &serde_json::json!([]), patience).await
+        let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
+        match api.edit_with(self.channel, message, content, &serde_json::json!([]), timeouts).await
         {
             Err(error) if !error.is_forbidden() => {
                 warn!(channel = self.channel, question = id, %error, "cannot show what became of a question; a click on it will");
             }
             // Where the message cannot be reached, nobody can click on it through us either.
-            _ => self.inner.asks.closed(id),
+            _ => self.inner.notes.closed(id),
         }
     }
 }

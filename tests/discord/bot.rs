@@ -1,0 +1,710 @@
+//! A bot in front of a dispatcher whose agents are in this process.
+//!
+//! The dispatcher is the real one. Its turns begin and end by themselves, and say nothing in
+//! Discord: what is said there, a test says with a [`Turn`] of its own.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{
+    Action, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Text, ToolEnd,
+    ToolStart, ToolStatus, Write as WriteAction,
+};
+use aetheel::config::{AllowLists, BusyPolicy};
+use aetheel::discord::{Accept, Discord, Listening, Options, StartError, Windows};
+use aetheel::dispatch::{
+    Again, AgainRefusal, Answer, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet,
+    Parts, Person, PriorDelivery, Reply, Settlement, Subject, Unseen,
+};
+use aetheel::event::{Attached, Event, Lane, NewEvent};
+use aetheel::fold::Transcript;
+use aetheel::queue::Limits;
+use aetheel::redact::Redactor;
+use aetheel::turn::{Backend, Backends, ProcessCommand};
+use aetheel::workspace::Workspace;
+use async_trait::async_trait;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::support::discord::{ANN, BOB, LIMIT, LocalDiscord, OWNER, TOKEN};
+use crate::support::scripted::{
+    Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, parts, plain,
+};
+
+/// What outlives a bot: the operator's folder, how agents behave, and what was seen of them.
+pub struct Home {
+    folder: TempDir,
+    pub workspace: Workspace,
+    /// Whether events are kept in a journal.
+    pub kept: bool,
+    /// Bytes of a prompt, at most.
+    pub prompt_limit: usize,
+    pub approvers: Vec<u64>,
+    pub redactor: Redactor,
+    /// Whether replies of the dispatcher go to Discord.
+    pub shown: bool,
+    /// What agents say at first, and all they say; where it is nothing, `ok` at last.
+    pub says: &'static [&'static str],
+    /// Levels of thinking of the backend `demo`.
+    pub efforts: [&'static str; 2],
+    /// Turns that began, in order.
+    pub begun: Mutex<Vec<Event>>,
+    /// While this is true, no agent ends its turn.
+    pub busy: watch::Sender<bool>,
+    /// While this is true, it is not known yet whether a backend can work.
+    pub slow: watch::Sender<bool>,
+    /// Why the backend `claude` cannot work.
+    pub unavailable: Mutex<Option<String>>,
+    /// What the next agent asks.
+    asks: Mutex<Option<Ask>>,
+    /// What agents asked.
+    asked: Mutex<Vec<OpenQuestion>>,
+    /// What turns came to.
+    pub answers: Mutex<Vec<Answer>>,
+    /// Events whose thread was asked for.
+    pub threads: Mutex<Vec<Event>>,
+    /// Questions that people answered, who did, and how.
+    pub decided: Mutex<Vec<(String, String, Decision)>>,
+    /// Who pressed which offer's button.
+    pub pressed: Mutex<Vec<(String, Person)>>,
+    /// What every such press is refused with.
+    pub refused_press: Mutex<Option<AgainRefusal>>,
+    sessions: AtomicUsize,
+    launched: AtomicUsize,
+}
+
+impl Home {
+    pub async fn new() -> Arc<Self> {
+        Self::with(|_| {}).await
+    }
+
+    /// Makes one in which something is different.
+    pub async fn with(change: impl FnOnce(&mut Self)) -> Arc<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut home = Self {
+            workspace: Workspace::open(&folder.path().join("config")).await.unwrap(),
+            folder,
+            kept: false,
+            prompt_limit: 256 << 10,
+            approvers: vec![],
+            redactor: Redactor::default(),
+            shown: false,
+            says: &[],
+            efforts: ["low", "high"],
+            begun: Mutex::default(),
+            busy: watch::Sender::new(false),
+            slow: watch::Sender::new(false),
+            unavailable: Mutex::default(),
+            asks: Mutex::default(),
+            asked: Mutex::default(),
+            answers: Mutex::default(),
+            threads: Mutex::default(),
+            decided: Mutex::default(),
+            pressed: Mutex::default(),
+            refused_press: Mutex::default(),
+            sessions: AtomicUsize::new(1),
+            launched: AtomicUsize::new(0),
+        };
+        change(&mut home);
+        Arc::new(home)
+    }
+
+    /// The prompts of the turns that began.
+    pub fn prompts(&self) -> Vec<String> {
+        self.begun.lock().unwrap().iter().map(|event| event.prompt.clone()).collect()
+    }
+
+    /// Writes one of the operator's files.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.workspace.folder().join(name), text).unwrap();
+    }
+
+    /// What stands in a file of the state; empty where there is none.
+    pub fn state(&self, name: &str) -> String {
+        std::fs::read_to_string(self.workspace.folder().join("state").join(name))
+            .unwrap_or_default()
+    }
+
+    /// Whether a question is noted as open.
+    pub fn is_noted(&self, question: &str) -> bool {
+        self.state("discord.md").contains(&format!("`question:{question}`"))
+    }
+
+    /// The last message noted as handled in a channel.
+    pub async fn seen(&self, channel: u64) -> Option<u64> {
+        self.workspace.discord_notes().seen().await.get(&channel).copied()
+    }
+
+    /// The conversation of a channel with `demo`.
+    pub async fn session(&self, channel: u64) -> Option<String> {
+        let binding = self.workspace.bindings().get(&Lane::Channel(channel), "demo").await;
+        binding.session.map(|session| session.to_string())
+    }
+
+    /// How many agents were started.
+    pub fn launched(&self) -> usize {
+        self.launched.load(Ordering::SeqCst)
+    }
+
+    /// An agent that asks what it is to ask, and answers when it may.
+    fn launcher(self: &Arc<Self>) -> Arc<ScriptedLauncher> {
+        let home = Arc::clone(self);
+        ScriptedLauncher::new(move |mut agent: Agent| {
+            let home = Arc::clone(&home);
+            async move {
+                home.launched.fetch_add(1, Ordering::SeqCst);
+                if home.asks.lock().unwrap().is_some() {
+                    agent.say(&["ask"]).await;
+                    loop {
+                        match agent.commands.recv().await {
+                            Some(ProcessCommand::Write(_)) => break,
+                            Some(ProcessCommand::CloseStdin) => {}
+                            _ => return agent.exit(Exit::Code(130), "").await,
+                        }
+                    }
+                }
+                agent.say(home.says).await;
+                let mut busy = home.busy.subscribe();
+                loop {
+                    tokio::select! {
+                        () = async { drop(busy.wait_for(|busy| !busy).await) } => break,
+                        command = agent.commands.recv() => {
+                            if let Some(ProcessCommand::Stop { .. }) | None = command {
+                                return agent.exit(Exit::Code(130), "").await;
+                            }
+                        }
+                    }
+                }
+                let session = home.sessions.fetch_add(1, Ordering::SeqCst);
+                let last = if home.says.is_empty() { "text ok" } else { "" };
+                agent.say(&[&format!("session s-{session}"), last, "done"]).await;
+                agent.exit(Exit::Code(0), "").await;
+            }
+        })
+    }
+
+    /// `plain`, and asks at the line `ask`.
+    fn understanding(self: &Arc<Self>) -> Understanding {
+        let (home, usual) = (Arc::clone(self), plain());
+        Arc::new(move |state, input| match input {
+            Input::Line(line) if line.text == "ask" => {
+                Ok(home.asks.lock().unwrap().take().map(Action::Ask).into_iter().collect())
+            }
+            Input::Command(Command::Answer(_)) => {
+                let body = vec![Chunk::Text("answered\n".to_owned())];
+                Ok(vec![Action::Write(WriteAction { proc: 1, body })])
+            }
+            _ => usual(state, input),
+        })
+    }
+
+    /// A dispatcher that works here, and answers to nobody.
+    async fn dispatcher(self: &Arc<Self>, discord: &Discord) -> Dispatcher {
+        let limits =
+            Limits { max_concurrent: 1_000, max_depth: 1_000, busy_policy: BusyPolicy::Reject };
+        let backends = Arc::new(Both::new(self));
+        let (folder, collected) = (self.folder.path(), Arc::new(Collected::default()));
+        let mut parts: Parts =
+            parts(folder, "demo", backends, self.launcher(), &collected, limits).await;
+        parts.outlet = Arc::new(Silent { discord: discord.clone(), home: Arc::clone(self) });
+        parts.workspace = self.workspace.clone();
+        parts.redactor = self.redactor.clone();
+        if self.kept {
+            parts.journal = Some(self.workspace.journal().await.unwrap());
+        }
+        parts.choices.backends = vec!["claude".to_owned(), "demo".to_owned()];
+        (parts.choices.model, parts.choices.effort) =
+            (Some("opus".to_owned()), Some(self.efforts[0].to_owned()));
+        parts.choices.prompt_limit = self.prompt_limit;
+        parts.choices.approvers = self.approvers.clone();
+        Dispatcher::new(parts)
+    }
+
+    /// What the buttons of offers do that the dispatcher does not know.
+    fn accept(self: &Arc<Self>) -> Accept {
+        let home = Arc::clone(self);
+        Accept::new(move |id, person| {
+            let refused = *home.refused_press.lock().unwrap();
+            let pressed = refused.map_or_else(
+                || {
+                    home.pressed.lock().unwrap().push((id.clone(), person));
+                    Ok(if id.starts_with("lost-") { Again::Delivered } else { Again::Started })
+                },
+                Err,
+            );
+            std::future::ready(Some(pressed))
+        })
+    }
+}
+
+/// The backends `demo`, without modes, and `claude`, with all there is to choose.
+struct Both {
+    all: [Arc<dyn Backend>; 2],
+    home: Arc<Home>,
+}
+
+impl Both {
+    fn new(home: &Arc<Home>) -> Self {
+        let efforts = home.efforts.map(|id| {
+            let label: String = id[..1].to_uppercase() + &id[1..];
+            serde_json::json!({"id": id, "label": label})
+        });
+        let describe = |name: &str, label: &str, features: &[&str]| {
+            let descriptor = serde_json::json!({
+                "name": name, "label": label, "version": "1", "features": features, "efforts": efforts,
+                "models": [{"id": "opus", "label": "Opus 5"}, {"id": "sonnet", "label": "Sonnet"}],
+                "programs": [{"name": "agent", "flags": [{"name": "--resume", "value": "one"}]}],
+            });
+            ScriptedBackend::described(home.understanding(), &descriptor.to_string())
+        };
+        let demo = describe("demo", "Demo *agent*", &["resume", "model", "effort"]);
+        let claude = describe("claude", "Claude Code", &["resume", "model", "effort", "plan"]);
+        Self { all: [Arc::new(claude), Arc::new(demo)], home: Arc::clone(home) }
+    }
+}
+
+#[async_trait]
+impl Backends for Both {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        self.all.iter().find(|backend| backend.descriptor().name == name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["claude".to_owned(), "demo".to_owned()]
+    }
+
+    async fn unavailable(&self, name: &str) -> Option<String> {
+        let _ = self.home.slow.subscribe().wait_for(|slow| !slow).await;
+        self.home.unavailable.lock().unwrap().clone().filter(|_| name == "claude")
+    }
+}
+
+/// Takes notes of what the dispatcher would say; everything but replies is left to Discord.
+struct Silent {
+    discord: Discord,
+    home: Arc<Home>,
+}
+
+#[async_trait]
+impl Outlet for Silent {
+    fn open(&self, event: &Event) -> Box<dyn Reply> {
+        self.home.begun.lock().unwrap().push(event.clone());
+        if self.home.shown {
+            return self.discord.open(event);
+        }
+        Box::new(SilentReply(Arc::clone(&self.home)))
+    }
+
+    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
+        self.discord.fetch(attached, limit).await
+    }
+
+    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
+        self.discord.notify(notice).await
+    }
+
+    async fn open_thread(&self, event: &Event, traces: PriorDelivery) -> Result<Opened, String> {
+        self.home.threads.lock().unwrap().push(event.clone());
+        self.discord.open_thread(event, traces).await
+    }
+
+    async fn put_away(&self, event: &Event) {
+        self.discord.put_away(event).await;
+    }
+}
+
+struct SilentReply(Arc<Home>);
+
+#[async_trait]
+impl Reply for SilentReply {
+    fn update(&mut self, _: &EventKind, _: &Transcript) {}
+
+    fn ask(&mut self, question: &OpenQuestion, _: Unseen) {
+        self.0.asked.lock().unwrap().push(question.clone());
+    }
+
+    fn settled(&mut self, id: &str, how: &Settlement) {
+        if let Settlement::Answered { by, decision } = how {
+            let decided = (id.to_owned(), by.clone(), decision.clone());
+            self.0.decided.lock().unwrap().push(decided);
+        }
+    }
+
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        self.0.answers.lock().unwrap().push(answer);
+        Ok(())
+    }
+}
+
+/// A bot that is ready.
+pub struct Bot {
+    pub discord: Discord,
+    pub dispatcher: Dispatcher,
+    pub home: Arc<Home>,
+    pub listening: Listening,
+}
+
+/// Lets everybody in, also in private.
+pub fn everybody() -> AllowLists {
+    AllowLists { users: vec![ANN, BOB, OWNER], ..AllowLists::default() }
+}
+
+pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
+    Options {
+        token: TOKEN.to_owned().into(),
+        api_base: local.url().to_owned(),
+        command_alias: Some("claude".to_owned()),
+        output_channel: None,
+        long_answer: None,
+        requests_per_second: 45,
+        footer: Vec::new(),
+        owners: Vec::new(),
+        allowed: everybody(),
+        redactor: Redactor::default(),
+        windows,
+    }
+}
+
+/// Connects with nothing of an earlier life.
+pub async fn connect(options: Options) -> Result<Discord, StartError> {
+    let home = Home::new().await;
+    Discord::connect(options, home.workspace.discord_notes().clone()).await
+}
+
+impl Bot {
+    pub async fn start(local: &LocalDiscord) -> Self {
+        Self::with_windows(local, Windows::default()).await
+    }
+
+    pub async fn with_windows(local: &LocalDiscord, windows: Windows) -> Self {
+        Self::try_start(local, windows, Home::new().await).await.expect("the bot starts")
+    }
+
+    /// One that lets only these in.
+    pub async fn for_these(local: &LocalDiscord, allowed: AllowLists) -> Self {
+        let options = Options { allowed, ..options(local, Windows::default()) };
+        Self::with_options(options, Home::new().await).await.expect("the bot starts")
+    }
+
+    /// One that lives here.
+    pub async fn at(local: &LocalDiscord, home: &Arc<Home>) -> Self {
+        let home = Arc::clone(home);
+        Self::try_start(local, Windows::default(), home).await.expect("the bot starts")
+    }
+
+    pub async fn try_start(
+        local: &LocalDiscord,
+        windows: Windows,
+        home: Arc<Home>,
+    ) -> Result<Self, StartError> {
+        Self::with_options(options(local, windows), home).await
+    }
+
+    pub async fn with_options(options: Options, home: Arc<Home>) -> Result<Self, StartError> {
+        let notes = home.workspace.discord_notes().clone();
+        let discord = Discord::connect(options, notes).await?;
+        let dispatcher = home.dispatcher(&discord).await;
+        dispatcher.recover();
+        let listening = discord.listen(dispatcher.clone(), Some(home.accept()));
+        let listening = tokio::time::timeout(LIMIT, listening).await.expect("ready in time")?;
+        Ok(Self { discord, dispatcher, home, listening })
+    }
+
+    /// Waits for the event with this prompt and opens its answer.
+    pub async fn turn(&self, local: &LocalDiscord, prompt: &str) -> Turn {
+        let event = self.event(local, prompt).await;
+        Turn::of(self, &event)
+    }
+
+    /// Waits for the turn with this prompt to begin.
+    pub async fn event(&self, local: &LocalDiscord, prompt: &str) -> Event {
+        let find = |_: &LocalDiscord| {
+            let begun = self.home.begun.lock().unwrap();
+            begun.iter().find(|event| event.prompt == prompt).cloned()
+        };
+        local.wait_for(&format!("the prompt {prompt:?}"), find).await
+    }
+
+    /// Has an agent ask this in a turn that somebody asks for. Returns the turn, and the question
+    /// under the id that it has got.
+    pub async fn asking(
+        &self,
+        local: &LocalDiscord,
+        (channel, user, prompt): (u64, u64, &str),
+        question: &OpenQuestion,
+    ) -> (Turn, OpenQuestion) {
+        *self.home.asks.lock().unwrap() = Some(ask_of(question));
+        local.mention(channel, user, prompt);
+        let turn = self.turn(local, prompt).await;
+        let asked = local.wait_for("the question", |_| self.home.asked.lock().unwrap().pop()).await;
+        (turn, OpenQuestion { id: asked.id, ..question.clone() })
+    }
+
+    /// The same, and shows it.
+    pub async fn asked(
+        &self,
+        local: &LocalDiscord,
+        prompt: (u64, u64, &str),
+        question: &OpenQuestion,
+    ) -> (Turn, OpenQuestion) {
+        let (mut turn, question) = self.asking(local, prompt, question).await;
+        turn.ask(&question);
+        (turn, question)
+    }
+
+    /// How many events wait.
+    pub fn waiting(&self) -> usize {
+        self.dispatcher.queue_of(&Lane::Console).all_waiting
+    }
+
+    /// Submits an event that came from nowhere.
+    pub fn submit(&self, event: NewEvent) {
+        self.dispatcher.submit(event).expect("taken");
+    }
+}
+
+/// What an agent asks to have people see this.
+fn ask_of(question: &OpenQuestion) -> Ask {
+    let kind = match &question.subject {
+        Subject::Permission { tool, about } => AskKind::Permission(ToolStart {
+            id: "t".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: tool.clone(),
+            title: "run".to_owned(),
+            target: about.as_ref().map(|about| about.text.clone()),
+            input: "{}".to_owned(),
+        }),
+        Subject::Plan(plan) => AskKind::PlanApproval(plan.clone()),
+        Subject::Questions(questions) => AskKind::Questions(questions.clone()),
+        Subject::SignIn(address) => AskKind::SignIn(address.clone()),
+    };
+    Ask {
+        ask: 9,
+        session: 1,
+        turn: 1,
+        title: question.title.clone(),
+        kind,
+        always_label: question.always.clone(),
+        options: vec![],
+        diffs: vec![],
+        changeable: false,
+    }
+}
+
+/// A turn whose agent is the test.
+pub struct Turn {
+    reply: Box<dyn Reply>,
+    transcript: Transcript,
+}
+
+impl Turn {
+    pub fn of(bot: &Bot, event: &Event) -> Self {
+        Self { reply: bot.discord.open(event), transcript: Transcript::default() }
+    }
+
+    /// A turn of an event that an earlier life may have begun to answer.
+    pub fn kept(bot: &Bot, event: &Event, traces: PriorDelivery) -> Self {
+        Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
+    }
+
+    pub fn say(&mut self, text: &str) {
+        self.tell(EventKind::Text(Text {
+            part: 0,
+            text: text.to_owned(),
+            replace: false,
+            parent: None,
+        }));
+    }
+
+    pub fn say_instead(&mut self, text: &str) {
+        self.tell(EventKind::Text(Text {
+            part: 0,
+            text: text.to_owned(),
+            replace: true,
+            parent: None,
+        }));
+    }
+
+    pub fn tool(&mut self, name: &str, title: &str) {
+        self.tell(EventKind::ToolStart(ToolStart {
+            id: "t1".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: name.to_owned(),
+            title: title.to_owned(),
+            target: None,
+            input: "{}".to_owned(),
+        }));
+    }
+
+    pub fn tool_done(&mut self) {
+        let end = ToolEnd {
+            id: "t1".to_owned(),
+            status: ToolStatus::Ok,
+            output: None,
+            exit_code: None,
+            diffs: Vec::new(),
+        };
+        self.tell(EventKind::ToolEnd(end));
+    }
+
+    /// The agent asks; returns whether the question was dismissed because nobody can see it.
+    pub fn ask(&mut self, question: &OpenQuestion) -> Arc<AtomicBool> {
+        let dismissed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&dismissed);
+        self.reply.ask(question, Unseen::new(move || seen.store(true, Ordering::SeqCst)));
+        dismissed
+    }
+
+    /// People said something to the turn.
+    pub fn steered(&mut self) {
+        self.reply.steered();
+    }
+
+    /// Delivers the answer, however long that takes.
+    pub async fn deliver(self, answer: Answer) -> Result<(), DeliveryError> {
+        self.reply.finish(answer).await
+    }
+
+    pub fn settled(&mut self, id: &str, how: &Settlement) {
+        self.reply.settled(id, how);
+    }
+
+    fn tell(&mut self, event: EventKind) {
+        self.transcript.apply(&event);
+        self.reply.update(&event, &self.transcript);
+    }
+
+    pub async fn done(self, text: &str) {
+        self.finish(answer(text)).await.expect("delivered");
+    }
+
+    pub async fn finish(self, answer: Answer) -> Result<(), DeliveryError> {
+        tokio::time::timeout(LIMIT * 3, self.reply.finish(answer))
+            .await
+            .expect("delivered or refused in time")
+    }
+}
+
+pub fn answer(text: &str) -> Answer {
+    Answer {
+        text: text.to_owned(),
+        failure: None,
+        notices: Vec::new(),
+        backend: "demo".to_owned(),
+        model: None,
+        detail: None,
+        usage: None,
+        took: Duration::from_secs(1),
+        offer: None,
+        ping: None,
+        files: vec![],
+    }
+}
+
+/// Everything logged on this thread while it lives.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+/// While a process has seen only one subscriber, what threads without it meet first is written down
+/// nowhere for ever.
+static ANOTHER: LazyLock<tracing::Dispatch> =
+    LazyLock::new(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
+
+impl Log {
+    pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        LazyLock::force(&ANOTHER);
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::INFO)
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Holds up whoever has just accepted an event, while it is closed.
+#[derive(Clone, Default)]
+pub struct Barrier(Arc<(Mutex<Gate>, Condvar)>);
+
+#[derive(Default)]
+struct Gate {
+    closed: bool,
+    held: usize,
+}
+
+impl Barrier {
+    /// Runs a test with one in all threads of a runtime of its own.
+    pub fn around<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
+        LazyLock::force(&ANOTHER);
+        let barrier = Self::default();
+        let writer = barrier.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::INFO)
+            .with_writer(move || writer.clone())
+            .finish();
+        let log = tracing::Dispatch::new(log);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(4)
+            .enable_all()
+            // To the end of the thread.
+            .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&log)))
+            .build()
+            .unwrap();
+        runtime.block_on(test(barrier))
+    }
+
+    pub fn close(&self) {
+        self.0.0.lock().unwrap().closed = true;
+    }
+
+    pub fn open(&self) {
+        self.0.0.lock().unwrap().closed = false;
+        self.0.1.notify_all();
+    }
+
+    /// How many are held up.
+    pub fn held(&self) -> usize {
+        self.0.0.lock().unwrap().held
+    }
+}
+
+impl Write for Barrier {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if String::from_utf8_lossy(bytes).contains("event accepted") {
+            tokio::task::block_in_place(|| {
+                let (gate, opened) = &*self.0;
+                let mut gate = gate.lock().unwrap();
+                gate.held += 1;
+                gate = opened.wait_timeout_while(gate, LIMIT, |gate| gate.closed).unwrap().0;
+                gate.held -= 1;
+            });
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
