@@ -26,7 +26,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "ALLOWED_BACKENDS",
         "",
-        "Backends people may choose besides `AGENT_BACKEND` and those `channels.md` names, separated by commas",
+        "Backends people may choose besides `AGENT_BACKEND` and, in its own channel, the one `channels.md` names, separated by commas",
     ),
     v(
         "BACKEND_RUN",
@@ -47,7 +47,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "BACKEND_TRUST",
         "any",
-        "Which components may serve: `any`, `pinned` (SHA-256 in `backends.md`) or `signed`",
+        "Which components may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`",
     ),
     v("BACKEND_SIGNERS", "", "Public minisign keys whose signatures count, separated by commas"),
     v(

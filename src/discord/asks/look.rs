@@ -167,7 +167,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
             };
             let own: Vec<Value> = (0..)
                 .zip(&question.options)
-                .map(|(at, option)| button(Choice::Own(at), style(option), &option.told()))
+                .map(|(at, option)| button(Choice::Own(at), style(option), &option.full_label()))
                 .collect();
             let mut rows: Vec<Value> =
                 own.chunks(ROW).map(|row| json!({"type": 1, "components": row})).collect();

@@ -110,7 +110,7 @@ impl LostReplies {
         let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
         let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
         let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
-        if let Err(error) = self.notes().told(turn, message).await {
+        if let Err(error) = self.notes().set_notice(turn, message).await {
             tracing::warn!(turn, %error, "cannot note where the button of a lost reply is; it stays when the reply is delivered");
         }
     }
