@@ -691,6 +691,7 @@ impl Barrier {
 }
 
 impl Write for Barrier {
+    #[allow(clippy::disallowed_methods, reason = "it is to hold a worker up, and no other task")]
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if String::from_utf8_lossy(bytes).contains("event accepted") {
             tokio::task::block_in_place(|| {
