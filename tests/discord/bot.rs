@@ -435,6 +435,8 @@ impl Bot {
         (channel, user, prompt): (u64, u64, &str),
         question: &OpenQuestion,
     ) -> (Turn, OpenQuestion) {
+        // No other agent is to ask it.
+        self.dispatcher.idle().await;
         *self.home.asks.lock().unwrap() = Some(ask_of(question));
         local.mention(channel, user, prompt);
         let turn = self.turn(local, prompt).await;
