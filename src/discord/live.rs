@@ -7,12 +7,12 @@
 //! there says that it is not all. Pinned by `tests/discord/` (cut connections, deleted messages,
 //! late interactions, answers that are held up).
 
+mod command;
 mod place;
 mod slot;
 mod unsure;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use tracing::debug;
@@ -21,16 +21,11 @@ pub(super) use self::place::Place;
 use self::slot::{Below, Slot};
 use self::unsure::Unsure;
 use super::Inner;
-use super::api::Posted;
-use super::heading;
 use super::rest::{RestError, Timeouts};
 use super::stopping;
 use crate::dispatch::PriorDelivery;
 use crate::figures;
 
-/// What a command's own message says once its token is about to run out, or something else stands
-/// below it.
-const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
 /// What stands below a part while the next one is not there.
 const MORE: &str = "⏳ The rest follows";
 /// Among the ids of a reply: what follows stands below something else.
@@ -137,11 +132,6 @@ impl Live {
         self.slots.first().and_then(|slot| slot.id)
     }
 
-    /// When the command's token must not be used any more, so that [`Live::leave_token`] is due.
-    pub(super) fn token_expires(&self) -> Option<Instant> {
-        self.place.token.as_ref().map(|token| token.expires)
-    }
-
     /// Makes the messages show `pieces`, in order. `last` says that nothing comes after.
     ///
     /// Returns whether a message was posted.
@@ -151,7 +141,7 @@ impl Live {
         last: bool,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        self.mind_door(timeouts).await;
+        self.check_token(timeouts).await;
         let had_token = self.place.token.is_some();
         let shown = self.try_show(pieces, last, timeouts).await;
         if shown.is_err() && had_token && self.place.token.is_none() {
@@ -281,40 +271,6 @@ impl Live {
         self.note();
     }
 
-    /// Leaves the command's own message behind; what follows are ordinary messages.
-    pub(super) async fn leave_token(&mut self, timeouts: Timeouts) {
-        let Some(mut token) = self.place.token.take() else { return };
-        // Taken early enough that the token still has a minute.
-        if token
-            .ack
-            .wait_for(|ack| *ack != super::interactions::Ack::Pending)
-            .await
-            .is_ok_and(|ack| *ack == super::interactions::Ack::Taken)
-        {
-            let application = self.inner.identity.application;
-            let text = heading::under(self.place.heading.as_deref(), FOLLOWS);
-            let body = (text.as_str(), &json!([]));
-            if let Err(error) = self
-                .inner
-                .api
-                .edit_original_with(application, token.interaction, &token.value, body, timeouts)
-                .await
-            {
-                debug!(channel = self.place.channel, %error, "cannot say that the answer follows");
-            }
-        }
-        self.drop_from(1, timeouts).await;
-        self.slots.clear();
-        self.note();
-    }
-
-    async fn mind_door(&mut self, timeouts: Timeouts) {
-        let Some(token) = &mut self.place.token else { return };
-        if !token.is_usable().await {
-            self.leave_token(timeouts).await;
-        }
-    }
-
     /// Puts buttons below the last message.
     pub(super) async fn put_below(
         &self,
@@ -339,10 +295,6 @@ impl Live {
             (_, Some(id)) => api.edit_with(self.place.channel, id, shown, rows, timeouts).await,
             (_, None) => Ok(()),
         }
-    }
-
-    fn is_original(&self, index: usize) -> bool {
-        index == 0 && self.place.token.is_some()
     }
 
     async fn make(
@@ -465,32 +417,6 @@ impl Live {
         piece.clone_into(&mut self.slots[index].shown);
         self.slots[index].below = below;
         Ok(())
-    }
-
-    /// Gives the token up when Discord refuses it.
-    async fn edit_original(
-        &mut self,
-        piece: &str,
-        rows: &Value,
-        timeouts: Timeouts,
-    ) -> Result<Posted, RestError> {
-        let token = self.place.token.as_ref().expect("asked only with a token");
-        let application = self.inner.identity.application;
-        let edited = self
-            .inner
-            .api
-            .edit_original_with(
-                application,
-                token.interaction,
-                &token.value,
-                (piece, rows),
-                timeouts,
-            )
-            .await;
-        if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
-            self.place.token = None;
-        }
-        edited
     }
 
     /// Deletes the messages from one on.

@@ -435,6 +435,8 @@ impl Bot {
         (channel, user, prompt): (u64, u64, &str),
         question: &OpenQuestion,
     ) -> (Turn, OpenQuestion) {
+        // No other agent is to ask it.
+        self.dispatcher.idle().await;
         *self.home.asks.lock().unwrap() = Some(ask_of(question));
         local.mention(channel, user, prompt);
         let turn = self.turn(local, prompt).await;
@@ -691,6 +693,7 @@ impl Barrier {
 }
 
 impl Write for Barrier {
+    #[allow(clippy::disallowed_methods, reason = "it is to hold a worker up, and no other task")]
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if String::from_utf8_lossy(bytes).contains("event accepted") {
             tokio::task::block_in_place(|| {

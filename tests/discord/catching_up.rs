@@ -176,6 +176,8 @@ async fn a_life_goes_on_where_the_last_one_died_in_the_middle_of_catching_up() {
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
     }
+    // Two bots share this limit, and neither knows of the other.
+    local.faults().limit("channels", 1_000, Duration::from_secs(1));
     // The second page does not come in the first life.
     local.faults().latency(Duration::from_millis(300));
     let Bot { listening, dispatcher, .. } = start(&local, &home).await;

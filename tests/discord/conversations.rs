@@ -264,6 +264,7 @@ fn a_prompt_whose_turn_began_meanwhile_shows_no_place() {
         let opened = bot.turn(&local, "quick").await;
         barrier.open();
         opened.done("Done").await;
+        bot.dispatcher.idle().await;
         local.mention(CHANNEL, ANN, "next");
         bot.event(&local, "next").await;
         assert!(local.marked().is_empty(), "{:?}", local.reactions(message));
