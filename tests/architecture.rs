@@ -379,7 +379,7 @@ fn what_lives_as_long_as_the_program_is_watched() {
     // Each of these ends by itself, or is begun anew by whoever needs it.
     let threads = [
         "src/vigil.rs",
-        "src/commands/backend/record.rs",
+        "src/commands/backend/record/mod.rs",
         "src/backend/engine.rs",
         "src/console/input.rs",
         "src/discord/gateway.rs",

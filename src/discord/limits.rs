@@ -1,7 +1,7 @@
 //! What Discord said about its rate limits, and how long to wait because of it.
 //!
 //! Owns no I/O and no clock. Nothing is hard-coded: windows are learned from the headers of answers
-//! (Discord documentation, topics/rate-limits). Pinned by the tests below and `tests/discord.rs`.
+//! (Discord documentation, topics/rate-limits). Pinned by the tests below and `tests/discord/`.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@
 //! that is Discord's: the connection, its requests and their limits, what a message looks like. It
 //! decides nothing about turns and sessions: the [`Dispatcher`] does, which it holds as the other
 //! adapters do; who may ask is for the operator's lists ([`crate::access`]) to say. serenity speaks the gateway and is named nowhere outside this folder; requests go through a
-//! client of our own (`rest.rs` says why). Pinned by `tests/discord.rs` against a local Discord
+//! client of our own (`rest.rs` says why). Pinned by `tests/discord/` against a local Discord
 //! that checks every request against Discord's own description.
 //!
 //! ```text

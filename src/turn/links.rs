@@ -1,6 +1,6 @@
 //! The links there are: which one serves a turn, which are kept warm, and how they go.
 //!
-//! Pinned by `tests/links.rs`.
+//! Pinned by `tests/links/`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -39,7 +39,7 @@ fn places(test: &str) -> (Vec<PathBuf>, &str) {
     let place = place.replace("::", "/");
     let mut places: Vec<PathBuf> =
         ["tests", "src"].iter().map(|folder| format!("{folder}/{place}.rs").into()).collect();
-    places.push(format!("src/{place}/mod.rs").into());
+    places.extend([format!("src/{place}/mod.rs").into(), format!("tests/{place}/mod.rs").into()]);
     if let Some(beside) = place.strip_suffix("/tests") {
         places.extend([format!("src/{beside}.rs").into(), format!("src/{beside}/mod.rs").into()]);
     }
@@ -176,7 +176,7 @@ fn a_test_is_known_by_its_attribute_and_one_that_is_ignored_by_another() {
     let (places, function) = places("queue::tests::name");
     assert!(
         places.contains(&PathBuf::from("src/queue/tests.rs"))
-            && places.contains(&PathBuf::from("src/queue.rs"))
+            && places.contains(&PathBuf::from("src/queue/mod.rs"))
     );
     assert_eq!(function, "name");
 }

@@ -4,7 +4,7 @@
 //! keep it: `turns` (with their sessions and questions), `replies` (what callers wait for),
 //! `processes`, `net` (HTTP and, read by `sse`, its streams) and `files`. `plan` decides what a
 //! guest may start; `driver` turns the link's reports into a result. Pinned by `tests/dispatch` and
-//! `tests/links.rs`.
+//! `tests/links/`.
 
 mod files;
 mod net;

@@ -2,15 +2,10 @@
 //!
 //! Every case runs by both means, with a cgroup where the machine gives one, and by descent.
 
-#[path = "process/confined.rs"]
 mod confined;
-#[path = "process/endings.rs"]
 mod endings;
-#[path = "process/launching.rs"]
 mod launching;
-#[path = "process/many.rs"]
 mod many;
-#[path = "process/output.rs"]
 mod output;
 
 use std::collections::BTreeMap;

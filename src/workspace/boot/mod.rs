@@ -132,8 +132,8 @@ impl Boot {
 
     fn content_of(&self, name: &str) -> String {
         self.contents.get(name).cloned().unwrap_or_else(|| match name {
-            "soul.md" => include_str!("../../config/soul.md").to_owned(),
-            "identity.md" => include_str!("../../config/identity.md").to_owned(),
+            "soul.md" => include_str!("../../../config/soul.md").to_owned(),
+            "identity.md" => include_str!("../../../config/identity.md").to_owned(),
             "memory.md" => memory::HEADER.to_owned(),
             _ => {
                 let stem = name.trim_end_matches(".md").replace(['-', '_'], " ");
