@@ -20,7 +20,7 @@ pub struct Paper {
 impl Paper {
     /// Colours if stdout is a terminal and `NO_COLOR` is not set.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn of_stdout() -> Self {
         Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 

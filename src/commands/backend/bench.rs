@@ -247,7 +247,7 @@ impl Figures {
     }
 
     fn print(&self, component: &Path) {
-        let page = Paper::new();
+        let page = Paper::of_stdout();
         terminal::line(&format!(
             "{}  {}",
             page.bold(&self.title),

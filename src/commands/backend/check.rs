@@ -82,7 +82,7 @@ impl Checked {
     }
 
     fn print(&self, component: &Path) -> u8 {
-        let page = Paper::new();
+        let page = Paper::of_stdout();
         let inspection = &self.opened.inspection;
         terminal::line(&format!(
             "{}  {}",

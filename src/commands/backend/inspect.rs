@@ -67,7 +67,7 @@ fn form(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) -> ser
 }
 
 fn print(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) {
-    let page = Paper::new();
+    let page = Paper::of_stdout();
     let (inspection, used, limits) = (&opened.inspection, opened.backend.used(), engine.limits());
     let descriptor = &inspection.descriptor;
     terminal::line(&format!("{}  {}", page.bold(&open::title(opened)), descriptor.label()));

@@ -48,7 +48,7 @@ impl Printed {
 
     /// Shows it, if there is anything.
     pub(super) fn print(&self) {
-        let (page, lines) = (Paper::new(), self.lines());
+        let (page, lines) = (Paper::of_stdout(), self.lines());
         let all = self.0.lock().all;
         if lines.is_empty() {
             return;

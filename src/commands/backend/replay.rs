@@ -70,7 +70,7 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Un
 }
 
 fn print(case: &Case, replayed: &Replayed) {
-    let page = Paper::new();
+    let page = Paper::of_stdout();
     let told = summary::summarize(&case.tape, replayed);
     let mut turns: Vec<u32> = told.iter().filter_map(|told| told.turn).collect();
     turns.dedup();
@@ -128,7 +128,7 @@ async fn compare(
     if json {
         apart.iter().for_each(terminal::json_line);
     } else {
-        let page = Paper::new();
+        let page = Paper::of_stdout();
         if !apart.is_empty() {
             terminal::line(&page.bad(&format!("--- {}", component.display())));
             terminal::line(&page.good(&format!("+++ {}", other.display())));

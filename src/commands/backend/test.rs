@@ -32,7 +32,7 @@ async fn test(
 ) -> Result<u8, Unable> {
     let cases = open::cases(paths).await?;
     let opened = open::component(&open::engine(true)?, component).await?;
-    let page = Paper::new();
+    let page = Paper::of_stdout();
     let (mut passed, mut rows) = (0, Vec::new());
     for case in &cases {
         let (verdict, actions) = golden::judge(&opened.backend, case)
