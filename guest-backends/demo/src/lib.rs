@@ -1,7 +1,7 @@
 //! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
 //!
-//! Owns what the lines of `src/demo.rs` mean; what it asks is read in [`ask`], what it makes and
-//! works on in [`report`]. What all one-shot agents have in common comes from the SDK.
+//! Owns what the lines of the program mean; what it asks is read in [`ask`], what it uses, makes
+//! and works on in [`report`]. What all one-shot agents have in common comes from the SDK.
 
 mod ask;
 mod report;
@@ -9,12 +9,11 @@ mod report;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, spawn};
 use aetheel_backend_sdk::rpc::write;
-use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
-    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn, ToolEnd,
-    Usage, Value as Argument,
+    Action, Answer, Chunk, EventKind, Failure, Line, Outcome, PutFile, Spawn, StartTurn, Usage,
+    Value as Argument,
 };
-use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text, tokens};
+use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text};
 use serde_json::json;
 
 /// The demo agent, as it speaks in one turn.
@@ -27,12 +26,6 @@ pub struct Demo {
 pub type Backend = OneShot<Demo>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
-
-const TOOLS: Tools = Tools::new(&[
-    ("bash", &["shell"], &["about"]),
-    ("file_read", &["read"], &["about"]),
-    ("agent_spawn", &["helper"], &["about"]),
-]);
 
 impl Agent for Demo {
     fn describe() -> String {
@@ -80,29 +73,12 @@ impl Agent for Demo {
             "artifact" => emit.event(EventKind::Artifact(report::artifact(&said))),
             "task" => emit.event(EventKind::Task(report::task(&said))),
             "thinking" => emit.thinking(0, said.string("text")),
-            "tool" => {
-                let start = TOOLS.start(&said.string("id"), &said.string("tool"), &said);
-                emit.tool_start(aetheel_backend_sdk::wit::ToolStart {
-                    input: "{}".to_owned(),
-                    ..start
-                });
-            }
+            "tool" => emit.tool_start(report::tool_start(&said)),
             "tool-output" => emit.tool_output(said.string("id"), said.string("text")),
-            "tool-end" => {
-                let diffs = said.list("diffs").iter().map(ask::diff).collect();
-                emit.tool_end(ToolEnd {
-                    diffs,
-                    ..tool::end(said.string("id"), said.is_true("ok"), None)
-                });
-            }
+            "tool-end" => emit.tool_end(report::tool_end(&said)),
             "plan" => emit.plan(said.list("steps").iter().map(report::step).collect()),
             "retry" => emit.retry(kind(&said), said.string("message"), said.count("after_ms")),
-            "usage" => {
-                self.usage = Some(tokens(
-                    said.count("input").unwrap_or_default(),
-                    said.count("output").unwrap_or_default(),
-                ))
-            }
+            "usage" => self.usage = Some(report::usage(&said)),
             other => emit.unrecognised(
                 format!("line type {other:?}"),
                 Some("type".to_owned()),

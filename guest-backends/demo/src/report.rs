@@ -1,9 +1,35 @@
-//! What the demo agent makes and works on, as its lines tell it.
+//! What the demo agent uses, makes and works on, as its lines tell it.
 
 use aetheel_backend_sdk::json::Value;
+use aetheel_backend_sdk::tokens;
+use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
-    Artifact, ArtifactBody, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus,
+    Artifact, ArtifactBody, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus, ToolEnd, ToolStart,
+    Usage,
 };
+
+const TOOLS: Tools = Tools::new(&[
+    ("bash", &["shell"], &["about"]),
+    ("file_read", &["read"], &["about"]),
+    ("agent_spawn", &["helper"], &["about"]),
+]);
+
+/// A tool it begins to use.
+pub(crate) fn tool_start(said: &Value) -> ToolStart {
+    let start = TOOLS.start(&said.string("id"), &said.string("tool"), said);
+    ToolStart { input: "{}".to_owned(), ..start }
+}
+
+/// A tool that has ended, with the files it changed.
+pub(crate) fn tool_end(said: &Value) -> ToolEnd {
+    let diffs = said.list("diffs").iter().map(crate::ask::diff).collect();
+    ToolEnd { diffs, ..tool::end(said.string("id"), said.is_true("ok"), None) }
+}
+
+/// The tokens it has used.
+pub(crate) fn usage(said: &Value) -> Usage {
+    tokens(said.count("input").unwrap_or_default(), said.count("output").unwrap_or_default())
+}
 
 /// Something it made for people.
 pub(crate) fn artifact(said: &Value) -> Artifact {

@@ -25,6 +25,8 @@ use crate::workspace::Saving;
 /// Follows one turn on behalf of its reply. Dropping it closes what is still open.
 pub(super) struct TurnAudience<'a> {
     pub(super) stream: StreamRedactor<'a>,
+    /// The turn as people may see it: folded from what the stream lets through.
+    pub(super) shown: Transcript,
     pub(super) reply: Arc<ReplyHandle>,
     pub(super) questions: Arc<Questions>,
     pub(super) context: Context,
@@ -32,7 +34,7 @@ pub(super) struct TurnAudience<'a> {
     pub(super) asked: HashMap<AskKey, String>,
     pub(super) kept: Kept,
     /// The first tool, until it is on disk that there was one.
-    pub(super) first_tool: Option<(Saving, EventKind, Transcript)>,
+    pub(super) first_tool: Option<(Saving, EventKind)>,
     pub(super) tools: ToolGate,
 }
 
@@ -64,9 +66,22 @@ impl ToolGate {
 
 impl TurnAudience<'_> {
     /// Shows what is held back, because nothing more comes, or something else comes first.
-    pub(super) fn flush(&mut self, transcript: &Transcript) {
-        self.stream.flush(|event| self.reply.with(|reply| reply.update(event, transcript)));
+    pub(super) fn flush(&mut self) {
+        let Self { stream, shown, reply, .. } = self;
+        stream.flush(|event| show(shown, reply, event));
     }
+
+    fn pass(&mut self, event: &EventKind) {
+        let Self { stream, shown, reply, .. } = self;
+        stream.pass(event, |event| show(shown, reply, event));
+    }
+}
+
+/// Hands an event on, with the turn so far as people may see it: what a reply keeps of either has no
+/// secrets.
+fn show(shown: &mut Transcript, reply: &ReplyHandle, event: &EventKind) {
+    shown.apply(event);
+    reply.with(|reply| reply.update(event, shown));
 }
 
 impl Audience for TurnAudience<'_> {
@@ -75,7 +90,7 @@ impl Audience for TurnAudience<'_> {
             && let Some(saving) = self.kept.used_tool()
         {
             // Not shown before that: a crash could take it back.
-            self.first_tool = Some((saving, event.clone(), transcript.clone()));
+            self.first_tool = Some((saving, event.clone()));
             return;
         }
         if let EventKind::ToolEnd(end) = event
@@ -84,16 +99,15 @@ impl Audience for TurnAudience<'_> {
         {
             self.tools.watch(&tool.start);
         }
-        self.stream.pass(event, |event| self.reply.with(|reply| reply.update(event, transcript)));
+        self.pass(event);
     }
 
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
-        let (saving, event, transcript) = self.first_tool.take()?;
+        let (saving, event) = self.first_tool.take()?;
         let shown = async move {
             // Where it cannot be written now, it is as soon as may be.
             saving.done().await;
-            self.stream
-                .pass(&event, |event| self.reply.with(|reply| reply.update(event, &transcript)));
+            self.pass(&event);
         };
         Some(Box::pin(shown))
     }

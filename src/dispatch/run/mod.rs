@@ -35,6 +35,7 @@ use crate::agent::descriptor::Feature;
 use crate::agent::{AllowedTools, FailureKind, SessionReady};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
+use crate::fold::Transcript;
 use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
 use crate::workspace::{Binding, BindingsError, Hook, LostTurn, Saving, SessionId};
 
@@ -204,6 +205,7 @@ impl Inner {
         };
         let mut audience = TurnAudience {
             stream: StreamRedactor::new(&self.parts.redactor),
+            shown: Transcript::default(),
             reply: reply.clone(),
             questions: self.questions.clone(),
             context,
@@ -213,7 +215,7 @@ impl Inner {
             tools,
         };
         let result = crate::turn::run(request, &self.links, &mut audience).await;
-        audience.flush(&result.transcript);
+        audience.flush();
         drop(audience);
         let mut notices = taken.notices.clone();
         drop(taken);

@@ -14,9 +14,26 @@ use crate::redact::Redactor;
 pub(super) struct StreamRedactor<'a> {
     redactor: &'a Redactor,
     /// More of a part, held back.
-    held: Option<Text>,
+    held: Option<(Growing, Text)>,
     /// The part that grows, and where in a terminal sequence it is.
-    cleaner: (u32, Cleaner),
+    cleaner: (Growing, u32, Cleaner),
+}
+
+/// What comes in pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Growing {
+    #[default]
+    Answer,
+    Thinking,
+}
+
+impl Growing {
+    fn event(self, text: Text) -> EventKind {
+        match self {
+            Self::Answer => EventKind::Text(text),
+            Self::Thinking => EventKind::Thinking(text),
+        }
+    }
 }
 
 impl<'a> StreamRedactor<'a> {
@@ -32,7 +49,7 @@ impl<'a> StreamRedactor<'a> {
             EventKind::Text(text) if text.parent.is_some() => {
                 show(&EventKind::Text(Text { text: self.plain(&text.text), ..text.clone() }));
             }
-            EventKind::Text(text) => self.text(text, show),
+            EventKind::Text(text) => self.text(Growing::Answer, text, show),
             EventKind::ToolStart(start) => {
                 self.flush(&mut show);
                 let mut start = start.clone();
@@ -51,9 +68,10 @@ impl<'a> StreamRedactor<'a> {
                 let output = end.output.as_ref().map(|output| self.plain(output));
                 show(&EventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
             }
-            EventKind::Thinking(text) => {
-                show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() }))
+            EventKind::Thinking(text) if text.parent.is_some() => {
+                show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() }));
             }
+            EventKind::Thinking(text) => self.text(Growing::Thinking, text, show),
             EventKind::Plan(steps) => {
                 show(&EventKind::Plan(
                     steps
@@ -114,35 +132,33 @@ impl<'a> StreamRedactor<'a> {
 
     /// Shows what is held back: nothing more comes.
     pub(super) fn flush(&mut self, mut show: impl FnMut(&EventKind)) {
-        if let Some(held) = self.held.take() {
-            show(&EventKind::Text(held));
+        if let Some((growing, held)) = self.held.take() {
+            show(&growing.event(held));
         }
     }
 
-    fn text(&mut self, text: &Text, mut show: impl FnMut(&EventKind)) {
+    fn text(&mut self, growing: Growing, text: &Text, mut show: impl FnMut(&EventKind)) {
         let (part, replace) = (text.part, text.replace);
-        if self.held.as_ref().is_some_and(|held| held.part != part) {
+        if self.held.as_ref().is_some_and(|(of, held)| (*of, held.part) != (growing, part)) {
             self.flush(&mut show);
         }
-        if replace || self.cleaner.0 != part {
-            self.cleaner = (part, Cleaner::default());
+        if replace || (self.cleaner.0, self.cleaner.1) != (growing, part) {
+            self.cleaner = (growing, part, Cleaner::default());
         }
-        let clean = self.cleaner.1.clean(&text.text);
+        let clean = self.cleaner.2.clean(&text.text);
         let mut whole = match self.held.take() {
-            Some(held) if !replace => held.text + &clean,
+            Some((_, held)) if !replace => held.text + &clean,
             // The whole part again holds what was held back.
             _ => clean.into_owned(),
         };
         whole = self.redactor.clean(whole);
         let held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
-        if !whole.is_empty() || held.is_empty() {
-            show(&EventKind::Text(Text { part, text: whole, replace, parent: None }));
-        } else if replace {
-            // Withdrawn until it is known what comes in its place.
-            show(&EventKind::Text(Text { part, text: String::new(), replace, parent: None }));
+        let of_part = |text, replace| Text { part, text, replace, parent: None };
+        // Empty where it is not known yet what comes in place of the text before.
+        if !whole.is_empty() || held.is_empty() || replace {
+            show(&growing.event(of_part(whole, replace)));
         }
-        self.held =
-            (!held.is_empty()).then_some(Text { part, text: held, replace: false, parent: None });
+        self.held = (!held.is_empty()).then(|| (growing, of_part(held, false)));
     }
 }
 
@@ -166,6 +182,41 @@ mod tests {
         stream.flush(|event| seen.apply(event));
         screens.push(seen.text());
         screens
+    }
+
+    /// As [`screens`], of what the agent thinks.
+    fn thoughts(events: &[EventKind]) -> String {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let (mut stream, mut seen) = (StreamRedactor::new(&redactor), Transcript::default());
+        for event in events {
+            stream.pass(event, |event| seen.apply(event));
+            assert!(!seen.thinking().contains("sk-canary-"), "{}", seen.thinking());
+        }
+        stream.flush(|event| seen.apply(event));
+        seen.thinking()
+    }
+
+    #[test]
+    fn a_thought_that_comes_in_pieces_shows_no_secret() {
+        let said = format!("The key is {SECRET}, or sk-can, or {SECRET}");
+        for size in 1..said.len() {
+            let piece = |piece: &[u8]| String::from_utf8(piece.to_vec()).unwrap();
+            let pieces = said.as_bytes().chunks(size).map(|bytes| {
+                let text = piece(bytes);
+                EventKind::Thinking(Text { part: 0, text, replace: false, parent: None })
+            });
+            let pieces: Vec<_> = pieces.collect();
+            assert_eq!(thoughts(&pieces), "The key is ***, or sk-can, or ***");
+        }
+    }
+
+    #[test]
+    fn a_thought_and_the_answer_are_not_taken_for_one_text() {
+        let (first, rest) = SECRET.split_at(5);
+        let thought = Text { part: 0, text: first.to_owned(), replace: false, parent: None };
+        let events = [EventKind::Thinking(thought), more(0, rest)];
+        assert_eq!(screens(&events).last().unwrap(), rest);
+        assert_eq!(thoughts(&events), first);
     }
 
     fn more(part: u32, text: &str) -> EventKind {
