@@ -16,8 +16,8 @@
 //! | `v DATA` | an event of the first stream |
 
 use aetheel_backend_sdk::Backend;
-use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::disturb::survive;
+use aetheel_backend_sdk::fixture::start;
 use aetheel_backend_sdk::wit::{
     Answer, Command, Decision, Delivery, Exit, Exited, HttpResponse, Input, Line, Part, Pipe,
     Query, QueryKind, SpawnFailed, Spawned, Steer, StreamEvent, StreamOpened, TurnRef,
