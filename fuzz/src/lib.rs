@@ -1,6 +1,5 @@
 //! What is fuzzed, and what must hold. Each function takes any bytes and panics when something does
 //! not.
-
 //!
 //! The modules of the host are taken from its sources one by one, under the paths they have there:
 //! the crate itself brings a compiler and a Discord client, which would take ten minutes to build
@@ -9,6 +8,8 @@
 
 #[path = "../../src/agent/mod.rs"]
 mod agent;
+#[path = "../../src/disk/mod.rs"]
+mod disk;
 #[path = "../../src/event.rs"]
 mod event;
 #[path = "../../src/figures.rs"]

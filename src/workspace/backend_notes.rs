@@ -14,8 +14,7 @@ use parking_lot::Mutex;
 use super::followed::Followed;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::capability::{self, Capabilities};
-use crate::disk::replace;
-use crate::disk::{read_ordinary, text_of};
+use crate::disk::{read_ordinary, replace, text_of};
 use crate::markdown::sections::sections;
 use crate::markdown::{Entry, bare};
 

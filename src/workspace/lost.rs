@@ -13,8 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
-use crate::disk::replace;
-use crate::disk::{read_ordinary, text_of};
+use crate::disk::{read_ordinary, replace, text_of};
 use crate::event::Lane;
 
 const HEADING: &str = "# Lost replies

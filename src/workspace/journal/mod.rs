@@ -24,8 +24,7 @@ use self::pages::Pages;
 use self::record::{Finished, Mark, Record};
 use self::writer::{Job, Writer};
 use super::{FileError, blocking};
-use crate::disk::read_ordinary;
-use crate::disk::replace;
+use crate::disk::{read_ordinary, replace};
 use crate::event::{ASIDE, Event, Sequence};
 use crate::vigil;
 
