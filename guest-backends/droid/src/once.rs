@@ -18,7 +18,7 @@ use crate::{failure, tool, usage};
 
 /// What goes before a prompt that is to be planned only, where Droid is in no mode for it.
 const PLAN_ONLY: &str = "<planning>\nThis message is for planning only: look around, work out what is to be done, and answer with the plan. \
-    Nothing can be changed now. This note was not written by the people you context with; their message follows.\n</planning>\n\n";
+    Nothing can be changed now. This note was not written by the people you talk with; their message follows.\n</planning>\n\n";
 
 /// `droid exec` for one turn.
 #[derive(Debug, Default)]

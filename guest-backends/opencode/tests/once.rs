@@ -174,7 +174,7 @@ fn tools_are_told_as_by_the_server() {
     }
     let actions = actions("tool-todo");
     let plans: Vec<_> =
-        events(&actions).into_iter().filter(|event| matches!(event, EventKind::Plan(_))).collect();
+        events(&actions).filter(|event| matches!(event, EventKind::Plan(_))).collect();
     assert!(
         matches!(plans[..], [EventKind::Plan(plan)] if plan[0].status != PlanStatus::Done),
         "{plans:?}"

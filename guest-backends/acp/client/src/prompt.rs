@@ -10,7 +10,7 @@ const MARK: char = '\0';
 /// What goes before a prompt that is to be planned only, where the agent has no mode for it.
 pub(crate) const PLAN_ONLY: &str = "<planning>\nThis message is for planning only. Look around, work out what is to be done, and answer with the \
     plan. Change no file and run no command that changes anything: it would be refused. Carry nothing out before a later message comes \
-    without this note. It was not written by the people you context with; their message follows.\n</planning>";
+    without this note. It was not written by the people you talk with; their message follows.\n</planning>";
 
 /// Returns the content blocks of a prompt after these texts, as JSON with marks for blobs; see
 /// [`fill_blobs`].
@@ -37,7 +37,7 @@ pub(crate) fn blocks(before: &[&str], parts: &[Part], images: bool) -> String {
 pub fn standing(text: &str) -> String {
     format!(
         "<system-prompt>\n{text}\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces any you were given in this way \
-         before, and was not written by the people you context with. Their message follows."
+         before, and was not written by the people you talk with. Their message follows."
     )
 }
 
