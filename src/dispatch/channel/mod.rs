@@ -2,7 +2,7 @@
 //! and what it remembers.
 //!
 //! [`ChannelContext`] works it out from the operator's files and people's choices. People choose
-//! through [`settings`] and [`projects`]; [`effective`] says what is in force, [`options`] what
+//! through [`settings`] and [`projects`]; [`mod@effective`] says what is in force, [`options`] what
 //! there is to choose from, [`offers`] which backends. [`sessions`] takes conversations up again,
 //! [`listings`] asks agents what they know, [`memory`] is what the agent of a lane is given to read
 //! and notes.
