@@ -1,4 +1,4 @@
-//! Who may use the bot: pure rules over the operator's lists.
+//! The rules for who may use the bot, pure, over the operator's lists.
 //!
 //! Owns the decision only; asking Discord for roles, parents and owners is the adapter's affair,
 //! and so is how a refusal is told.
@@ -9,17 +9,17 @@ use crate::config::AllowLists;
 /// Somebody wanting something, as Discord tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Who wrote.
+    /// The Discord id of the author.
     pub author: u64,
     /// The bot itself wrote.
     pub is_self: bool,
-    /// Another bot wrote.
+    /// Another application's bot wrote.
     pub is_bot: bool,
-    /// A webhook wrote.
+    /// An integration wrote through a Discord webhook.
     pub is_webhook: bool,
     /// The author's roles in the guild.
     pub roles: &'a [u64],
-    /// Channel or thread.
+    /// The Discord id of the channel or thread it was written in.
     pub channel: u64,
     /// The channel a thread belongs to.
     pub parent_channel: Option<u64>,
@@ -29,10 +29,10 @@ pub struct Request<'a> {
     pub owners: &'a [u64],
 }
 
-/// What the rules say.
+/// The answer of the rules to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Go on.
+    /// The request may go on to the dispatcher.
     Allowed,
     /// Not a person: no answer of any kind, or two bots talk for ever.
     Ignored(Ignored),
@@ -40,16 +40,16 @@ pub enum Access {
     Refused(Refused),
 }
 
-/// Who is never answered.
+/// An author that is never answered, whatever the lists say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// The bot itself.
+    /// The bot wrote it itself.
     #[error("own message")]
     Own,
-    /// Another bot.
+    /// Another bot wrote it.
     #[error("message of a bot")]
     Bot,
-    /// A webhook.
+    /// A Discord webhook wrote it.
     #[error("message of a webhook")]
     Webhook,
 }
@@ -106,8 +106,8 @@ pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
     if open || listed || has_role { Access::Allowed } else { Access::Refused(Refused::Member) }
 }
 
-/// What the operator should know at start about who may use the bot, and what they can do with it;
-/// none when people or roles are listed.
+/// A warning for the operator at start: who may use the bot, and what they can do with it; none
+/// when people or roles are listed.
 #[must_use]
 pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
     if !lists.users.is_empty() || !lists.roles.is_empty() {

@@ -1,4 +1,4 @@
-//! What enters the queue: events and the lanes they wait in.
+//! The events that enter the queue, and the lanes they wait in.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub const ASIDE: Sequence = u64::MAX / 2;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lane {
-    /// The terminal.
+    /// The conversation at the terminal.
     Console,
     /// A Discord channel or thread.
     Channel(u64),
@@ -70,19 +70,19 @@ impl std::str::FromStr for Lane {
     }
 }
 
-/// What kind of thing asked for the turn.
+/// The kind of thing that asked for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// A person wrote.
+    /// A person wrote it, in Discord or at the terminal.
     Message,
     /// A timer of `heartbeat.md`.
     Heartbeat,
-    /// A cron job.
+    /// A cron job of `agents.md` came round.
     Cron,
     /// The gateway's own life: startup, shutdown.
     Hook,
-    /// Another system called.
+    /// Another system called one of the webhooks.
     Webhook,
 }
 
@@ -92,24 +92,24 @@ pub enum EventKind {
 pub enum Origin {
     /// A line typed at the terminal.
     Console,
-    /// A Discord message.
+    /// A message that somebody wrote in Discord.
     Message {
-        /// Channel or thread.
+        /// The channel or thread it stands in.
         channel: u64,
-        /// The message itself.
+        /// The Discord id of the message.
         message: u64,
     },
     /// A Discord slash command.
     Interaction {
-        /// Channel or thread.
+        /// The channel or thread it was used in.
         channel: u64,
-        /// The interaction itself.
+        /// The Discord id of the interaction.
         interaction: u64,
         /// The way back to the command's own message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pass: Option<Pass>,
     },
-    /// The gateway itself.
+    /// The gateway itself: a heartbeat, a cron job, a hook or a webhook.
     Internal {
         /// Where the answer goes; none: the operator's output channel, if there is one.
         channel: Option<u64>,
@@ -134,21 +134,21 @@ impl fmt::Debug for Pass {
 pub struct Attached {
     /// The sender's name of it: shown, never used as a path.
     pub name: String,
-    /// What its sender says it is, for example `image/png`.
+    /// The type its sender claims, for example `image/png`.
     pub media_type: Option<String>,
-    /// Bytes, as announced.
+    /// Its size in bytes, as announced.
     pub size: u64,
     /// Where the outlet finds it.
     pub source: String,
 }
 
-/// What a prompt replies to or forwards.
+/// The message that a prompt replies to or forwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Quoted {
-    /// Who wrote it; none: forwarded, and Discord does not say who wrote it.
+    /// The name of its author; none: forwarded, and Discord does not say who wrote it.
     pub author: Option<String>,
-    /// Its words.
+    /// The text of the message.
     pub text: String,
 }
 
@@ -160,29 +160,29 @@ pub struct Event {
     pub sequence: Sequence,
     /// When it was accepted, milliseconds since 1970.
     pub accepted_ms: i64,
-    /// What asked.
+    /// The kind of thing that asked.
     pub kind: EventKind,
-    /// Where it waits.
+    /// The lane it waits in.
     pub lane: Lane,
     /// Where its answer goes.
     pub origin: Origin,
-    /// Who wrote it, for multi-user channels; a single line.
+    /// The name of the prompt's author, for multi-user channels; a single line.
     pub author: Option<String>,
     /// The Discord user who asked and may answer the agent's questions; none: nobody there.
     #[serde(default)]
     pub asker: Option<u64>,
-    /// The prompt, verbatim.
+    /// The text for the agent, verbatim.
     pub prompt: String,
-    /// See [`NewEvent::parent`].
+    /// The channel the lane's thread belongs to, as in [`NewEvent::parent`].
     #[serde(default)]
     pub parent: Option<u64>,
-    /// See [`NewEvent::attached`].
+    /// The files that came with it, as in [`NewEvent::attached`].
     #[serde(default)]
     pub attached: Vec<Attached>,
-    /// See [`NewEvent::quoted`].
+    /// The message it replies to or forwards, as in [`NewEvent::quoted`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
-    /// See [`NewEvent::key`].
+    /// The same for the same thing happening twice, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
     /// See [`NewEvent::opens_thread`]; no longer, once there is one.
@@ -191,8 +191,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether it is about one life of the gateway: the next one does not take it up again. What
-    /// has a key happens once in all lives, as the instructions of the first start do.
+    /// Whether it is about one life of the gateway: the next one does not take it up again. An
+    /// event with a key happens once in all lives, as the instructions of the first start do.
     #[must_use]
     pub fn of_one_life(&self) -> bool {
         matches!(self.lane, Lane::Hook(_)) && self.key.is_none()
@@ -202,27 +202,27 @@ impl Event {
 /// An event before it was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// See [`Event::kind`].
+    /// The kind of thing that asks, as in [`Event::kind`].
     pub kind: EventKind,
-    /// See [`Event::lane`].
+    /// The lane it is to wait in, as in [`Event::lane`].
     pub lane: Lane,
-    /// See [`Event::origin`].
+    /// Where its answer goes, as in [`Event::origin`].
     pub origin: Origin,
-    /// See [`Event::author`].
+    /// The name of the prompt's author, as in [`Event::author`].
     pub author: Option<String>,
-    /// See [`Event::asker`].
+    /// The user who may answer questions, as in [`Event::asker`].
     pub asker: Option<u64>,
-    /// See [`Event::prompt`].
+    /// The text for the agent, as in [`Event::prompt`].
     pub prompt: String,
     /// The channel that the lane's thread belongs to, whose settings hold where the thread has
     /// none.
     pub parent: Option<u64>,
     /// Files that came with the prompt, or with what it replies to or forwards.
     pub attached: Vec<Attached>,
-    /// What the prompt replies to or forwards.
+    /// The message that the prompt replies to or forwards.
     pub quoted: Option<Quoted>,
-    /// What is the same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second
-    /// one is not taken.
+    /// The same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is
+    /// not taken.
     pub key: Option<String>,
     /// A thread is opened first, and it is answered there. Until then it waits in no lane.
     pub opens_thread: bool,

@@ -14,7 +14,7 @@ use metrics::{counter, gauge, histogram};
 
 use crate::event::EventKind;
 
-/// What a figure is.
+/// The type of a figure, as Prometheus has it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Only grows while the program runs.
@@ -37,12 +37,12 @@ impl Kind {
     }
 }
 
-/// One figure.
+/// One figure of the status page, as documented and exported.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
     /// Its name; the unit is its end.
     pub name: &'static str,
-    /// What it is.
+    /// The type it is exported with.
     pub kind: Kind,
     /// By what it is told apart.
     pub labels: &'static [&'static str],
@@ -242,10 +242,10 @@ pub fn describe() {
     gauge!(CONNECTED).set(0.0);
 }
 
-/// What became of an event.
+/// The fate of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was taken.
+    /// It was taken into the queue.
     Accepted,
     /// It was not taken.
     Refused,
@@ -442,7 +442,7 @@ pub fn log_line_left_out() {
     counter!(LEFT_OUT).increment(1);
 }
 
-/// What the system says of this process; nothing where there is no `/proc`.
+/// Sets the figures the system tells of this process; none where there is no `/proc`.
 pub fn process(resident_bytes: Option<u64>, descriptors: Option<usize>) {
     if let Some(bytes) = resident_bytes {
         gauge!(MEMORY).set(bytes as f64);

@@ -17,7 +17,7 @@ const ARTIFACTS: usize = 10;
 /// A tool use and how it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolUse {
-    /// What the agent said when it began.
+    /// The event with which it began.
     pub start: ToolStart,
     /// None while it runs.
     pub status: Option<ToolStatus>,
@@ -146,7 +146,7 @@ impl Transcript {
         self.running.iter().map(|at| &self.tools[*at])
     }
 
-    /// The agent's plan.
+    /// The agent's plan as it last told it; empty: it told none.
     #[must_use]
     pub fn plan(&self) -> &[PlanEntry] {
         &self.plan
@@ -195,7 +195,7 @@ impl Transcript {
         self.unknown_last
     }
 
-    /// What the parser did not know, and how often.
+    /// The kinds of things the parser did not know, each with how often.
     #[must_use]
     pub fn unrecognised(&self) -> &BTreeMap<String, u32> {
         &self.unrecognised

@@ -62,7 +62,7 @@ pub fn framed(framing: Framing, message: Vec<u8>) -> Vec<u8> {
 pub struct MessageSplitter {
     limit: usize,
     headers: LineSplitter,
-    /// What the headers so far say.
+    /// The length of the body, once a header told it.
     length: Option<usize>,
     body: Option<Body>,
 }

@@ -3,7 +3,7 @@
 //!
 //! Pinned by `any_split_of_the_bytes_gives_the_same_lines`.
 
-/// One line.
+/// A line of output, cut out and decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramedLine {
     /// Without terminator; invalid UTF-8 replaced by U+FFFD.

@@ -93,7 +93,7 @@ enum State {
     Text,
     /// The character was the last of a sequence.
     Done,
-    /// After ESC.
+    /// After ESC: the next character says which sequence begins.
     Escape,
     /// In a control sequence: parameters until a final byte.
     Control,

@@ -1,4 +1,4 @@
-//! What commands print: lines on stdout and stderr, faults before there is a log, colour only on a
+//! Output of commands: lines on stdout and stderr, faults before there is a log, colour only on a
 //! terminal and without `NO_COLOR`, numbers people can read, JSON on demand.
 
 use std::io::{IsTerminal as _, Write as _};
@@ -24,26 +24,32 @@ impl Paper {
         Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 
+    /// Never colours.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { colour: false }
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// What counts most.
+    /// Marks the most important part of a line: bold.
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// What counts least.
+    /// Marks the least important part of a line: dim.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// Success: green.
+    /// Marks a success: green, where there is colour.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
 
-    /// A fault: red.
+    /// Marks a fault: red, where there is colour.
     pub fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }
@@ -107,7 +113,7 @@ pub fn json_line(value: &impl Serialize) {
     line(&serde_json::to_string(value).unwrap_or_default());
 }
 
-/// 1234567 as `1,234,567`.
+/// Writes a number with commas between thousands: 1234567 as `1,234,567`.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

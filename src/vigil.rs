@@ -17,13 +17,13 @@ use tokio::task::JoinHandle;
 /// One that is gone and should not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fallen {
-    /// Its name.
+    /// The name under which it was started.
     pub name: &'static str,
-    /// What became of it.
+    /// The manner of its end: in words for the log.
     pub how: &'static str,
 }
 
-/// Who is watched, and who is gone.
+/// The tasks and threads that are watched, and the first one that is gone.
 #[derive(Clone, Debug)]
 struct Vigil(Arc<watch::Sender<State>>);
 
@@ -108,7 +108,7 @@ impl Drop for Kept {
     }
 }
 
-/// Begins to watch.
+/// Begins to watch: from now on the first end of such a task or thread counts.
 #[must_use]
 pub fn keep() -> Kept {
     PROGRAM.0.send_modify(|state| *state = State { kept: true, fallen: None });

@@ -51,7 +51,7 @@ impl Launcher for Agents {
         });
         let listens = self.script.listens();
         tokio::spawn(agent.live(launch, told, listens));
-        Ok(Process { events: received, commands, pid: None })
+        Ok(Process { events: received, commands, pid: None, held: false })
     }
 }
 

@@ -27,7 +27,7 @@ const STREAMING: Duration = Duration::from_millis(900);
 /// An agent that never says whether it is at rest.
 const SILENT: Measured = Measured { name: "claude", conversation: "live/no-state-events" };
 
-/// Measures and prints.
+/// Measures how soon answers reach the audience, of agents in this process; prints the figures.
 pub async fn measure() {
     let cache = tempfile::tempdir().unwrap();
     report::part(

@@ -11,7 +11,7 @@ use crate::component;
 /// A backend with recordings in `tests/fixtures/NAME` and a native form in
 /// `guest-backends/NAME/examples/native-NAME.rs`.
 pub struct Measured {
-    /// What it is called.
+    /// The name of the backend and of its folder.
     pub name: &'static str,
     /// The recording whose first turn is played again and again: of a long-lived agent, in a new
     /// session.
@@ -28,7 +28,7 @@ pub const BACKENDS: &[Measured] = &[
     Measured { name: "opencode", conversation: "hello" },
 ];
 
-/// Finds one.
+/// Finds the backend of this name; panics where there is none.
 pub fn named(name: &str) -> &'static Measured {
     BACKENDS.iter().find(|measured| measured.name == name).unwrap()
 }

@@ -27,7 +27,7 @@ use crate::talk::Talk;
 /// Discord lets a bot send about so much less; here nothing may wait for it.
 const UNLIMITED: u32 = 1_000_000;
 
-/// See the module.
+/// The Discord adapter before a local Discord, with a dispatcher behind it.
 pub struct Bot {
     local: LocalDiscord,
     dispatcher: Dispatcher,

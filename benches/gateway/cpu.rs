@@ -25,7 +25,7 @@ impl Used {
     }
 }
 
-/// What a process has used up to now; exact to a clock tick, 10 ms.
+/// Returns the time a process has used up to now; exact to a clock tick, 10 ms.
 pub fn used_by(process: &str) -> Used {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<u64> = stat
@@ -56,6 +56,13 @@ pub fn resident_of(process: u32, field: &str) -> usize {
 /// Bytes of this process in memory, of shared pages its share.
 pub fn proportional() -> usize {
     size(&fs::read_to_string("/proc/self/smaps_rollup").unwrap(), "Pss:")
+}
+
+/// Bytes of memory that nothing but a process has, and that are in no file: what it costs the
+/// machine beyond the pages of its program.
+pub fn private_of(process: u32) -> usize {
+    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap();
+    size(&rollup, "Private_Dirty:")
 }
 
 fn size(status: &str, field: &str) -> usize {

@@ -1,4 +1,4 @@
-//! What a link costs: to compile its component, to open it, to call it, to keep it.
+//! The cost of a link: to compile its component, to open it, to call it, to keep it.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const COMPILES: usize = 10;
 /// Links kept open together.
 const KEPT: usize = 200;
 
-/// Measures and prints.
+/// Measures links of the Claude backend, and prints the figures.
 pub async fn measure() {
     report::part("links of the Claude backend");
     let backend = backends::load("claude").await;

@@ -24,7 +24,7 @@ const SESSIONS: u64 = 100;
 /// asleep.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Measures and prints.
+/// Measures turns of long-lived agents, each backend in turn, and prints the figures.
 pub async fn measure() {
     let cache = tempfile::tempdir().unwrap();
     for measured in BACKENDS {

@@ -1,12 +1,14 @@
-//! What needs the sandbox, processes or the whole program: `cargo bench --bench gateway`, a part of
-//! it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `-- start`, `-- turns`, `--
-//! messages`, `-- webhooks` or `-- output`; one backend's parser with `-- parse claude`.
+//! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
+//! gateway`, a part of it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `--
+//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output` or `-- outlive`; one backend's parser with `--
+//! parse claude`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make
 //! bench` builds all of it. Without optimisation (`cargo test --bench gateway -- live`), `parse`
 //! and `live` do everything only a few times, to see that it works. Figures that stand against a
 //! goal are ratios where the machine's speed would decide, and what is compared is measured in
 //! turn, so that other work on the machine hits both.
+#![allow(unreachable_pub, reason = "a program exports nothing")]
 #![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod agent;
@@ -23,6 +25,7 @@ mod live;
 #[path = "../../tests/support/discord/mod.rs"]
 mod local_discord;
 mod messages;
+mod outlive;
 mod parse;
 mod program;
 #[path = "../../tests/support/recordings.rs"]
@@ -82,6 +85,9 @@ fn main() {
     if wants("output") {
         runtime.block_on(turns::long_output());
     }
+    if wants("outlive") {
+        outlive::measure(&runtime);
+    }
 }
 
 /// How often something is done; without optimisation nobody wants figures.
@@ -94,7 +100,7 @@ fn repository(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A built component.
+/// Returns the path of a built component; panics where `make guests` did not build it.
 fn component(name: &str) -> PathBuf {
     let path = repository("backends").join(name).with_extension("wasm");
     assert!(path.exists(), "{} is missing; build it with `make guests`", path.display());

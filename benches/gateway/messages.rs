@@ -1,5 +1,5 @@
-//! What a message costs and how long it waits, through the whole program and a local Discord, with
-//! an agent that answers at once; and what many channels take up.
+//! The cost and delay of a message, through the whole program and a local Discord, with an agent
+//! that answers at once; and the room that many channels take up.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ const CROWDED: usize = 2_000;
 const UNLIMITED: u32 = 1_000_000;
 const CHANNELS: usize = 1_000;
 
-/// Measures and prints.
+/// Measures messages through the whole program, and prints the figures.
 pub async fn measure() {
     report::part("messages, demo backend, whole program with its journal, local Discord beside it");
     let (home, local) = (Home::new(), LocalDiscord::start().await);

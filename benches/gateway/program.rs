@@ -43,6 +43,11 @@ impl Home {
         self.folder.path()
     }
 
+    /// Where agents have what they need for the moment.
+    pub fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
     /// Starts the program with little more environment than this; it runs until its stdin ends or
     /// it is killed.
     pub fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
@@ -71,7 +76,7 @@ impl Home {
     }
 }
 
-/// A running program.
+/// The program while it runs; killed when this is dropped.
 pub struct Running {
     child: Child,
     log: Option<BufReader<std::process::ChildStderr>>,

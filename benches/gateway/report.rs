@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Begins a part.
+/// Prints the title of a group of figures.
 pub fn part(title: &str) {
     println!("\n{title}");
 }

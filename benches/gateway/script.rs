@@ -15,12 +15,12 @@ use serde_json::Value;
 use crate::backends::Measured;
 use crate::recordings::{case, inputs};
 
-/// What an agent was told, and what it said until it was told more.
+/// A thing the agent was told, and its words until it was told more.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Step {
     /// Method, type, or method and path; empty: nothing yet.
     kind: String,
-    /// Of the call, where it is one.
+    /// The id of the call, where it is one.
     id: Option<Value>,
     says: Vec<Said>,
     /// The same with ids of its own: agents never use one twice, and backends know.
@@ -46,13 +46,13 @@ pub enum Way {
     Event,
 }
 
-/// All of it.
+/// The words of an agent in a recorded turn, in the order in which it was told things.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Script {
     steps: Vec<Step>,
     /// The agent's id of the recorded session.
     native: String,
-    /// What kind of thing makes a session, where one agent has several.
+    /// The kind of thing that makes a session, where one agent has several.
     opener: Option<String>,
 }
 
@@ -198,7 +198,7 @@ fn ids(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What kind of thing an agent is told, and the id of a call.
+/// Returns the kind of thing an agent is told, and the id of a call.
 fn told(text: &str, native: &str) -> (String, Option<Value>) {
     let Ok(line) = serde_json::from_str::<Value>(text) else {
         let path = text.split('?').next().unwrap();
@@ -214,7 +214,7 @@ pub struct Player {
     script: Arc<Script>,
     /// Its ids of those it has.
     sessions: Vec<String>,
-    /// What was said in which session.
+    /// The words said in each session.
     said: HashSet<(String, String)>,
 }
 
@@ -223,13 +223,13 @@ impl Player {
         Self { script, sessions: Vec::new(), said: HashSet::new() }
     }
 
-    /// What it says by itself when it starts.
+    /// Returns the agent's words by itself when it starts.
     pub fn begins(&self) -> Vec<Said> {
         self.script.steps[0].says.clone()
     }
 
-    /// What it says when it is told something: what it said to the first thing of that kind. Knows
-    /// two ways to say it, so a session has two turns.
+    /// Returns the agent's answer to a line: its words to the first thing of that kind. Knows two
+    /// ways to say it, so a session has two turns.
     pub fn hears(&mut self, text: &str) -> Vec<Said> {
         let native = self.session(text);
         let (kind, id) = told(text, &native);

@@ -11,7 +11,7 @@ const STARTS: usize = 30;
 /// After which memory is looked at.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Measures and prints.
+/// Measures the start of the program and the memory it takes, and prints the figures.
 pub async fn measure() {
     report::part("the program, demo and Claude backend in its folder");
     let home = Home::new();

@@ -11,7 +11,7 @@ use crate::{component, report};
 
 const SWAPS: u32 = 60;
 
-/// Measures and prints.
+/// Measures how long a new component takes until it serves, and prints the figures.
 pub async fn measure() {
     report::part(&format!("swap of the Claude backend, {SWAPS} each, every one with new content"));
     type Place = fn(&Path, &[u8]);

@@ -37,7 +37,7 @@ pub struct Room {
 
 /// How long things took.
 pub struct Turn {
-    /// All of it.
+    /// The whole turn, from its start to its end.
     pub took: Duration,
     /// Until people would see the first text, and the last.
     pub to_first_text: Duration,
@@ -87,7 +87,7 @@ impl Talk {
         Agents { script: Arc::clone(&self.script), pauses, spoke, ended }
     }
 
-    /// What the turn was recorded with.
+    /// Returns the settings the turn was recorded with.
     pub fn settings(&self) -> &Settings {
         &self.start.settings
     }
@@ -125,6 +125,7 @@ impl Talk {
             blobs: vec![],
             stop,
             steers: mpsc::unbounded_channel().1,
+            continued: None,
         };
         let mut watcher = Watcher::default();
         let begun = Instant::now();
@@ -164,7 +165,7 @@ impl Room {
         Self { links, spoke: Arc::default(), ended: Arc::default(), _folder: folder }
     }
 
-    /// Open links.
+    /// The number of open links.
     pub fn count(&self) -> usize {
         self.links.count()
     }

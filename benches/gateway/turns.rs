@@ -21,7 +21,7 @@ use aetheel::process::{Custody, Means};
 use aetheel::queue::Limits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{Agents, Host};
+use aetheel::turn::{Agents, Host, Launcher};
 use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 
@@ -42,7 +42,7 @@ const IN_A_ROW: usize = 100;
 /// Bytes of a long answer, as the agent prints it.
 const OUTPUT: usize = 4 << 20;
 
-/// Measures and prints.
+/// Measures turns of the demo backend with real processes, and prints the figures.
 pub async fn measure() {
     let home = Home::new();
     let slots = std::thread::available_parallelism().map_or(2, usize::from).max(5);
@@ -169,6 +169,20 @@ pub struct Gateway {
 
 impl Gateway {
     pub async fn new(home: &Home, backend: &str, program: PathBuf, slots: usize) -> Self {
+        let custody = Arc::new(Custody::new(Means::Best).unwrap());
+        Self::over(home, backend, program, slots, custody, false).await
+    }
+
+    /// One whose agents somebody else starts, and which writes its events down where it keeps a
+    /// `journal`.
+    pub async fn over(
+        home: &Home,
+        backend: &str,
+        program: PathBuf,
+        slots: usize,
+        launcher: Arc<dyn Launcher>,
+        journal: bool,
+    ) -> Self {
         let folder = |name: &str| {
             let folder = home.path().join(name);
             std::fs::create_dir_all(&folder).unwrap();
@@ -190,6 +204,8 @@ impl Gateway {
         let agents = Agents::default();
         agents.set_program(backend, declared, &program);
         let failed = Arc::new(AtomicUsize::new(0));
+        let workspace = Workspace::open(&config).await.unwrap();
+        let journal = if journal { Some(workspace.journal().await.unwrap()) } else { None };
         let dispatcher = Dispatcher::new(Parts {
             choices: Choices {
                 backend: backend.to_owned(),
@@ -222,10 +238,10 @@ impl Gateway {
                 ..host(&folder("workspace"))
             },
             backends: registry.clone(),
-            launcher: Arc::new(Custody::new(Means::Best).unwrap()),
+            launcher,
             outlet: Arc::new(Counter(failed.clone())),
-            workspace: Workspace::open(&config).await.unwrap(),
-            journal: None,
+            workspace,
+            journal,
             recorder: Recorder::new(
                 folder("recordings"),
                 RecordingLimits::ENDLESS,
@@ -238,7 +254,7 @@ impl Gateway {
     }
 
     /// So many turns, spread over the lanes.
-    async fn turns(&self, prompt: &str, count: usize) {
+    pub async fn turns(&self, prompt: &str, count: usize) {
         for number in 0..count as u64 {
             self.submit(number % LANES, prompt);
         }
@@ -246,14 +262,14 @@ impl Gateway {
     }
 
     /// So many turns in one lane.
-    async fn turns_in(&self, lane: u64, prompt: &str, count: usize) {
+    pub async fn turns_in(&self, lane: u64, prompt: &str, count: usize) {
         for _ in 0..count {
             self.submit(lane, prompt);
         }
         self.idle().await;
     }
 
-    fn submit(&self, channel: u64, prompt: &str) {
+    pub fn submit(&self, channel: u64, prompt: &str) {
         let event = NewEvent::new(
             EventKind::Message,
             Lane::Channel(channel),

@@ -17,7 +17,7 @@ const SECONDS: u32 = 10;
 const SECRET: &str = "a-secret-that-only-the-bench-knows";
 const DEFINITION: &str = "## bench\n- scheme: github\n- secret: BENCH_SECRET\n- limit: 100000/min burst 100000\n\nhello\n";
 
-/// Measures and prints.
+/// Measures calls of webhooks until they are kept, and prints the figures.
 pub async fn measure() {
     let home = Home::new();
     let gateway =

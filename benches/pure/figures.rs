@@ -1,4 +1,4 @@
-//! What counting costs where things happen: nobody looks, and somebody does.
+//! The cost of counting where things happen: nobody looks, and somebody does.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn an_event_is_counted(bencher: Bencher, recorded: bool) {
     with_recorder(bencher, recorded, || figures::event(EventKind::Message, Outcome::Accepted));
 }
 
-/// Once a turn.
+/// Counts once a turn in the program.
 #[divan::bench(args = [false, true])]
 fn a_turn_is_counted(bencher: Bencher, recorded: bool) {
     with_recorder(bencher, recorded, || {

@@ -1,4 +1,4 @@
-//! What looking at the clock costs with many heartbeats and cron jobs.
+//! The cost of looking at the clock with many heartbeats and cron jobs.
 
 use aetheel::event::Lane;
 use aetheel::schedule::{Cron, Missed, Planned, Rhythm, Timetable};

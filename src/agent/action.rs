@@ -31,7 +31,7 @@ pub struct Variable {
     pub value: Value,
 }
 
-/// Who the host says it is to a process that listens.
+/// The user and password with which the host identifies itself to a process that listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct BasicAuth {
@@ -62,7 +62,7 @@ pub struct Write {
     pub body: Vec<Chunk>,
 }
 
-/// What to ask of a process group.
+/// A signal that a guest may send to a process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {

@@ -1,4 +1,4 @@
-//! What a backend says of itself: the typed form of `wit/descriptor.schema.json`.
+//! The descriptor of a backend: the typed form of `wit/descriptor.schema.json`.
 //!
 //! Unknown fields are ignored, so that a newer backend still loads; everything but `name`,
 //! `version` and `programs` has a default, so that a small backend stays small.
@@ -36,14 +36,14 @@ pub enum OneShot {
     Preferred,
 }
 
-/// Something a backend can do. What is not listed is not offered to people and not sent to the
+/// Something a backend can do. Features not listed are neither offered to people nor sent to the
 /// guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
     /// Continues a session by its native id.
     Resume,
-    /// Copies a session.
+    /// Begins a session as a copy of an earlier one.
     Fork,
     /// Text arrives in pieces.
     Streaming,
@@ -53,7 +53,7 @@ pub enum Feature {
     Effort,
     MaxTurns,
     AllowedTools,
-    /// Mode `plan`.
+    /// Plans without changing anything, when a turn has the mode `plan`.
     Plan,
     /// Asks people for permission.
     Permissions,
@@ -147,7 +147,7 @@ pub struct Program {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
-    /// One a line.
+    /// One message on each line.
     #[default]
     Lines,
     /// A `Content-Length` header before each, as language servers have it.
@@ -190,20 +190,20 @@ pub struct Choice {
     pub label: String,
 }
 
-/// What a backend says of itself.
+/// A backend's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Descriptor {
     /// Stable id, for example `claude`: lower-case letters, digits and `-`.
     pub name: String,
-    /// For people.
+    /// The name shown to people; empty: none was given.
     #[serde(default)]
     pub label: String,
-    /// Of the backend itself.
+    /// The version of the backend itself, not that of its agent.
     pub version: String,
     #[serde(default)]
     pub sharing: Sharing,
-    /// Of no meaning where `sharing` is `turn`.
+    /// Says nothing where `sharing` is `turn`.
     #[serde(default)]
     pub one_shot: OneShot,
     pub programs: Vec<Program>,
@@ -216,7 +216,7 @@ pub struct Descriptor {
     /// Any one of them is enough; empty: none needed.
     #[serde(default)]
     pub credentials: Vec<Credential>,
-    /// What the agent keeps below the home folder.
+    /// The files the agent keeps below the home folder.
     #[serde(default)]
     pub state: Vec<State>,
     /// It confines its own commands by mounts, which cannot be done under Landlock.
@@ -305,7 +305,7 @@ impl Descriptor {
         self.features.contains(&feature)
     }
 
-    /// What remains of it when its agent runs once a turn.
+    /// The descriptor as it is when the agent runs once a turn.
     #[must_use]
     pub fn as_one_shot(&self) -> Self {
         let features = self

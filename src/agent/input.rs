@@ -8,23 +8,23 @@ use super::{ProcKey, SessionKey, TurnKey};
 pub enum Safety {
     /// Asks, or is denied, before it changes anything.
     Default,
-    /// Also edits files.
+    /// Edits files without asking, too.
     Edit,
-    /// Everything, without asking.
+    /// Does everything without asking.
     Danger,
 }
 
-/// What the turn is for.
+/// The purpose of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Do the work.
+    /// The agent does the work.
     Build,
     /// Look and plan only.
     Plan,
 }
 
-/// What the operator and the channel chose.
+/// The choices of the operator and the channel for a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Settings {
@@ -35,7 +35,7 @@ pub struct Settings {
     pub system_prompt: Option<String>,
     pub allowed_tools: Vec<String>,
     pub max_turns: Option<u32>,
-    /// JSON object text.
+    /// The backend's own options, as the text of a JSON object.
     pub options: String,
 }
 
@@ -63,7 +63,7 @@ pub struct Attachment {
     pub blob: u32,
     pub name: String,
     pub media_type: String,
-    /// Bytes.
+    /// Its size in bytes.
     pub size: u32,
     pub path: String,
 }

@@ -1,8 +1,8 @@
 //! Options of a backend's own, as an operator sets them and as its descriptor says they may be.
 //! Pure.
 //!
-//! Of JSON Schema as much is understood as the descriptors of backends need; a schema with anything
-//! more is refused rather than half kept. What passes here is what a guest is told in
+//! As much of JSON Schema is understood as the descriptors of backends need; a schema with anything
+//! more is refused rather than half kept. Options that pass here reach the guest in
 //! `settings.options`.
 
 use serde_json::{Map, Value};

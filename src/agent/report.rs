@@ -89,7 +89,7 @@ pub struct ToolStart {
     pub native_name: String,
     pub title: String,
     pub target: Option<String>,
-    /// JSON text.
+    /// The tool's input as JSON text.
     pub input: String,
 }
 
@@ -135,7 +135,7 @@ pub struct PlanEntry {
     pub status: PlanStatus,
 }
 
-/// What one model used of a turn.
+/// The tokens one model used in a turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ModelUsage {

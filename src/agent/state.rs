@@ -17,7 +17,7 @@ pub enum Access {
     /// Reads, writes, makes and removes.
     #[default]
     Write,
-    /// Reads only.
+    /// Reads, and changes nothing.
     Read,
 }
 
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-/// What of this cannot be meant. `pass`: the variables the agent is given.
+/// Finds the places that cannot be meant. `pass`: the variables the agent is given.
 pub(super) fn faults(state: &[State], pass: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     if state.len() > PLACES {

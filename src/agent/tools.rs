@@ -179,8 +179,8 @@ pub fn permits(
     })
 }
 
-/// Whether a use of a tool only looks: reads, searches, or keeps to the conversation. What a
-/// sub-agent does it asks for by itself. What nothing is known of may do anything.
+/// Whether a use of a tool only looks: reads, searches, or keeps to the conversation. A sub-agent
+/// asks for its own uses. A tool that is not known may do anything.
 #[must_use]
 pub fn only_looks(tool: &ToolStart) -> bool {
     const LOOKING: [&str; 9] = [

@@ -16,7 +16,7 @@ use crate::dispatch::{Again, AgainRefusal, Notice, Offer, Outlet, Person};
 use crate::plain::with_causes;
 use crate::workspace::BackendFile;
 
-/// What the id of an offer begins with.
+/// The beginning of an offer's id.
 const PREFIX: &str = "approve-";
 const LABEL: &str = "Accept";
 /// Characters of a difference that a notice has room for.
@@ -61,7 +61,7 @@ fn id_of(wants: &Wants) -> String {
     format!("{PREFIX}{}-{}", wants.id(), wants.descriptor.name)
 }
 
-/// Takes owners' words.
+/// Carries out owners' decisions about waiting components: their word goes into `backends.md`.
 pub struct Acceptance {
     agents: Arc<AgentRegistry>,
     file: BackendFile,
@@ -73,8 +73,8 @@ impl Acceptance {
         Self { agents, file: BackendFile::new(config_dir) }
     }
 
-    /// What a button in Discord does: accepts what its offer is about, if this person may; the
-    /// loader takes it up from `backends.md`.
+    /// Returns the action of the button in Discord: it accepts what its offer is about, if this
+    /// person may; the loader takes it up from `backends.md`.
     pub fn by_button(self) -> Accept {
         let this = Arc::new(self);
         Accept::new(move |id, person| {

@@ -4,10 +4,10 @@ use crate::agents::{AgentRegistry, is_demo};
 use crate::config::AUTO;
 use crate::turn::Backends as _;
 
-/// Who goes first, in this order; the others follow by name, profiles last.
+/// The backends tried first, in this order; the others follow by name, profiles last.
 const FIRST: [&str; 2] = ["droid", "opencode"];
 
-/// What was found.
+/// The result of looking for a backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detected {
     /// The first backend that can work here.
@@ -33,7 +33,7 @@ impl Detected {
         }
     }
 
-    /// What is wrong where there is none.
+    /// The faults to report where no backend was found.
     pub fn faults(&self) -> Vec<String> {
         let first = format!(
             "AGENT_BACKEND {AUTO:?}: no backend can work here; `aetheel backend list` says more"

@@ -21,16 +21,16 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes that are told of a program's last words.
 const WORDS: usize = 300;
 
-/// What was found out about the agent of a backend.
+/// The result of looking at a backend's agent on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Its program.
+    /// The path of its program; none: it was not found.
     pub program: Option<PathBuf>,
-    /// For example `2.1.197`.
+    /// The version its program reports, for example `2.1.197`.
     pub version: Option<String>,
     /// Reasons why it cannot work.
     pub faults: Vec<Fault>,
-    /// What works otherwise than set.
+    /// Warnings about its version and about settings that work otherwise than set, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -41,8 +41,8 @@ impl Findings {
         reasons.join("; ")
     }
 
-    /// What of this nothing can be started with, where it is about the default backend, and what is
-    /// only to be told.
+    /// Sorts the faults of the default backend: those nothing can be started with go to `missing`,
+    /// those that are only to be told go to `told`.
     pub fn of_default(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
         for Fault { text, passing, .. } in &self.faults {
             match passing {
@@ -68,13 +68,13 @@ pub struct Fault {
 
 /// Looks at agents on this machine.
 pub struct Examiner {
-    /// The operator's settings.
+    /// The operator's settings, which decide where programs are and what is warned of.
     pub config: Config,
     /// The gateway's own environment.
     pub variables: HashMap<String, String>,
     /// Starts the programs that are asked for their version.
     pub custody: Custody,
-    /// What confined agents may reach; none: they are not.
+    /// The places confined agents may reach; none: they are not confined.
     pub fence: Option<Fence>,
 }
 
@@ -161,7 +161,7 @@ impl Examiner {
         findings
     }
 
-    /// What was found out about an agent that answered when it was asked for its version.
+    /// Completes the findings of an agent that answered when it was asked for its version.
     pub fn answered(
         descriptor: &Descriptor,
         mut findings: Findings,
@@ -290,8 +290,8 @@ fn root_fault(
     })
 }
 
-/// What the operator set and the backend will ignore. Models and efforts are set for the default
-/// backend only.
+/// Lists the operator's settings that the backend will ignore. Models and efforts are set for the
+/// default backend only.
 fn unsupported(
     descriptor: &Descriptor,
     config: &Config,

@@ -41,7 +41,7 @@ pub const PROFILED: &str = "acp";
 /// How often the file of profiles and the agents' programs are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The backends of this gateway, components and profiles, each with what is known of its agent.
 pub struct AgentRegistry {
     components: Arc<Registry>,
     examiner: Examiner,
@@ -58,7 +58,7 @@ pub struct AgentRegistry {
 #[derive(Default)]
 struct Known {
     profiles: BTreeMap<String, Arc<Kept>>,
-    /// What was left out of the file of profiles.
+    /// The parts of the file of profiles that were left out, one line each.
     warnings: Vec<String>,
     findings: BTreeMap<String, Arc<Findings>>,
 }
@@ -99,7 +99,7 @@ impl AgentRegistry {
         let _ = self.default.set(default.to_owned());
     }
 
-    /// What is known of the agents, kept current.
+    /// The current findings about all agents, shared.
     pub fn agents(&self) -> Agents {
         self.agents.clone()
     }
@@ -109,7 +109,7 @@ impl AgentRegistry {
         self.components.keep();
     }
 
-    /// What was left out of the file of profiles.
+    /// The parts of the file of profiles that were left out, one line each.
     pub fn warnings(&self) -> Vec<String> {
         self.read().warnings.clone()
     }
@@ -134,7 +134,7 @@ impl AgentRegistry {
         self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
     }
 
-    /// What was found out about a backend's agent when it was last looked at.
+    /// The findings about a backend's agent when it was last looked at.
     pub fn findings(&self, name: &str) -> Option<Arc<Findings>> {
         self.read().findings.get(name).cloned()
     }
@@ -283,6 +283,31 @@ impl AgentRegistry {
         self.components.get(name).filter(|_| name != PROFILED).map(|backend| (backend, None))
     }
 
+    /// The backend of a name as it runs here, made of a component.
+    fn made_of(
+        &self,
+        name: &str,
+        inner: Arc<dyn Backend>,
+        profile: Option<Arc<Kept>>,
+    ) -> Option<Arc<dyn Backend>> {
+        let (run, _) =
+            variant::run_of(name, inner.descriptor(), self.wanted_run(name, inner.descriptor()));
+        let with = match &profile {
+            Some(kept) => With::Profile(&kept.profile, kept.revision),
+            None => self
+                .options
+                .of(inner.descriptor())
+                .map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
+        };
+        match Variant::of(inner, run, with) {
+            Ok(backend) => Some(backend),
+            Err(error) => {
+                tracing::error!(backend = name, %error, "the profile does not fit the component");
+                None
+            }
+        }
+    }
+
     /// The profile of this name, where there is no component of it.
     fn profile(&self, name: &str) -> Option<Arc<Kept>> {
         let free = name == PROFILED || self.components.get(name).is_none();
@@ -317,23 +342,22 @@ impl AgentRegistry {
 #[async_trait]
 impl Backends for AgentRegistry {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
-        let (inner, kept) = self.base(name)?;
-        let (run, _) =
-            variant::run_of(name, inner.descriptor(), self.wanted_run(name, inner.descriptor()));
-        let with = match &kept {
-            Some(kept) => With::Profile(&kept.profile, kept.revision),
-            None => self
-                .options
-                .of(inner.descriptor())
-                .map_or(With::Nothing, |(options, revision)| With::Options(options, revision)),
-        };
-        match Variant::of(inner, run, with) {
-            Ok(backend) => Some(backend),
-            Err(error) => {
-                tracing::error!(backend = name, %error, "the profile does not fit the component");
-                None
-            }
+        let (inner, profile) = self.base(name)?;
+        self.made_of(name, inner, profile)
+    }
+
+    async fn kept(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
+        let is_it = |backend: &Arc<dyn Backend>| backend.generation().digest == digest;
+        if let Some(backend) = self.get(name).filter(is_it) {
+            return Some(backend);
         }
+        let profile = self.profile(name);
+        let component = if profile.is_some() { PROFILED } else { name };
+        let kept = self.components.kept_components(component).await;
+        kept.into_iter().find_map(|earlier| {
+            let earlier = earlier as Arc<dyn Backend>;
+            self.made_of(name, earlier, profile.clone()).filter(is_it)
+        })
     }
 
     fn names(&self) -> Vec<String> {

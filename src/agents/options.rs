@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::agent::{Descriptor, options};
 use crate::workspace::{BackendFile, BackendNotes, ChosenOption};
 
-/// See the module.
-pub struct Options {
+/// The operator's choices from `backends.md`, followed as the file changes.
+pub(super) struct Options {
     file: BackendFile,
     known: RwLock<Known>,
 }
@@ -26,12 +26,12 @@ struct Known {
 
 impl Options {
     /// Those of a configuration folder; not read yet.
-    pub fn new(config_dir: &Path) -> Self {
+    pub(super) fn new(config_dir: &Path) -> Self {
         Self { file: BackendFile::new(config_dir), known: RwLock::default() }
     }
 
     /// Reads them again if their file changed; returns whether any are others than before.
-    pub async fn refresh(&self) -> bool {
+    pub(super) async fn refresh(&self) -> bool {
         let (notes, changed) = self.file.refresh().await;
         if !changed {
             return false;
@@ -50,7 +50,7 @@ impl Options {
 
     /// Those of a backend, as the JSON object that its guests are told, and how often they were
     /// others; none: it has none and never had.
-    pub fn of(&self, descriptor: &Descriptor) -> Option<(String, u32)> {
+    pub(super) fn of(&self, descriptor: &Descriptor) -> Option<(String, u32)> {
         let known = self.known.read();
         let revision = *known.revisions.get(&descriptor.name)?;
         let chosen =
@@ -61,9 +61,12 @@ impl Options {
         Some((Value::Object(sound.collect::<Map<_, _>>()).to_string(), revision))
     }
 
-    /// What is wrong with those of the backends for which there is a descriptor, or, where there is
-    /// none, why.
-    pub fn faults(&self, descriptor: impl Fn(&str) -> Result<Descriptor, String>) -> Vec<String> {
+    /// Lists what is wrong with the options of the backends for which there is a descriptor, or,
+    /// where there is none, why.
+    pub(super) fn faults(
+        &self,
+        descriptor: impl Fn(&str) -> Result<Descriptor, String>,
+    ) -> Vec<String> {
         let notes = self.known.read().notes.clone();
         let mut faults = Vec::new();
         for (name, all) in notes.options() {
@@ -90,7 +93,7 @@ fn read(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String>
     options::option(&descriptor.options, &chosen.name, &chosen.value)
 }
 
-/// What was chosen of a backend's options, wherever it stands.
+/// Returns the options chosen for a backend, wherever they stand.
 fn meant<'a>(notes: &'a BackendNotes, backend: &str) -> Option<Vec<(&'a str, &'a str)>> {
     notes
         .options()

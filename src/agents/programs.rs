@@ -15,12 +15,12 @@ const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// By backend: where its program is, and what it was.
 #[derive(Debug, Default)]
-pub struct Programs(Mutex<BTreeMap<String, (PathBuf, Option<Stamp>)>>);
+pub(super) struct Programs(Mutex<BTreeMap<String, (PathBuf, Option<Stamp>)>>);
 
 impl Programs {
     /// Notes what a backend's program was before it was asked; without one there is nothing to look
     /// at.
-    pub fn note(&self, backend: &str, program: Option<(PathBuf, Option<Stamp>)>) {
+    pub(super) fn note(&self, backend: &str, program: Option<(PathBuf, Option<Stamp>)>) {
         let mut all = self.0.lock();
         match program {
             Some(program) => drop(all.insert(backend.to_owned(), program)),
@@ -30,7 +30,7 @@ impl Programs {
 
     /// Backends whose programs are others by now and at rest. One that is gone is being replaced,
     /// or missed when it is wanted.
-    pub fn changed(&self, now: SystemTime) -> Vec<String> {
+    pub(super) fn changed(&self, now: SystemTime) -> Vec<String> {
         let all = self.0.lock();
         let is_other = |(path, before): &(PathBuf, Option<Stamp>)| {
             Stamp::of(path).is_some_and(|stamp| Some(stamp) != *before && at_rest(&stamp, now))

@@ -12,15 +12,15 @@ use crate::turn::{Backend, Generation, Guest, GuestFailure};
 use crate::workspace::Profile;
 
 /// A component that says of itself what holds here.
-pub struct Variant {
+pub(super) struct Variant {
     inner: Arc<dyn Backend>,
     descriptor: Descriptor,
     generation: Generation,
     options: String,
 }
 
-/// What the operator chose for a component; it was something else so often since the start.
-pub enum With<'a> {
+/// The operator's choice for a component; the number says how often it has changed since the start.
+pub(super) enum With<'a> {
     Nothing,
     /// Options of its own, a JSON object.
     Options(String, u32),
@@ -34,7 +34,7 @@ impl Variant {
     ///
     /// # Errors
     /// When the profile does not fit the component.
-    pub fn of(
+    pub(super) fn of(
         inner: Arc<dyn Backend>,
         run: Run,
         with: With<'_>,
@@ -88,7 +88,11 @@ impl Backend for Variant {
 }
 
 /// How a backend runs when this is wanted, and why that is not what was wanted.
-pub fn run_of(name: &str, descriptor: &Descriptor, wanted: Option<Run>) -> (Run, Option<String>) {
+pub(super) fn run_of(
+    name: &str,
+    descriptor: &Descriptor,
+    wanted: Option<Run>,
+) -> (Run, Option<String>) {
     let (usual, other) = match (descriptor.sharing, descriptor.one_shot) {
         (Sharing::Turn, _) => (Run::OneShot, false),
         (_, OneShot::Never) => (Run::Live, false),

@@ -1,4 +1,4 @@
-//! What the operator set for backends, and no backend here can have meant.
+//! Warnings about settings for backends that no backend here can have meant.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::config::suggestion;
 use crate::turn::{Backend as _, Backends as _};
 
 impl AgentRegistry {
-    /// What `BACKEND_RUN` asks for in vain.
+    /// The parts of `BACKEND_RUN` that name no backend, or a way to run that theirs has not.
     pub fn run_warnings(&self) -> Vec<String> {
         let runs = &self.examiner.config.backend_run;
         let unknown = runs.named.keys().filter(|name| self.get(name).is_none());

@@ -11,7 +11,7 @@ use crate::workspace::{Hook, Workspace};
 
 /// Hands the agent the instructions of the first start, which they are noted to have been, and
 /// fires the hook `startup` behind them.
-pub async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Option<String>) {
+pub(super) async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Option<String>) {
     if let Some(instructions) = first
         && submit(dispatcher, first_start(instructions)).await
     {
@@ -24,12 +24,12 @@ pub async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Opti
 }
 
 /// Fires the hook `shutdown`; returns its lane if there is something to wait for.
-pub async fn stopping(dispatcher: &Dispatcher, workspace: &Workspace) -> Option<Lane> {
+pub(super) async fn stopping(dispatcher: &Dispatcher, workspace: &Workspace) -> Option<Lane> {
     fire(dispatcher, workspace, Hook::Shutdown).await.then(|| lane(Hook::Shutdown))
 }
 
 /// Waits for the hook `shutdown`, for as long as turns are waited for.
-pub async fn stopped(dispatcher: &Dispatcher, lane: Option<Lane>, grace: Duration) {
+pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<Lane>, grace: Duration) {
     let Some(lane) = lane else { return };
     match timeout(grace, dispatcher.lane_idle(&lane)).await {
         Ok(()) => tracing::info!("shutdown: the hook has ended"),

@@ -5,7 +5,7 @@ mod hooks;
 mod liveness;
 mod phase;
 pub mod recovery;
-mod service_manager;
+pub mod service_manager;
 mod webhooks;
 
 use std::net::SocketAddr;
@@ -24,10 +24,12 @@ use self::webhooks::Waiting;
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
+use crate::dispatch::Dispatcher;
 use crate::plain::with_causes;
+use crate::process::holder::HeldLauncher;
 use crate::sources::Schedules;
 use crate::startup::settings::Settings;
-use crate::startup::{Prepared, Purpose, Refused};
+use crate::startup::{Prepared, Purpose, Refused, ShutdownGuard};
 use crate::terminal::fail;
 use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
@@ -69,6 +71,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         let mut prepared = Prepared::prepare(settings, Purpose::Serve).await?;
         let lock = prepared.keep_events().await?;
         let booted = prepared.boot().await?;
+        let held = prepared.hold().await?;
         let options =
             Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&prepared).await?;
@@ -78,17 +81,17 @@ pub async fn serve(mut settings: Settings) -> u8 {
             notes.note(channel, message);
         }
         let discord = Discord::connect(options, notes).await.map_err(refused)?;
-        Ok::<_, Refused>((prepared, booted, discord, webhooks, lock))
+        Ok::<_, Refused>((prepared, booted, discord, webhooks, (lock, held)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, webhooks, _lock) = tokio::select! {
+    let (prepared, booted, discord, webhooks, (_lock, held)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
                 return refused.print();
             }
         },
-        () = signals.next() => return exit::OK,
+        _ = signals.next() => return exit::OK,
         code = deserted() => return code,
     };
     let config = prepared.config.clone();
@@ -99,6 +102,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let (agents, state) = (prepared.agents(), workspace.folder().join("state"));
     let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()));
     // Before anything new comes: what was accepted earlier is first in its lane.
+    dispatcher.revive().await;
     dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
@@ -119,14 +123,18 @@ pub async fn serve(mut settings: Settings) -> u8 {
         listening = discord.listen(dispatcher.clone(), Some(accept)) => listening.map_err(|error| {
             refused(error).print()
         }),
-        () = signals.next() => Err(exit::OK),
+        _ = signals.next() => Err(exit::OK),
         code = deserted() => Err(code),
     };
     let listening = match listening {
         Ok(listening) => listening,
         Err(code) => {
             // What an earlier life left open may be running already.
+            if held.as_ref().is_some_and(HeldLauncher::is_apart) {
+                leave_running(&dispatcher, guard, held, code).await;
+            }
             let _ = timeout(last, dispatcher.shutdown(Duration::ZERO)).await;
+            leave(held).await;
             guard.close().await;
             return code;
         }
@@ -148,12 +156,12 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let _watchdog = system.ready(health.clone());
     let beating = liveness.beat(listening.pulses());
     hooks::started(&dispatcher, &workspace, booted.instructions).await;
-    let code = tokio::select! {
-        () = signals.next() => exit::OK,
-        code = deserted() => code,
+    let (code, end) = tokio::select! {
+        end = signals.next() => (if end == End::Upgrade { exit::TEMPORARY } else { exit::OK }, end),
+        code = deserted() => (code, End::HandOver),
         error = listening.failed() => {
             tracing::error!("{error}");
-            exit::NO_PERMISSION
+            (exit::NO_PERMISSION, End::Stop)
         }
     };
     tracing::info!("shutdown: begins");
@@ -168,6 +176,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
     schedules.stop().await;
     recovery.abort();
     tracing::info!("shutdown: intake closed");
+    if end != End::Stop && held.as_ref().is_some_and(HeldLauncher::is_apart) {
+        leave_running(&dispatcher, guard, held, code).await;
+    }
     // Without something it cannot do without, waiting for turns would only make it later.
     let grace = if code == exit::SOFTWARE { Duration::ZERO } else { config.shutdown_grace };
     let in_order = async {
@@ -178,11 +189,11 @@ pub async fn serve(mut settings: Settings) -> u8 {
     };
     let ended = tokio::select! {
         ended = in_order => ended.is_ok(),
-        () = signals.next() => {
+        _ = signals.next() => {
             tracing::warn!("shutdown: second signal, stopping turns now");
             tokio::select! {
                 ended = timeout(last, dispatcher.shutdown(Duration::ZERO)) => ended.is_ok(),
-                () = signals.next() => {
+                _ = signals.next() => {
                     tracing::warn!("shutdown: third signal, leaving at once; the next start ends what is left of agents");
                     return code;
                 }
@@ -197,9 +208,32 @@ pub async fn serve(mut settings: Settings) -> u8 {
     webhooks.close().await;
     listening.close().await;
     tracing::info!("shutdown: discord is closed");
+    leave(held).await;
     guard.close().await;
     tracing::info!("shutdown: done");
     code
+}
+
+/// Ends the program with this code, and leaves agents and turns to the next start.
+#[expect(clippy::disallowed_methods, reason = "whatever is dropped would close what goes on")]
+async fn leave_running(
+    dispatcher: &Dispatcher,
+    guard: ShutdownGuard,
+    held: Option<HeldLauncher>,
+    code: u8,
+) -> ! {
+    dispatcher.leave_running(DELIVERY_GRACE).await;
+    guard.close().await;
+    leave(held).await;
+    tracing::info!("shutdown: done; agents go on, and the next start takes them over");
+    std::process::exit(code.into())
+}
+
+/// Lets go of what a holder keeps.
+async fn leave(held: Option<HeldLauncher>) {
+    if let Some(held) = held {
+        held.leave().await;
+    }
 }
 
 /// Returns the exit code once something has ended that the program cannot do without.
@@ -245,12 +279,24 @@ fn refused(error: StartError) -> Refused {
     Refused::because(code, error.to_string())
 }
 
-/// SIGINT, SIGTERM, and the SIGHUP of a terminal that goes away: dying of it would leave agents
-/// behind.
+/// How the program is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// With everything that runs.
+    Stop,
+    /// Agents that outlive it go on.
+    HandOver,
+    /// As [`End::HandOver`], and it wants to be started again.
+    Upgrade,
+}
+
+/// SIGTERM, after which agents go on where they can; SIGUSR2, by which an upgrade asks for the same;
+/// SIGINT, and the SIGHUP of a terminal that goes away: dying of it would leave agents behind.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    upgrade: Signal,
 }
 
 impl Signals {
@@ -259,14 +305,16 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> End {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
+            _ = self.interrupt.recv() => End::Stop,
+            _ = self.terminate.recv() => End::HandOver,
+            _ = self.hangup.recv() => End::Stop,
+            _ = self.upgrade.recv() => End::Upgrade,
         }
     }
 }

@@ -44,7 +44,11 @@ pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: Lo
     loop {
         tokio::select! {
             report = news.recv() => match report {
-                Ok(LoadReport::Loaded { name, .. }) => dispatcher.reread(Some(&agents.served_by(&name))).await,
+                Ok(LoadReport::Loaded { name, .. }) => {
+                    let served = agents.served_by(&name);
+                    dispatcher.renew(&served);
+                    dispatcher.reread(Some(&served)).await;
+                }
                 Ok(_) => {}
                 Err(RecvError::Lagged(_)) => dispatcher.reread(None).await,
                 Err(RecvError::Closed) => return,

@@ -2,7 +2,7 @@
 //!
 //! `sd_notify(3)`: datagrams of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. The
 //! watchdog is fed only while the dispatcher answers. Nothing happens where nobody asked. Pinned by
-//! `tests/gateway/status.rs`.
+//! `tests/gateway/status.rs` and, for the holder, `tests/process/holder.rs`.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -26,7 +26,7 @@ pub struct System {
 }
 
 /// Feeds the watchdog until it is dropped.
-pub struct Watchdog(Option<JoinHandle<()>>);
+pub(super) struct Watchdog(Option<JoinHandle<()>>);
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
@@ -38,6 +38,7 @@ impl Drop for Watchdog {
 
 impl System {
     /// Reads where to tell it.
+    #[must_use]
     pub fn from_environment() -> Self {
         let socket = std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()).and_then(|name| {
             let address = match name.strip_prefix('@') {
@@ -62,7 +63,7 @@ impl System {
     }
 
     /// Prompts are taken from now on.
-    pub fn ready(&self, health: ProgramHealth) -> Watchdog {
+    pub(super) fn ready(&self, health: ProgramHealth) -> Watchdog {
         self.tell("READY=1");
         let socket = self
             .socket
@@ -91,8 +92,13 @@ impl System {
         })))
     }
 
+    /// As [`System::ready`], for a program that no watchdog looks after.
+    pub fn serving(&self) {
+        self.tell("READY=1");
+    }
+
     /// The program is about to end.
-    pub fn stopping(&self) {
+    pub(super) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 

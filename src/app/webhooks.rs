@@ -8,17 +8,17 @@ use crate::web::webhooks::{Bound, Definitions, Desk, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
 
 /// An address for webhooks, if the operator wants one, before anybody answers there.
-pub struct Waiting(Option<(Bound, Definitions, Deliveries)>);
+pub(super) struct Waiting(Option<(Bound, Definitions, Deliveries)>);
 
 /// The listener, if there is one.
-pub struct Listener(Option<Serving>);
+pub(super) struct Listener(Option<Serving>);
 
 impl Waiting {
     /// Takes the address.
     ///
     /// # Errors
     /// When it cannot be had, or what was taken before cannot be read.
-    pub async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
+    pub(super) async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
         if let Some(warning) = open_to_others(&prepared.config) {
             tracing::warn!("{warning}");
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// Begins to answer: that it is too early.
-    pub fn serve(self, dispatcher: &Dispatcher) -> Listener {
+    pub(super) fn serve(self, dispatcher: &Dispatcher) -> Listener {
         let serving = |(bound, definitions, deliveries): (Bound, _, _)| {
             bound.serve(Desk { definitions, dispatcher: dispatcher.clone(), deliveries })
         };
@@ -53,21 +53,21 @@ impl Waiting {
 
 impl Listener {
     /// From now on calls are taken.
-    pub async fn open(&self) {
+    pub(super) async fn open(&self) {
         if let Some(serving) = &self.0 {
             serving.open().await;
         }
     }
 
     /// From now on callers are told to come back.
-    pub fn stop_intake(&self) {
+    pub(super) fn stop_intake(&self) {
         if let Some(serving) = &self.0 {
             serving.stop_intake();
         }
     }
 
     /// Stops listening.
-    pub async fn close(self) {
+    pub(super) async fn close(self) {
         if let Some(serving) = self.0 {
             serving.close().await;
         }

@@ -33,7 +33,7 @@ pub struct Inspection {
     pub descriptor: Descriptor,
     /// The contract it implements, for example `aetheel:backend@0.1.0`.
     pub contract: String,
-    /// Its imports, sorted.
+    /// The names of the interfaces it imports, sorted.
     pub imports: Vec<String>,
     /// Size of its file, bytes.
     pub size: u64,

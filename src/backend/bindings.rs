@@ -8,7 +8,7 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-/// The contract 0.1.
+/// Bindings of the contract before the newest, from the frozen `wit/frozen/0.1.1`.
 pub(super) mod older {
     wasmtime::component::bindgen!({
         path: "wit/frozen/0.1.1",

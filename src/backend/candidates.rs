@@ -53,7 +53,7 @@ pub struct Other {
     pub understands: Vec<String>,
 }
 
-/// An admitted component.
+/// A component that passed admission and may serve, with the file it came from.
 #[derive(Clone)]
 pub(super) struct Candidate {
     pub(super) path: PathBuf,
@@ -81,7 +81,7 @@ impl Candidates {
         self.current.load().keys().cloned().collect()
     }
 
-    /// What serves under a name.
+    /// Returns the component that serves under a name.
     pub(super) fn serving(&self, name: &str) -> Option<Serving> {
         self.current.load().get(name).cloned()
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The call used up its time.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OutOfTime {
-    /// It kept running.
+    /// It kept running for its whole time, given here.
     #[error("a call ran for more than {} ms", .0.as_millis())]
     Running(Duration),
     /// It waited for something that did not come.

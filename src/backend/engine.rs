@@ -37,7 +37,7 @@ pub enum EngineError {
     Cache {
         /// The folder for compiled code.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the file system.
         #[source]
         source: io::Error,
     },

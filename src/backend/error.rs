@@ -33,7 +33,7 @@ pub enum AdmissionError {
     TooLarge {
         /// Size of the file, bytes.
         size: u64,
-        /// `COMPONENT_LIMIT_BYTES`.
+        /// The limit in bytes, `COMPONENT_LIMIT_BYTES`.
         limit: u64,
     },
     /// The file is no WebAssembly; why.
@@ -90,7 +90,7 @@ pub enum AdmissionError {
     /// Another file has the name already.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {
-        /// The backend's name.
+        /// The name both files claim.
         name: String,
         /// The file that has it.
         owner: PathBuf,

@@ -49,7 +49,7 @@ enum Exports {
     Older(older::AgentBackend),
 }
 
-/// Where they are.
+/// Where a component has the exports of the contract it implements.
 enum Found {
     Newest(AgentBackendIndices),
     Older(older::AgentBackendIndices),

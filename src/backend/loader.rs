@@ -10,6 +10,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::candidates::Candidates;
+use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::error::AdmissionError;
 use super::options::RegistryOptions;
@@ -51,7 +52,7 @@ pub(super) struct Loader {
     waiting: Arc<Waiting>,
 }
 
-/// Requests of others.
+/// Requests of other parts of the program to the loader.
 pub(super) enum LoaderRequest {
     /// A look at everything.
     Rescan,
@@ -63,6 +64,8 @@ pub(super) enum LoaderRequest {
     /// The component before the generation with this digest is to serve again; without one, what
     /// served last.
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
+    /// The kept components of a backend that may still be used.
+    Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
 }
 
 /// Why a file is looked at.
@@ -176,6 +179,9 @@ impl Loader {
             }
             LoaderRequest::RollBack(name, from, done) => {
                 let _ = done.send(self.roll_back(&name, from).await);
+            }
+            LoaderRequest::Kept(name, done) => {
+                let _ = done.send(self.kept(&name).await);
             }
         }
     }

@@ -24,6 +24,7 @@ mod choice;
 mod component;
 mod convert;
 mod deadline;
+mod earlier;
 mod engine;
 mod error;
 mod install;

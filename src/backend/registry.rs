@@ -102,6 +102,13 @@ impl Registry {
         generation.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()))
     }
 
+    /// Returns the kept components of a backend that may still be used, the latest first.
+    pub async fn kept_components(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
+        let (done, kept) = oneshot::channel();
+        self.ask(LoaderRequest::Kept(name.to_owned(), done));
+        kept.await.unwrap_or_default()
+    }
+
     /// Returns the current generation of a backend, with its concrete type.
     #[must_use]
     pub fn component(&self, name: &str) -> Option<Arc<ComponentBackend>> {

@@ -12,39 +12,39 @@ use crate::turn::Generation;
 pub enum LoadReport {
     /// Its component serves from now on.
     Loaded {
-        /// The backend's name.
+        /// The name of the backend it serves as.
         name: String,
         /// The generation that now answers new turns.
         generation: Generation,
-        /// The component's file.
+        /// The file it was loaded from.
         path: PathBuf,
         /// From the decision to load until it served.
         took: Duration,
     },
     /// It does not; what served before still does.
     Refused {
-        /// The component's file.
+        /// The file that was refused.
         path: PathBuf,
         /// The reason, with a hint for the operator.
         reason: Arc<AdmissionError>,
     },
     /// It was touched, but has the content that already serves.
     Unchanged {
-        /// The backend's name.
+        /// The name of the backend whose component it is.
         name: String,
-        /// The component's file.
+        /// The file that was touched.
         path: PathBuf,
     },
     /// It could serve, but another file of its name does.
     StandsBy {
-        /// The backend's name.
+        /// The name both components have.
         name: String,
-        /// The component's file.
+        /// The file that stands by.
         path: PathBuf,
     },
     /// It is gone; its last generation still serves, unless another file of its name takes over.
     Vanished {
-        /// The backend's name.
+        /// The name of the backend whose component is gone.
         name: String,
         /// Where the file was.
         path: PathBuf,

@@ -1,9 +1,9 @@
 //! Putting back the component that served before.
 //!
-//! The loader does it, so that nothing is loaded meanwhile. What comes back is judged and admitted
-//! like any other component before a file is touched; what it replaces stays in the folder under
-//! another name, and is forgotten by the store, so that rolling back twice goes back twice. Pinned
-//! by `tests/backend/rollback.rs`.
+//! The loader does it, so that nothing is loaded meanwhile. The component that comes back is judged
+//! and admitted like any other before a file is touched; the one it replaces stays in the folder
+//! under another name, and is forgotten by the store, so that rolling back twice goes back twice.
+//! Pinned by `tests/backend/rollback.rs`.
 
 use std::path::{Path, PathBuf};
 

@@ -38,10 +38,10 @@ pub(super) const WASI: &[&str] = &["cli", "io", "clocks", "random", "filesystem"
 /// A guest wanted more than it may have.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Bound {
-    /// All memories together.
+    /// More memory than the limit for all of the guest's memories together, bytes.
     #[error("it wanted more than {} MiB of memory", .0 >> 20)]
     Memory(usize),
-    /// All tables together.
+    /// More elements than the limit for all of the guest's tables together.
     #[error("it wanted more than {TABLE_ELEMENTS} table elements")]
     Table,
 }
@@ -51,7 +51,7 @@ pub(super) struct State {
     wasi: WasiCtx,
     handles: ResourceTable,
     bounds: Bounds,
-    /// The guest's prints.
+    /// The lines the guest writes to stdout and stderr, on their way to the log.
     pub(super) log: GuestLog,
 }
 

@@ -18,7 +18,7 @@ const REST_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) bytes: Arc<[u8]>,
-    /// SHA-256, lower-case hex.
+    /// The SHA-256 of the bytes in lower-case hex.
     pub(super) digest: String,
     pub(super) stamp: Stamp,
 }

@@ -19,7 +19,7 @@ use crate::workspace::Served;
 
 /// A component that was admitted, with the very bytes that were.
 pub struct StagedComponent {
-    /// Its inspection.
+    /// The facts that admission found about it.
     pub inspection: Inspection,
     /// Why it may serve.
     pub standing: Standing,

@@ -13,7 +13,7 @@ pub enum Standing {
     Signed {
         /// Which key of `BACKEND_SIGNERS`, from 1.
         key: usize,
-        /// The signer's comment.
+        /// The trusted comment of the minisign signature; at most 200 characters.
         comment: String,
     },
 }

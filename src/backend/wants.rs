@@ -13,7 +13,7 @@ const SHOWN: usize = 8;
 /// Characters of a sentence that it has room for.
 const SENTENCE: usize = 200;
 
-/// See the module.
+/// A component that waits for the operator, with the wishes that are not accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wants {
     /// The component's description of itself.

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: its commands and arguments, and the exit codes.
 
 mod backend;
 
@@ -67,6 +67,32 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Keep agents while the gateway is away: `aetheel run` starts them through this process, and
+    /// finds them again after a restart. It starts one by itself where none runs
+    Hold(Hold),
+    /// Rehearse a start beside the running gateway: settings, journal and state files are read, and
+    /// the last recordings are read again; change nothing. Exit code 0 it fits, 1 it does not
+    Rehearse {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// How many recordings are read again, the newest first
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        recordings: usize,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace the program, if it passes its rehearsal, and have the running gateway hand over to it
+    /// while agents go on
+    Upgrade {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The new program; without, this one
+        #[arg(long, value_name = "PATH")]
+        binary: Option<PathBuf>,
+    },
     /// Play the scripted agent behind the backend `demo`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     DemoAgent {
@@ -88,11 +114,29 @@ pub struct Common {
     pub secrets_fd: Option<i32>,
 }
 
+/// How agents are held.
+#[derive(Debug, Args)]
+pub struct Hold {
+    /// State folder of the gateway, instead of CONFIG_DIR/state
+    #[arg(long, value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
+    /// End all agents when no gateway came for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub claim_within: u64,
+    /// Leave when there is neither a gateway nor an agent, as one does that `aetheel run` started
+    #[arg(long)]
+    pub leave_when_empty: bool,
+    /// Leave session, descriptors and cgroup of whoever starts it.
+    #[arg(long, hide = true)]
+    pub detach: bool,
+}
+
 /// Exit codes, after sysexits.h.
 pub mod exit {
-    /// All is well.
+    /// The command did all it was to do.
     pub const OK: u8 = 0;
-    /// A prompt of a scripted console was not answered.
+    /// It was not done: a prompt of a scripted console was not answered, a rehearsal showed
+    /// differences, an upgrade was not made.
     pub const FAILED: u8 = 1;
     /// `aetheel doctor` found something to look at, but nothing that is broken.
     pub const WARNINGS: u8 = 1;

@@ -17,7 +17,7 @@ use crate::turn::Backends as _;
 /// Everything there is to say.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Listing {
+pub(super) struct Listing {
     /// The backend of lanes without a choice of their own; none, when there is no such one.
     pub default: Option<String>,
     /// How `auto` came to it.
@@ -27,14 +27,14 @@ pub struct Listing {
     pub backends: Vec<Row>,
     /// Files that do not serve.
     pub refused: Vec<LeftOut>,
-    /// What is wrong beside that.
+    /// Faults beside those, one line each.
     pub warnings: Vec<String>,
 }
 
-/// One backend.
+/// One backend, as the table and the JSON show it.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Row {
+pub(super) struct Row {
     pub name: String,
     label: String,
     /// The component's name; another one for a launch profile.
@@ -43,7 +43,7 @@ pub struct Row {
     pub generation: u32,
     pub digest: String,
     pub default: bool,
-    /// `live` or `one-shot`.
+    /// How it runs: `live` or `one-shot`.
     run: &'static str,
     /// All that are possible.
     runs: Vec<&'static str>,
@@ -56,7 +56,7 @@ pub struct Row {
     efforts: Vec<Choice>,
     models: Vec<Choice>,
     pub available: bool,
-    /// Why not.
+    /// Why it cannot work here; empty when it is available.
     pub reasons: Vec<String>,
     pub warnings: Vec<String>,
     /// Where the component was loaded from.
@@ -65,14 +65,14 @@ pub struct Row {
     pub standing: Option<String>,
     /// Why this one serves, where there are others of its name.
     pub chosen: Option<String>,
-    /// Those.
+    /// The other components of its name.
     pub others: Vec<Rival>,
 }
 
 /// Another component of a backend, which could serve.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Rival {
+pub(super) struct Rival {
     file: PathBuf,
     version: String,
     understands: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Rival {
 
 impl Row {
     /// `declared` is the component as it is, `backend` as it runs here.
-    pub fn new(
+    pub(super) fn new(
         backend: &dyn Backend,
         component: String,
         declared: (Sharing, OneShot),
@@ -126,7 +126,7 @@ impl Row {
     }
 
     /// With where its component came from.
-    pub fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
+    pub(super) fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
         let Some(chosen) = chosen else { return self };
         let rivals = chosen.others.iter();
         let rivals = rivals.map(|other| Rival {
@@ -142,7 +142,7 @@ impl Row {
     }
 
     /// Which of several files serves, and why; none: there is one.
-    pub fn choice(&self) -> Option<String> {
+    pub(super) fn choice(&self) -> Option<String> {
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
         let others = self.others.iter().map(|other| {
             format!(
@@ -183,7 +183,7 @@ impl Row {
         [name, status.to_owned(), self.run.to_owned(), version, agent]
     }
 
-    /// What stands below its line.
+    /// The lines below its own: a label and a text each.
     fn details(&self) -> Vec<(&'static str, String)> {
         let ids = |choices: &[Choice]| {
             choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ")
@@ -212,7 +212,7 @@ impl Row {
 
 impl Listing {
     /// Looks at all agents and lists the backends.
-    pub async fn of(loaded: LoadedBackends) -> Self {
+    pub(super) async fn of(loaded: LoadedBackends) -> Self {
         let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
         agents.examine_others().await;
         let mut backends = Vec::new();
@@ -248,7 +248,7 @@ impl Listing {
 
     /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`,
     /// agents that are not installed are named in one line.
-    pub fn table(&self, colour: bool, all: bool) -> String {
+    pub(super) fn table(&self, colour: bool, all: bool) -> String {
         let paint = |code: &str, text: &str| {
             if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
         };

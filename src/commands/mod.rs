@@ -1,9 +1,12 @@
-//! What the program does when it is called: a room for each command, and the exit codes.
+//! The commands of the program: a room for each, and the exit codes.
 
 mod backend;
 mod doctor;
+mod hold;
 mod listing;
 mod recover;
+mod rehearse;
+mod upgrade;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -31,6 +34,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::DemoAgent { arguments } => {
             demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
         }
+        Command::Hold(wish) => hold::run(wish),
         Command::Check(common) => {
             with_settings(&common, None, |settings| block_on(check(settings)))
         }
@@ -72,14 +76,20 @@ pub fn run(cli: Cli) -> u8 {
         Command::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
+        Command::Rehearse { common, recordings, json } => {
+            let wish = rehearse::Wish { recordings, json };
+            with_settings(&common, None, |settings| block_on(rehearse::run(settings, wish)))
+        }
+        // Its secrets stay in the environment, for the rehearsal.
+        Command::Upgrade { common, binary } => block_on(upgrade::run(&common, binary)),
         Command::Run(common) => {
             with_settings(&common, None, |settings| block_on(app::serve(settings)))
         }
     }
 }
 
-/// Reads the settings, and leaves no secret in the environment. What is wrong with them is for
-/// `run` to tell, with all it finds.
+/// Reads the settings, and leaves no secret in the environment. Their faults are for `run` to tell,
+/// with all it finds.
 fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
     let settings = settings::read(common, backend);
     settings::forget_secrets(&settings);
@@ -113,7 +123,7 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
     }
 }
 
-/// `aetheel check`.
+/// Runs `aetheel check`: could the gateway start with these settings? Returns the exit code.
 async fn check(settings: Settings) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
         fail(&fault);
@@ -144,7 +154,7 @@ async fn check(settings: Settings) -> u8 {
     }
 }
 
-/// `aetheel backend list`.
+/// Runs `aetheel backend list`: the backends, and whether they can work. Returns the exit code.
 async fn list(settings: Settings, json: bool, all: bool) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
@@ -168,7 +178,7 @@ async fn list(settings: Settings, json: bool, all: bool) -> u8 {
     exit::OK
 }
 
-/// `aetheel backend ping`.
+/// Runs `aetheel backend ping`: asks a backend's agent whether it can work. Returns the exit code.
 async fn ping(settings: Settings) -> u8 {
     if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
         fail(&fault);
@@ -200,7 +210,7 @@ async fn ping(settings: Settings) -> u8 {
     }
 }
 
-/// `aetheel console`.
+/// Runs `aetheel console`: a conversation at the terminal. Returns the exit code.
 async fn talk(settings: Settings) -> u8 {
     let began = Instant::now();
     // What goes wrong with a turn is told with its answer, so that the log has little to add;

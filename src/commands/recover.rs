@@ -26,12 +26,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Characters of a reply that are shown.
 const WORDS: usize = 60;
 
-/// What comes of a lost turn.
+/// The outcome of reading a lost turn again.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Row {
     turn: String,
-    /// RFC 3339.
+    /// When it was lost, as RFC 3339.
     when: String,
     lane: String,
     backend: String,

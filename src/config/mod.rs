@@ -21,7 +21,9 @@ pub use self::nearness::{nearest, suggestion};
 use self::reader::Reader;
 pub use self::runs::{Run, Runs};
 pub use self::variables::{VARIABLES, Variable};
-pub use self::words::{AllowLists, BusyPolicy, FooterPart, Limits, LogFormat, SandboxWish, Trust};
+pub use self::words::{
+    AllowLists, BusyPolicy, FooterPart, HolderWish, Limits, LogFormat, SandboxWish, Trust,
+};
 use crate::agent::{AllowedTools, Mode, Safety};
 
 /// The configuration, valid in itself. Whether folders and programs exist is checked at start.
@@ -33,21 +35,21 @@ pub struct Config {
     pub agent_backend: String,
     /// Backends that people may choose beside it.
     pub allowed_backends: Vec<String>,
-    /// What named it, for whoever has to find it: the variable, or a command's argument.
+    /// The source of that name, for whoever has to find it: the variable, or a command's argument.
     pub agent_backend_by: &'static str,
-    /// How agents run.
+    /// Whether agents run live or once a turn, for all backends and by backend.
     pub backend_run: Runs,
     /// Program of that backend.
     pub backend_cli_path: Option<PathBuf>,
-    /// Model override.
+    /// Model of `AGENT_BACKEND` in place of its default.
     pub backend_model: Option<String>,
     /// Effort override, an id or label of the backend's.
     pub backend_effort: Option<String>,
     /// Limit of model rounds.
     pub backend_max_turns: u32,
-    /// See [`AllowedTools`].
+    /// Tools that agents may use; the only ones, where any are named.
     pub allowed_tools: AllowedTools,
-    /// The ceiling.
+    /// The most that agents may do without asking; channels and people can only lower it.
     pub safety: Safety,
     /// `plan` in permission mode `plan`.
     pub mode: Mode,
@@ -57,9 +59,9 @@ pub struct Config {
     pub idle_timeout: Option<Duration>,
     /// For questions to people.
     pub ask_timeout: Duration,
-    /// Of long-lived agents.
+    /// How long a long-lived agent is kept without a turn.
     pub link_idle: Duration,
-    /// Idle long-lived agents.
+    /// Most long-lived agents kept without a turn.
     pub links_warm: usize,
     /// Between the steps of the stop ladder.
     pub stop_grace: Duration,
@@ -67,15 +69,15 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// Files that settings and secrets came from, which no confined agent may read.
     pub secret_files: Vec<PathBuf>,
-    /// Markdown files.
+    /// Folder of the operator's Markdown files and the gateway's state.
     pub config_dir: PathBuf,
-    /// Components.
+    /// Folder of the components (`*.wasm`), watched for changes.
     pub backends_dir: PathBuf,
     /// Working directory of agents.
     pub workspace_dir: PathBuf,
     /// Where other working directories may be.
     pub project_roots: Vec<PathBuf>,
-    /// Recordings.
+    /// Folder of the recordings of agents' runs.
     pub recordings_dir: PathBuf,
     /// Age limit of recordings.
     pub recordings_max_age: Duration,
@@ -85,37 +87,41 @@ pub struct Config {
     pub lost_max_age: Duration,
     /// Size limit of those, bytes.
     pub lost_max_bytes: u64,
-    /// Compiled components.
+    /// Folder of compiled components, where nobody else may write.
     pub cache_dir: PathBuf,
     /// Which components may serve.
     pub backend_trust: Trust,
-    /// Whose signatures count.
+    /// Public minisign keys whose signatures count for components.
     pub backend_signers: Vec<PublicKey>,
     /// Whether a component that reads worse than the one before goes back by itself.
     pub backend_rollback: bool,
-    /// Slots.
+    /// Most turns that run at the same time.
     pub max_concurrent_queries: usize,
-    /// Waiting events.
+    /// Most events that may wait for a lane or a slot.
     pub max_queue_depth: usize,
-    /// See [`BusyPolicy`].
+    /// The fate of a prompt from an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
     /// How agents are confined.
     pub agent_sandbox: SandboxWish,
-    /// What confined agents may read beside their own.
+    /// Whether agents outlive the gateway.
+    pub agent_holder: HolderWish,
+    /// How long a holder keeps them without a gateway.
+    pub agent_hold: Duration,
+    /// Places confined agents may read beside their own.
     pub agent_read: Vec<PathBuf>,
-    /// What they may write.
+    /// Places confined agents may change beside their own.
     pub agent_write: Vec<PathBuf>,
     /// Put before the program.
     pub agent_wrapper: Vec<String>,
     /// Names of further variables agents get.
     pub agent_env: Vec<String>,
-    /// Who may use the bot.
+    /// People, roles, channels and guilds that may use the bot.
     pub allowed: AllowLists,
     /// Users and roles that may answer every question of an agent, by id.
     pub approvers: Vec<u64>,
     /// Users with the rights of the application's owner, by id.
     pub owners: Vec<u64>,
-    /// Of one user; none: no limit.
+    /// Prompts one user may send in a minute; none: no limit.
     pub user_prompts_per_minute: Option<u32>,
     /// Where what nobody asked for goes.
     pub output_channel: Option<u64>,
@@ -125,25 +131,25 @@ pub struct Config {
     pub attachment_limit: u64,
     /// Characters above which an answer becomes a file.
     pub long_answer: Option<usize>,
-    /// In this order.
+    /// Parts of the line below an answer, in this order.
     pub footer: Vec<FooterPart>,
-    /// Of cron jobs and active hours that name none.
+    /// Time zone of cron jobs and active hours that name none.
     pub time_zone: TimeZone,
     /// Where webhooks are taken.
     pub webhooks_address: Option<SocketAddr>,
     /// Where the state is told.
     pub status_address: Option<SocketAddr>,
-    /// Further command name.
+    /// Second name of the command `/ask`.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
     pub discord_api_base: String,
     /// Requests to Discord in a second, at most; 0: no limit.
     pub discord_requests_per_second: usize,
-    /// See [`LogFormat`].
+    /// Form of log lines: for people or JSON.
     pub log_format: LogFormat,
-    /// A tracing filter.
+    /// Minimum level of log lines, or a filter of the `tracing` library.
     pub log_level: String,
-    /// See [`Limits`].
+    /// Bounds on output, memory, time and sizes, so that nothing costs without end.
     pub limits: Limits,
 }
 
@@ -159,6 +165,12 @@ fn alias_of(backend: &str) -> Option<String> {
 #[must_use]
 pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
     Reader { variable: &variable, faults: Vec::new() }.path("CACHE_DIR")
+}
+
+/// The folder of markdown files, for commands that need no other setting.
+#[must_use]
+pub fn config_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
+    Reader { variable: &variable, faults: Vec::new() }.path("CONFIG_DIR")
 }
 
 impl Config {
@@ -243,6 +255,8 @@ impl Config {
                 &[("reject", BusyPolicy::Reject), ("queue", BusyPolicy::Queue)],
             ),
             agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxWish::WORDS),
+            agent_holder: read.one_of("AGENT_HOLDER", &HolderWish::WORDS),
+            agent_hold: Duration::from_secs(read.number("AGENT_HOLD_SECONDS", 1, 30 * 86_400)),
             agent_read: read.places("AGENT_READ"),
             agent_write: read.places("AGENT_WRITE"),
             agent_wrapper: read

@@ -1,4 +1,4 @@
-//! What somebody may have meant who wrote a name that there is not.
+//! Suggestions for names that do not exist: the one somebody may have meant.
 
 /// The likeliest of the names, if any is near enough to be a slip of the pen.
 #[must_use]

@@ -12,7 +12,7 @@ pub enum Run {
 }
 
 impl Run {
-    /// `live` or `one-shot`.
+    /// The word an operator writes for it: `live` or `one-shot`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Run {
 pub struct Runs {
     /// For backends not named.
     pub all: Option<Run>,
-    /// By name.
+    /// Choices for single backends, by their name.
     pub named: BTreeMap<String, Run>,
 }
 
@@ -52,7 +52,7 @@ impl Runs {
         (runs, faults)
     }
 
-    /// What was chosen for a backend.
+    /// Returns the choice for a backend, or that for all.
     #[must_use]
     pub fn of(&self, backend: &str) -> Option<Run> {
         self.named.get(backend).copied().or(self.all)

@@ -3,9 +3,9 @@
 /// One environment variable the gateway reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// Its name in the environment, for example `LOG_LEVEL`.
     pub name: &'static str,
-    /// What is used when it is unset or empty; empty: nothing.
+    /// The value used when it is unset or empty; empty: nothing.
     pub default: &'static str,
     /// One line for the operator.
     pub meaning: &'static str,
@@ -141,6 +141,16 @@ pub const VARIABLES: &[Variable] = &[
         "AGENT_SANDBOX",
         "auto",
         "How agents are confined: `auto` (Landlock where the kernel has it, else not at all), `landlock`, `bwrap` or `off`",
+    ),
+    v(
+        "AGENT_HOLDER",
+        "auto",
+        "Whether agents outlive the gateway: `auto` (through `aetheel hold`, started where none runs; without one as before), `require` (refuse to start without) or `off`",
+    ),
+    v(
+        "AGENT_HOLD_SECONDS",
+        "600",
+        "How long a holder that the gateway started keeps agents without a gateway, in seconds",
     ),
     v(
         "AGENT_READ",

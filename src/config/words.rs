@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// What a prompt from an idle lane gets while all slots are taken.
+/// The fate of a prompt from an idle lane while all slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusyPolicy {
-    /// The busy reply.
+    /// It is refused with the reply that the bot is busy.
     Reject,
-    /// It waits.
+    /// It waits for a slot.
     Queue,
 }
 
@@ -20,7 +20,7 @@ pub enum SandboxWish {
     Landlock,
     /// By bubblewrap; refuses to start without.
     Bwrap,
-    /// Not at all.
+    /// Agents are not confined.
     Off,
 }
 
@@ -33,16 +33,32 @@ impl SandboxWish {
     ];
 }
 
+/// Whether agents outlive the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderWish {
+    /// Where a holder can be had.
+    Auto,
+    /// Refuses to start without.
+    Require,
+    /// They end with it.
+    Off,
+}
+
+impl HolderWish {
+    pub(super) const WORDS: [(&str, Self); 3] =
+        [("auto", Self::Auto), ("require", Self::Require), ("off", Self::Off)];
+}
+
 /// A piece of the line below an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FooterPart {
-    /// Who answered.
+    /// The backend that answered.
     Backend,
-    /// With which model.
+    /// The model that answered.
     Model,
     /// How long it took.
     Time,
-    /// In and out.
+    /// Tokens, in and out.
     Tokens,
     /// As the agent says.
     Cost,
@@ -63,22 +79,22 @@ impl FooterPart {
 pub enum LogFormat {
     /// Human on a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Lines for people to read.
     Human,
     /// One JSON object a line.
     Json,
 }
 
-/// Who may use the bot; an empty list allows everyone it could name.
+/// The people and places that may use the bot; an empty list allows everyone it could name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowLists {
     /// Users, by id. A member is let in by either list; both empty: everyone.
     pub users: Vec<u64>,
-    /// Roles, by id.
+    /// Roles of a member, by id; see [`AllowLists::users`].
     pub roles: Vec<u64>,
     /// Channels, or parents of threads, by id.
     pub channels: Vec<u64>,
-    /// Guilds, by id.
+    /// Guilds the bot answers in, by id.
     pub guilds: Vec<u64>,
 }
 

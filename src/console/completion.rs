@@ -1,17 +1,17 @@
-//! What a key completes: commands, the names behind them, and paths. Pure.
+//! Completion by a key: commands, the names behind them, and paths. Pure.
 
-/// What is being written.
+/// The kind of word at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A command.
+    /// The name of a command, after `/`.
     Command,
     /// A name behind one of these commands.
     Name(Named),
-    /// A path.
+    /// The path of a file.
     Path,
 }
 
-/// What has names.
+/// A set of names that a command takes one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Backend,
@@ -22,7 +22,7 @@ pub(super) enum Named {
     Folded,
 }
 
-/// What is being written at the end of this text, and where it begins. None: nothing that can be
+/// Finds the kind of word at the end of this text, and where it begins. None: nothing that can be
 /// completed.
 pub(super) fn wanted(before: &str) -> Option<(usize, Wanted)> {
     let word = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);

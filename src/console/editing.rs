@@ -141,7 +141,7 @@ fn open(history: &Path) -> std::io::Result<()> {
     }
 }
 
-/// What Ctrl-C and Ctrl-D mean where nothing is written. The editor goes on with its line.
+/// The meaning of Ctrl-C and Ctrl-D where nothing is written. The editor goes on with its line.
 struct Empty {
     sender: mpsc::Sender<Typed>,
     typed: Typed,
@@ -158,14 +158,14 @@ impl ConditionalEventHandler for Empty {
     }
 }
 
-/// What the editor asks about its line.
+/// The editor's helper for its line: candidates, the row above, and the status below.
 struct Line {
     shown: Arc<Shown>,
     names: Arc<OnceLock<Arc<Names>>>,
     files: FilenameCompleter,
 }
 
-/// The place of the status. What stands there is written when it is drawn.
+/// The place of the status. Its text is written when it is drawn.
 struct Below;
 
 impl Hint for Below {
@@ -232,9 +232,9 @@ impl Line {
         Ok((begins, self.agreed(paths, &line[begins..at])))
     }
 
-    /// What all candidates begin with, as the only one; they are listed where that is no more than
-    /// what is written. The library's own list would take away the rows it stands in, as the line
-    /// has others above it.
+    /// Returns the common beginning of all candidates as the only one; they are listed where that
+    /// is no more than what is written. The library's own list would take away the rows it stands
+    /// in, as the line has others above it.
     fn agreed(&self, candidates: Vec<Pair>, written: &str) -> Vec<Pair> {
         if candidates.len() < 2 {
             return candidates;

@@ -1,5 +1,5 @@
-//! What an answer brought along and is shown in a line of its own: output and changes of tools,
-//! plan, thinking. `/open` shows the whole of it.
+//! The parts of an answer that are shown as a line of their own: output and changes of tools, plan,
+//! thinking. `/open` shows the whole of it.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ const ONE: usize = 256 << 10;
 /// Things that are kept of an answer.
 const MOST: usize = 200;
 
-/// Of the last answer.
+/// The folded parts of the last answer.
 #[derive(Debug, Default)]
 pub(super) struct Folded {
-    /// Title and text.
+    /// Title and text of each tool use, in order.
     tools: Vec<(String, String)>,
-    /// What tools wrote so far that did not end, by id.
+    /// Output so far of tools that did not end, by id.
     running: HashMap<String, String>,
     plan: Vec<PlanEntry>,
     thinking: String,
@@ -87,7 +87,7 @@ impl Folded {
         add(&mut self.thinking, &clean_text(&transcript.thinking()));
     }
 
-    /// What there is, by the names [`Folded::open`] takes.
+    /// Lists the parts there are, by the names [`Folded::open`] takes.
     pub(super) fn names(&self) -> Vec<String> {
         let mut there: Vec<String> =
             (1..=self.tools.len()).map(|number| number.to_string()).collect();
@@ -129,7 +129,7 @@ impl Folded {
     }
 }
 
-/// What a sub-agent does stands below it.
+/// Returns the indent of a tool's line: the work of a sub-agent is indented.
 pub(super) fn indent(start: &ToolStart) -> String {
     if start.parent.is_some() { "  ".to_owned() } else { String::new() }
 }

@@ -1,5 +1,5 @@
-//! What comes from stdin, read on a thread of its own: a blocked read must not hold the program's
-//! end up.
+//! Input from stdin, read on a thread of its own: a blocked read must not hold the program's end
+//! up.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::outlet::Shared;
 
-/// What was typed.
+/// One input of the person at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     /// Something was written and sent; it may have several lines.

@@ -38,7 +38,7 @@ pub(super) struct Shared {
     /// Until its thread runs.
     line: Mutex<Option<Editing>>,
     names: Option<Arc<OnceLock<Arc<Names>>>>,
-    /// Of the last answer.
+    /// The folded parts of the last answer, for `/open`.
     pub(super) folded: Mutex<Folded>,
     pub(super) answers: watch::Sender<Answers>,
     pub(super) questions: watch::Sender<Waiting>,
@@ -110,7 +110,7 @@ impl Console {
         Some(Arc::new(move |rows| shared.screen.beside(rows)))
     }
 
-    /// Gives the terminal back. What is printed later stands below.
+    /// Gives the terminal back. Later prints stand below.
     pub fn leave(&self) {
         self.shared.screen.leave();
         if let Some(before) = &self.shared.terminal {
@@ -163,7 +163,7 @@ impl Shared {
         }
     }
 
-    /// The editor, once.
+    /// Hands the editor to the thread that reads; none: it was taken, or no line can be edited.
     pub(super) fn take_editing(&self) -> Option<Editing> {
         self.line.lock().take()
     }

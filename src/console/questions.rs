@@ -23,7 +23,7 @@ struct Pending {
     given: Vec<(String, Vec<String>)>,
 }
 
-/// What a line came to.
+/// The result of a line typed as an answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Typed {
     /// The decision about the question with this id.
@@ -102,7 +102,7 @@ fn words(question: &OpenQuestion) -> String {
     question.choices().iter().map(|(word, ..)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// What a line decides: a word, or the number before it on the screen.
+/// Reads the decision of a line: a word, or the number before it on the screen.
 fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
     let numbered = |number: usize| question.choices().into_iter().nth(number.checked_sub(1)?);
     match line.parse().ok().and_then(numbered) {
@@ -111,7 +111,7 @@ fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
     }
 }
 
-/// What a line chooses of a question's options, or says in words of its own.
+/// Reads the options a line chooses, or an answer in words of its own.
 fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
     let option = |word: &str| {
         let numbered =

@@ -21,7 +21,7 @@ pub(super) struct ConsoleReply {
     shared: Arc<Shared>,
     /// Whether it answers a prompt of the terminal: only those are counted.
     asked: bool,
-    /// What was printed of each text part, in the order of appearance.
+    /// The text printed of each part, in the order of appearance.
     printed: Vec<(u32, String)>,
     at_line_start: bool,
     thinking: bool,
@@ -29,7 +29,7 @@ pub(super) struct ConsoleReply {
     announced: HashSet<String>,
     /// Notices that were printed.
     noticed: Vec<String>,
-    /// What was folded before is forgotten.
+    /// The parts folded before are forgotten.
     begun: bool,
 }
 

@@ -3,7 +3,7 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// What is not a whole row yet.
+/// The end of the printed text that is no whole row yet.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     begun: String,

@@ -1,4 +1,4 @@
-//! What stands on the terminal: text that was printed, and, where a line can be edited, below it
+//! The contents of the terminal: text that was printed, and, where a line can be edited, below it
 //! the row that is not whole yet, the line that is being written, and the status. While it is being
 //! written everything goes through the line's editor, which keeps it whole; a thread hands it over,
 //! so that nobody waits for a terminal.
@@ -23,7 +23,7 @@ const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
 /// Makes the editor draw what it shows anew: nothing is printed, and a message ends with its row.
 const AGAIN: &str = "\x1b[A\n";
 
-/// Where text goes.
+/// Prints text, beside the line somebody is writing where there is an editor.
 pub(super) struct Screen {
     out: Arc<Out>,
     colour: bool,
@@ -38,13 +38,13 @@ enum Piece {
     Text(String),
     /// Whole rows that belong to nothing else.
     Beside(String),
-    /// The status changed.
+    /// The status changed, so that the editor has to draw its lines anew.
     Again,
     /// Everything before it is on the screen.
     Done(mpsc::Sender<()>),
 }
 
-/// What the editor shows beside the line.
+/// The lines the editor shows beside its own.
 #[derive(Default)]
 pub(super) struct Shown {
     state: Mutex<State>,
@@ -56,7 +56,7 @@ pub(super) struct Shown {
 #[derive(Default)]
 struct State {
     rows: Rows,
-    /// What was drawn of the row that is not whole.
+    /// The part of the row that is not whole that was drawn.
     drawn_row: String,
     status: Status,
     reading: Reading,
@@ -80,7 +80,7 @@ enum Reading {
 }
 
 impl Screen {
-    /// Prints only.
+    /// Makes a screen without an editor: text goes to `out` as it comes.
     pub(super) fn plain(out: Box<dyn Write + Send>, colour: bool) -> Self {
         Self { out: Arc::new(Out(Mutex::new(out))), colour, line: None }
     }
@@ -260,7 +260,7 @@ impl Shown {
         self.changed.notify_all();
     }
 
-    /// What stands above the line and before it.
+    /// Returns the text above the line and before it.
     pub(super) fn above(&self) -> String {
         let mut state = self.state();
         let whole = state.rows.begun().replace('\t', "    ");
@@ -274,7 +274,7 @@ impl Shown {
         format!("{row}\n{}", mark(self.colour))
     }
 
-    /// What stands below the line.
+    /// Returns the status below the line.
     pub(super) fn below(&self) -> String {
         let line = in_a_row(&self.state().status.line(Instant::now()), size().0, false);
         if self.colour { format!("\x1b[2m{line}\x1b[0m") } else { line }
@@ -303,7 +303,7 @@ fn mark(colour: bool) -> Cow<'static, str> {
 mod tests {
     use super::*;
 
-    /// What the editor printed, and what was written below it.
+    /// Stands in for editor and terminal: keeps the texts both get.
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<String>>);
 

@@ -27,7 +27,7 @@ pub enum Leave {
         /// Prompts that were not answered well.
         failed: u32,
     },
-    /// SIGTERM.
+    /// SIGTERM asked the program to end.
     Terminated,
 }
 
@@ -168,7 +168,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
 struct Session<'a> {
     dispatcher: &'a Dispatcher,
     shared: Arc<Shared>,
-    /// Prompts accepted.
+    /// Prompts the dispatcher accepted.
     submitted: u32,
     /// Lines that never became prompts and should have.
     failed: u32,
@@ -223,7 +223,7 @@ impl Session<'_> {
         !self.shared.questions.borrow().is_empty()
     }
 
-    /// Nobody is there any more who could answer.
+    /// Dismisses all open questions, once nobody is there to answer.
     fn dismiss(&self) {
         let open = self.shared.questions.borrow().ids();
         for id in open {
@@ -437,7 +437,7 @@ fn is_stop(line: &str) -> bool {
     line.starts_with('/') && line.split_whitespace().next() == Some("/stop")
 }
 
-/// Rows as lines.
+/// Joins the rows of a view to text, one a line.
 fn lines(rows: &[Row]) -> String {
     let line = |row: &Row| {
         if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) }

@@ -12,7 +12,7 @@ use crate::plain::one_line;
 /// A tool that is a sub-agent, in the words of the contract.
 const SUB_AGENT: &str = "agent_spawn";
 
-/// What is known.
+/// The state of the conversation that the status line shows.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     backend: String,
@@ -22,9 +22,9 @@ pub(super) struct Status {
     turn: Option<Turn>,
     /// Prompts behind the running one.
     waiting: u32,
-    /// Percents.
+    /// Free part of the context window, percent.
     context_left: Option<u64>,
-    /// Of all answers, in dollars.
+    /// Cost of all answers, in dollars.
     cost: f64,
 }
 
@@ -37,7 +37,7 @@ struct Turn {
 }
 
 impl Status {
-    /// Who answers, and how.
+    /// Takes in the backend that answers, and its settings.
     pub(super) fn look(&mut self, view: &View) {
         let backend = if view.label.is_empty() { &view.backend } else { &view.label };
         if self.backend != *backend {
@@ -60,7 +60,7 @@ impl Status {
             .collect();
     }
 
-    /// A turn begins.
+    /// Shows that a turn runs from now on.
     pub(super) fn begin(&mut self, now: Instant) {
         self.turn =
             Some(Turn { since: now, doing: "working".to_owned(), sub_agents: 0, asks: false });

@@ -23,7 +23,7 @@ impl Before {
     }
 }
 
-/// Columns and rows.
+/// The terminal's size in columns and rows; 80 by 24 where stdout tells none.
 pub(super) fn size() -> (usize, usize) {
     match tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {

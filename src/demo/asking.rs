@@ -18,7 +18,7 @@ pub(super) struct Answers {
     asked: u32,
 }
 
-/// What somebody decided.
+/// A person's answer to something the demo agent asked.
 enum Decision {
     Allow,
     Always,
@@ -34,7 +34,7 @@ enum Decision {
 }
 
 impl Answers {
-    /// Nobody answers: every question is dismissed.
+    /// Answers without a person: every question is dismissed.
     pub(super) fn nobody() -> Self {
         Self { lines: None, asked: 0 }
     }
@@ -129,7 +129,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Makes a picture.
+    /// Draws a picture: one dot, as an artifact.
     pub(super) fn draw(&mut self) -> Result<(), Halt> {
         self.say(
             &json!({"type": "artifact", "name": "dot.png", "media": "image/png", "base64": DOT}),
@@ -160,7 +160,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Asks two questions.
+    /// Asks two questions at once: one choice or words of one's own, and several choices.
     pub(super) fn question(&mut self) -> Result<(), Halt> {
         let questions = json!([
             {"id": "colour", "text": "Which colour do you like?", "options": ["Red", "Green", "Blue"], "many": false, "words": true},

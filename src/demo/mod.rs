@@ -26,7 +26,7 @@
 //! `{"type":"answer","ask":N,"decision":D}`; D is `allow`, `always`, `deny` (with `words`), `stop`,
 //! `answers` (with `answers`, pairs of id and texts) or `dismissed`.
 //!
-//! What it does is chosen by the first word of the prompt ([`HELP`]).
+//! The first word of the prompt chooses what it does ([`HELP`]).
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read, Write};

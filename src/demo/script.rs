@@ -1,4 +1,4 @@
-//! What the demo agent says to what.
+//! The script of the demo agent: which answer follows which prompt.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Agent, Halt};
 
-/// What the prompt may begin with.
+/// The list of words a prompt may begin with.
 pub const HELP: &str = "\
 I am a scripted agent. Begin a prompt with one of these words:
 
@@ -28,7 +28,7 @@ I am a scripted agent. Begin a prompt with one of these words:
 Anything else I repeat.";
 
 impl Agent<'_> {
-    /// Answers a prompt.
+    /// Answers a prompt by its first word, with the conversation so far.
     pub(super) fn answer(&mut self, prompt: &str) -> Result<(), Halt> {
         let history = self.session(prompt)?;
         // A gateway may say first who is speaking.

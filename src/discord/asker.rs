@@ -6,7 +6,7 @@ use crate::access::{self, Access, Request};
 /// Somebody who wants to use the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asker {
-    /// Their id.
+    /// The Discord id of the user.
     pub(super) user: u64,
     /// The user's roles in the guild; empty in direct messages.
     pub(super) roles: Vec<u64>,

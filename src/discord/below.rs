@@ -1,5 +1,5 @@
-//! What stands below an answer: what went wrong, what else is to know, and the footer. And answers
-//! too long to post. Pure.
+//! The lines below an answer: faults, further facts, and the footer. And answers too long to post.
+//! Pure.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool)
     lines
 }
 
-/// Who answered and what it took; nothing below a failure, and nothing about what the agent did not
-/// tell.
+/// The footer: who answered and what it took; nothing below a failure, and nothing about facts the
+/// agent did not tell.
 fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
     if answer.failure.is_some() {
         return None;
@@ -130,7 +130,7 @@ pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// What the operator may do where an answer cannot be sent.
+/// A hint for the operator where an answer cannot be sent.
 pub(super) fn hint(error: &RestError) -> &'static str {
     if error.is_archived() {
         return "\nhint: the thread is archived or locked; unlock it, or give the bot Manage Threads";

@@ -1,4 +1,4 @@
-//! What Discord says about the bot when it is asked before a start: for `aetheel doctor`.
+//! A look at the bot through Discord's eyes before a start: for `aetheel doctor`.
 //!
 //! Only reads. Logs in to no gateway, so it costs none of the logins of the day.
 
@@ -25,9 +25,9 @@ const MESSAGE_CONTENT: u64 = (1 << 18) | (1 << 19);
 /// The bot, as Discord knows it.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Its name.
+    /// The name of the bot's account.
     pub name: String,
-    /// Its id.
+    /// The Discord id of the bot's account.
     pub id: u64,
     /// Whether the application may read messages that are not meant for the bot.
     pub message_content: bool,
@@ -35,14 +35,14 @@ pub struct Known {
     pub logins: (u64, u64),
 }
 
-/// What there is to know of a channel.
+/// The facts about a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Here this is missing.
     Found {
         /// Its name, as people see it.
         name: String,
-        /// See [`Missing`].
+        /// The permissions the bot lacks in it.
         missing: Missing,
     },
     /// There is none, or the bot cannot see it.

@@ -12,7 +12,7 @@ use super::rest::{RestError, Timeouts};
 use crate::agent::descriptor::Feature;
 use crate::dispatch::Setting;
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Ask,
@@ -24,7 +24,7 @@ pub(super) enum Verb {
     Panel(Order),
 }
 
-/// Who may use a command, of those who are let in at all.
+/// The people who may use a command, of those who are let in at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Everyone,
@@ -290,7 +290,7 @@ fn same(wanted: &[Value], found: &Value) -> bool {
 mod tests {
     use super::*;
 
-    /// What Discord makes of them.
+    /// The commands in the form Discord gives them back.
     fn registered() -> Value {
         let mut found = json!(wanted(Some("claude")));
         for command in found.as_array_mut().expect("an array") {

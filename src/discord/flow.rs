@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 const SPAN: Duration = Duration::from_secs(1);
 
-/// What a request is worth where there is no room for all.
+/// The worth of a request where there is no room for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// What people wait for: it goes out as soon as there is room.
+    /// People wait for it: it goes out as soon as there is room.
     Answer,
     /// Typing, and texts that the next one makes superfluous.
     Draft,
@@ -68,8 +68,8 @@ impl Flow {
         Ok(Some(Ticket(self.gone + taken as u64)))
     }
 
-    /// Goes out, when it is time. Who comes late makes others later: what counts is when requests
-    /// arrive.
+    /// Goes out, when it is time. A late one makes others later: Discord counts by the time of
+    /// arrival.
     ///
     /// # Errors
     /// How long to wait.

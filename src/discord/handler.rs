@@ -1,4 +1,4 @@
-//! What serenity hands over, on the gateway's thread.
+//! The events serenity hands over, on the gateway's thread.
 //!
 //! That thread runs one task at a time, first come first served, and every event's task begins here
 //! without waiting for anything: so arrivals leave in the order Discord sent them.
@@ -174,7 +174,7 @@ impl Handler {
         }
     }
 
-    /// What is held up because Discord was away is tried again; nobody knows what changed
+    /// Tries again whatever is held up because Discord was away; nobody knows what changed
     /// meanwhile.
     fn connected(&self) {
         self.inner.api.rest.heard_of();

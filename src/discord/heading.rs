@@ -8,7 +8,7 @@ use crate::event::{Event, Origin};
 use crate::plain::short_line;
 use crate::redact::Redactor;
 
-/// What the line begins with.
+/// The beginning of the line.
 const MARK: &str = "> 💬 ";
 /// Characters of a prompt that are shown.
 const SHOWN: usize = 200;
@@ -36,7 +36,7 @@ pub(super) fn under(heading: Option<&str>, text: &str) -> String {
     }
 }
 
-/// What a message of the bot says without such a line: agents are not told their prompts twice.
+/// Cuts such a line off a message of the bot: agents are not told their prompts twice.
 pub(super) fn without(content: &str) -> &str {
     if !content.starts_with(MARK) {
         return content;

@@ -70,7 +70,7 @@ impl Holding {
         self.lines.lock().get_mut(&channel).is_some_and(is_waiting)
     }
 
-    /// What the bot may do somewhere has changed.
+    /// Wakes whoever waits for permissions: those of the bot have changed somewhere.
     pub(super) fn permissions_changed(&self) {
         self.permissions.send_modify(|count| *count += 1);
     }
@@ -80,7 +80,7 @@ fn is_waiting(last: &mut oneshot::Receiver<()>) -> bool {
     matches!(last.try_recv(), Err(oneshot::error::TryRecvError::Empty))
 }
 
-/// What keeps an answer from going out.
+/// A reason an answer cannot go out now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     Away,

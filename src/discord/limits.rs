@@ -1,4 +1,4 @@
-//! What Discord said about its rate limits, and how long to wait because of it.
+//! The rate limits Discord told of, and how long to wait because of them.
 //!
 //! Owns no I/O and no clock. Nothing is hard-coded: windows are learned from the headers of answers
 //! (Discord documentation, topics/rate-limits). Pinned by the tests below and `tests/discord/`.
@@ -16,7 +16,7 @@ const INVALID_SPAN: Duration = Duration::from_secs(600);
 /// Windows kept; ended ones are dropped above it.
 const WINDOWS_KEPT: usize = 512;
 
-/// What the headers of one answer said.
+/// The rate limit headers of one answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RateHeaders {
     /// Discord's own name of the window, shared by several routes.

@@ -48,7 +48,7 @@ pub(super) fn in_words(text: &str) -> String {
     plain
 }
 
-/// What a mention or emoji at the beginning of a text says in words, and its length in bytes.
+/// Turns a mention or emoji at the beginning of a text into words, with its length in bytes.
 fn token(text: &str) -> Option<(&str, usize)> {
     let end = text.find('>')?;
     let inner = &text[1..end];

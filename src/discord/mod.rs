@@ -92,7 +92,7 @@ pub enum StartError {
         "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
     )]
     NoToken,
-    /// What was configured cannot be one.
+    /// The configured text cannot be a token; the reason.
     #[error(
         "`DISCORD_BOT_TOKEN` does not look like a bot token: {0}\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
     )]
@@ -112,9 +112,9 @@ pub enum StartError {
         "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
     )]
     Untrusted {
-        /// The address.
+        /// The address, as configured in `DISCORD_API_BASE`.
         base: String,
-        /// What is wrong with the certificate.
+        /// The fault of the certificate.
         why: String,
     },
     /// Discord did not answer within a minute.
@@ -122,7 +122,7 @@ pub enum StartError {
         "cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`"
     )]
     Unreachable {
-        /// The address.
+        /// The address, as configured in `DISCORD_API_BASE`.
         base: String,
         /// The error of the last attempt.
         why: String,
@@ -146,13 +146,13 @@ impl Accept {
     }
 }
 
-/// Who the bot is.
+/// The bot's account and application, its owners, and the people it listens to.
 #[derive(Debug)]
 pub(crate) struct Identity {
     id: u64,
     application: u64,
     owners: Vec<u64>,
-    /// Who may use it.
+    /// The people and places that may use the bot.
     allowed: AllowLists,
     /// Whether messages can be read that do not name the bot.
     reads: bool,
@@ -298,7 +298,11 @@ impl Discord {
         let reception = Reception::new(
             self.inner.api.clone(),
             Arc::clone(&self.inner.identity),
-            (Arc::clone(&self.inner.interactions), Arc::clone(&self.inner.waiting)),
+            (
+                Arc::clone(&self.inner.interactions),
+                Arc::clone(&self.inner.waiting),
+                Arc::clone(&self.inner.asks),
+            ),
             (dispatcher.clone(), Arc::clone(&self.inner.notes)),
             Arc::clone(&closing),
             (self.inner.options.windows.send, self.inner.options.redactor.clone()),

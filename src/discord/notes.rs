@@ -1,5 +1,5 @@
-//! What the adapter keeps over restarts in `state/discord.md`: the last message handled in each
-//! channel, for catching up; the last logins; and where questions wait, for closing them.
+//! The notes the adapter keeps over restarts in `state/discord.md`: the last message handled in
+//! each channel, for catching up; the last logins; and where questions wait, for closing them.
 //!
 //! The file is read once, when the bot connects; from then on memory answers. Questions and logins
 //! are saved at once, because a crash must neither leave buttons that look alive nor forget a
@@ -13,10 +13,10 @@ use tracing::warn;
 
 use crate::workspace::DiscordNotes;
 
-/// Between two saves. What was handled in the last one before a crash is looked at again.
+/// Between two saves. Messages handled in the last one before a crash are looked at again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What is kept over restarts.
+/// The notes as memory has them; the file follows.
 pub(super) struct Notes {
     seen: Mutex<HashMap<u64, u64>>,
     /// When the bot logged in lately, also in earlier lives; milliseconds since 1970.
@@ -68,9 +68,9 @@ impl Notes {
         self.save_soon();
     }
 
-    /// Hands out the questions that an earlier life left open: id, channel and message.
-    pub(super) fn take_left_open(&self) -> Vec<(String, u64, u64)> {
-        std::mem::take(&mut *self.left_open.lock())
+    /// Hands out those of the questions that an earlier life left open: id, channel and message.
+    pub(super) fn take_left_open(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
+        self.left_open.lock().extract_if(.., |(id, ..)| wanted(id)).collect()
     }
 
     /// Notes where a question waits.

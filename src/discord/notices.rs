@@ -1,5 +1,4 @@
-//! What people are told beside any answer, and the button that brings an event or a lost reply
-//! back.
+//! Notices to people beside any answer, and the button that brings an event or a lost reply back.
 //!
 //! A button says only which event it is about; whether it may still be pressed, and by whom, is
 //! decided when it is. Pinned by `tests/discord/notices.rs`.
@@ -15,11 +14,11 @@ use crate::dispatch::{Again, DeliveryError, Notice, Offer, Person, PriorDelivery
 use crate::event::Event;
 use crate::plain::short_line;
 
-/// What the id of an offer's button begins with.
+/// The beginning of the id of an offer's button.
 const PREFIX: &str = "again:";
-/// What is said below an answer that was given up in the middle.
+/// The line below an answer that was given up in the middle.
 const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
-/// What is said below a failure whose reply was delivered.
+/// The line below a failure whose reply was delivered.
 const DELIVERED: &str = "-# 📬";
 
 /// Posts a notice, as a reply to the message it is about.
@@ -142,7 +141,7 @@ pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
     custom_id.strip_prefix(PREFIX)
 }
 
-/// What a message says once somebody took its offer up.
+/// The text of a message once somebody took its offer up.
 pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = match by {
         Person::User { name, .. } => short_line(name, 64),

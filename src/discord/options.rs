@@ -1,4 +1,4 @@
-//! What the Discord adapter must know, and its time limits.
+//! The options of the Discord adapter, and its time limits.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::rest::Timeouts;
 use crate::config::{AllowLists, Config, FooterPart};
 use crate::redact::Redactor;
 
-/// What the adapter must know.
+/// The settings the adapter works with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The bot's token, without `Bot `.
@@ -25,11 +25,11 @@ pub struct Options {
     pub long_answer: Option<usize>,
     /// Requests in a second, at most; 0: no limit of our own.
     pub requests_per_second: usize,
-    /// What stands below an answer.
+    /// The parts of the line below an answer.
     pub footer: Vec<FooterPart>,
     /// Users with the rights of the application's owner.
     pub owners: Vec<u64>,
-    /// Who may use the bot.
+    /// The people and places that may use the bot.
     pub allowed: AllowLists,
     /// Applied to prompts and notices that are shown; the dispatcher applies it to answers.
     pub redactor: Redactor,
@@ -70,7 +70,7 @@ pub struct Windows {
     pub(super) interaction: Duration,
     /// Between two tries of an answer that is held up: at first, and at most.
     pub(super) again: (Duration, Duration),
-    /// What they go by.
+    /// The clock the limits go by.
     clock: Clock,
 }
 
@@ -116,7 +116,7 @@ impl Windows {
         self
     }
 
-    /// What the limits go by.
+    /// Returns the clock the limits go by.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock.clone()

@@ -1,4 +1,4 @@
-//! What the bot may do in a channel, worked out from roles and overwrites.
+//! The bot's permissions in a channel, worked out from roles and overwrites.
 //!
 //! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out
 //! Members" of Discord's documentation (topic Permissions, 2026-08). Pinned by the tests below and
@@ -15,8 +15,8 @@ const READ_MESSAGE_HISTORY: u64 = 1 << 16;
 const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
 const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
 
-/// What the bot uses: without the first ones it cannot answer, without the others something is
-/// missing.
+/// The permissions the bot uses: without the first ones it cannot answer, without the others
+/// something is missing.
 const NEEDED: [(u64, &str); 3] = [
     (VIEW_CHANNEL, "View Channel"),
     (SEND_MESSAGES, "Send Messages"),
@@ -32,7 +32,7 @@ const WANTED: [(u64, &str); 4] = [
 /// Allows and denies for a role or a member in a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Overwrite {
-    /// Of the role or member; the guild's own id is the role of everyone.
+    /// Id of the role or member; the guild's own id is the role of everyone.
     pub(super) id: u64,
     pub(super) allow: u64,
     pub(super) deny: u64,
@@ -49,7 +49,7 @@ pub(super) struct Standing {
     pub(super) timed_out: bool,
 }
 
-/// What is missing in a channel.
+/// The permissions that are missing in a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// The bot cannot answer there.
@@ -58,8 +58,8 @@ pub struct Missing {
     pub wanted: Vec<&'static str>,
 }
 
-/// What a member may do in a channel. `roles` are all of the guild with their permissions; of a
-/// thread, the overwrites are its parent's.
+/// Works out the permissions of a member in a channel. `roles` are all of the guild with their
+/// permissions; of a thread, the overwrites are its parent's.
 pub(super) fn permissions(
     member: &Standing,
     roles: &[(u64, u64)],
@@ -87,7 +87,7 @@ pub(super) fn permissions(
     if permissions & VIEW_CHANNEL == 0 { 0 } else { permissions }
 }
 
-/// What the bot uses and may not do. In a thread another permission is needed for sending.
+/// Lists the permissions the bot uses and lacks. In a thread another one is needed for sending.
 pub(super) fn missing(permissions: u64, thread: bool) -> Missing {
     let lacks = |(bit, _): &&(u64, &'static str)| permissions & bit == 0;
     let sends = |(bit, name): (u64, &'static str)| match bit {

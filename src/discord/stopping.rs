@@ -4,9 +4,9 @@
 
 use serde_json::{Value, json};
 
-/// What its id begins with.
+/// The beginning of the button's id.
 const PREFIX: &str = "stop:";
-/// What is said to whoever presses it too late.
+/// The reply to whoever presses it too late.
 pub(super) const OVER: &str = "This is not running any more.";
 
 /// The button that stops the turn of an event.

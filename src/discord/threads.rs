@@ -137,7 +137,7 @@ pub(super) async fn open(
     }
 }
 
-/// What an earlier try said first in a thread.
+/// Finds the first message an earlier try sent in a thread; none: it sent none, or it is not known.
 async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
     let (page, _) =
         inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;

@@ -1,4 +1,4 @@
-//! What can be seen of a bot token before Discord is asked.
+//! Checks of a bot token before Discord is asked.
 
 use super::StartError;
 

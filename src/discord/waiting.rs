@@ -20,17 +20,17 @@ use crate::event::{Event, Origin};
 /// Not worth more; a number is not shown at all where there is no room for it at once.
 const MARKER_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Hint);
-/// What was shown goes, however long it takes until there is room.
+/// For taking a mark away, however long it takes until there is room.
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
 /// Instead of its place, where a command waits for the next life of the gateway.
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
 /// The numbers from 1 to 10, and one for more.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
 
-/// What a command's message says that was stopped before its turn.
+/// The text of a command's message that was stopped before its turn.
 const STOPPED: &str = "-# Stopped before it began.";
 
-/// What is being shown for a prompt that waits.
+/// The mark shown for a prompt that waits.
 pub(super) enum QueueMarker {
     /// A number on a message.
     Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },

@@ -1,4 +1,4 @@
-//! What changes when a file changes.
+//! The stamp of a file: it differs when the file was changed.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -22,7 +22,7 @@ impl Stamp {
         std::fs::metadata(path).ok().map(|metadata| Self::from(&metadata))
     }
 
-    /// Bytes.
+    /// The size of the file in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::outlet::{Answer, Outlet, PriorDelivery, Reply};
 use super::parts::Parts;
 use crate::event::{Event, NewEvent, Sequence};
+use crate::turn::TurnPlace;
 use crate::workspace::{Entry, Journal, Saving};
 
 /// How far an event came, and where that is noted; empty for an event that is not kept.
@@ -20,6 +21,9 @@ pub(crate) struct Kept {
     tool: Arc<AtomicBool>,
     /// Its answer, if that was known when it was accepted, in this life.
     known: Option<Arc<Answer>>,
+    /// The turn's place on its link, until its answer is kept: before that a later life goes on
+    /// with the turn, from then on with the answer.
+    place: Arc<Mutex<TurnPlace>>,
 }
 
 impl Kept {
@@ -65,7 +69,17 @@ impl Kept {
         self.noted.is_some() && (self.known.is_some() || self.answer().is_none())
     }
 
-    /// The turn begins.
+    /// Keeps the turn's place on its link until [`Kept::let_go`].
+    pub(crate) fn hold(&self, place: TurnPlace) {
+        *self.place.lock() = place;
+    }
+
+    /// The answer is kept, or the turn is left to the next life.
+    pub(crate) fn let_go(&self) {
+        drop(std::mem::take(&mut *self.place.lock()));
+    }
+
+    /// Notes in the journal that the turn of the event begins, if it keeps that event.
     pub(crate) fn started(&self) {
         if let Some((journal, entry)) = &self.noted {
             journal.started(entry.event.sequence);
@@ -130,7 +144,8 @@ fn base36(mut number: u64) -> String {
     }
 }
 
-/// Waits until an event is on disk; false when it cannot be. What is not kept needs no waiting.
+/// Waits until an event is on disk; false when it cannot be. An event that is not kept needs no
+/// waiting.
 pub(crate) async fn safe(saving: Option<Saving>) -> bool {
     match saving {
         Some(saving) => saving.done().await,
@@ -212,7 +227,7 @@ impl Durability {
                 Some((journal.clone(), Arc::new(journal.entry(event.sequence)?)))
             });
         let known = self.answers.lock().remove(&event.sequence);
-        Kept { noted, tool: Arc::default(), known }
+        Kept { noted, tool: Arc::default(), known, place: Arc::default() }
     }
 
     /// Forgets an event that could not be kept. Whoever submitted it learns that from its saving,

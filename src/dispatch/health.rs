@@ -35,7 +35,7 @@ impl HealthProbe {
 /// The work of the dispatcher at one moment, in figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Events that wait.
+    /// Events that wait for a lane or a slot.
     pub waiting: usize,
     /// For how long the one that was accepted first has waited, milliseconds; none: nothing waits.
     pub oldest_ms: Option<i64>,

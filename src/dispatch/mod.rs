@@ -166,6 +166,14 @@ impl Dispatcher {
         Ok(had)
     }
 
+    /// Has running turns of these backends go over to the generation that serves now, where that
+    /// agrees with what was done in them.
+    pub fn renew(&self, backends: &[String]) {
+        for backend in backends.iter().filter_map(|name| self.inner.parts.backends.get(name)) {
+            self.inner.links.renew(&backend);
+        }
+    }
+
     /// Whether something runs or waits in a lane.
     #[must_use]
     pub fn is_busy(&self, lane: &Lane) -> bool {

@@ -13,7 +13,7 @@ use crate::workspace::{Journal, Workspace};
 
 /// The operator's choices, and the parts that a dispatcher works with.
 pub struct Parts {
-    /// See [`Choices`].
+    /// The operator's choices for every turn.
     pub choices: Choices,
     /// Bounds of the queue.
     pub limits: Limits,
@@ -21,16 +21,16 @@ pub struct Parts {
     pub host: Host,
     /// The backends that understand them.
     pub backends: Arc<dyn Backends>,
-    /// Starts their processes.
+    /// Starts the processes of agents, confined where that is set.
     pub launcher: Arc<dyn Launcher>,
-    /// Delivers answers.
+    /// Delivers answers and questions to the people who wait.
     pub outlet: Arc<dyn Outlet>,
     /// The operator's Markdown files, and bindings.
     pub workspace: Workspace,
     /// Keeps accepted events over the death of the program; none: they live in memory, and what
     /// waits dies with it.
     pub journal: Option<Journal>,
-    /// Writes recordings.
+    /// Writes recordings of agents' runs.
     pub recorder: Recorder,
     /// Keeps secrets out of answers.
     pub redactor: Redactor,
@@ -53,7 +53,7 @@ pub struct Choices {
     pub safety: Safety,
     /// Build or plan; plan allows nothing else.
     pub mode: Mode,
-    /// See [`AllowedTools`].
+    /// Tools that agents may use.
     pub allowed_tools: AllowedTools,
     /// Most rounds of the model in a turn.
     pub max_turns: u32,

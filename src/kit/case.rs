@@ -15,7 +15,7 @@ const ACTIONS: &str = ".actions.jsonl";
 pub struct Case {
     /// Where the recording is.
     pub path: PathBuf,
-    /// The recording.
+    /// The recording, as read from that file.
     pub tape: Tape,
     /// The actions it must give, from the file beside it; none, when there is no such file.
     pub actions: Option<Vec<Action>>,

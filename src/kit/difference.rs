@@ -19,9 +19,9 @@ pub struct LineDifference {
     pub t: f64,
     /// The input on it.
     pub input: String,
-    /// What the first made of it.
+    /// The actions of the first component.
     pub first: Vec<Action>,
-    /// What the second made of it.
+    /// The actions of the second component.
     pub second: Vec<Action>,
     /// How they failed there, if they did.
     pub failures: [Option<String>; 2],

@@ -1,8 +1,8 @@
-//! What was found wrong with a component, so that its author can act on it.
+//! The faults found in a component, told so that its author can act on them.
 
 use serde::Serialize;
 
-/// What a component must keep to.
+/// A rule that components must keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -12,9 +12,9 @@ pub enum Rule {
     EndsOnce,
     /// Only what the descriptor declares is started, and prompts stay out of the command line.
     Plan,
-    /// What it asks for stays within the contract's limits and forms.
+    /// Its actions stay within the contract's limits and forms.
     Limits,
-    /// What it speaks of exists: its own keys, turns that run.
+    /// Its actions name only things that exist: its own keys, turns that run.
     Keys,
     /// The same inputs give the same actions.
     Determinism,
@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What its author does about it.
+    /// The author's next step for this rule.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
@@ -59,9 +59,9 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finding {
-    /// What it did not keep to.
+    /// The rule that was broken.
     pub rule: Rule,
-    /// What was tried.
+    /// The trial that showed it, for people.
     pub trial: String,
     /// The recording it was made of; none: made of the descriptor.
     pub recording: Option<String>,
@@ -69,11 +69,11 @@ pub struct Finding {
     pub line: Option<usize>,
     /// The last input the guest got.
     pub input: String,
-    /// What the guest did.
+    /// The behaviour of the guest.
     pub got: String,
-    /// What it should have done.
+    /// The behaviour the rule asks for.
     pub expected: String,
-    /// What to do.
+    /// The author's next step, as [`Rule::advice`] has it.
     pub advice: &'static str,
     /// How many trials found the same.
     pub times: usize,

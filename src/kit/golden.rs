@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 300;
 /// Where two lists of actions first differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FirstDifference {
-    /// Of the action, from 1.
+    /// Number of the action, from 1.
     pub(super) number: usize,
     /// The field of the action; none: one of them is not there at all, or is another one.
     pub(super) path: Option<String>,
@@ -42,15 +42,15 @@ pub struct Difference {
     pub field: Option<String>,
     /// The field of the action that differs.
     pub path: Option<String>,
-    /// What it should have done.
+    /// The value in the kept actions; none: it is not there.
     pub expected: Option<String>,
-    /// What the component did.
+    /// The value the component gave; none: it is not there.
     pub got: Option<String>,
     /// Both lists, as a unified difference.
     pub diff: String,
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// It gives what it must.
@@ -59,9 +59,9 @@ pub enum Verdict {
     Differs(Box<Difference>),
     /// The guest failed at an entry.
     Failed(usize, GuestFailure),
-    /// What it gives depends on how the inputs are batched.
+    /// Its actions depend on how the inputs are batched.
     Batching(String),
-    /// Nobody has said what it must give.
+    /// The case has no kept actions to compare with.
     Unknown,
 }
 

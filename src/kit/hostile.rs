@@ -161,7 +161,7 @@ fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
     }
 }
 
-/// What can be tried without any recording: the descriptor says what may come.
+/// Makes the trials that need no recording: the descriptor says what may come.
 pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
     let mut trials = Vec::new();
     for start in starts(descriptor) {

@@ -26,7 +26,7 @@ pub use finding::{Finding, Rule};
 
 use crate::agent::Input;
 
-/// What an input says, short enough for a line of text.
+/// Returns the JSON of an input, short enough for a line of text.
 #[must_use]
 pub fn brief(input: &Input) -> String {
     shortened(&serde_json::to_string(input).unwrap_or_default(), 200)

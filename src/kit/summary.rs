@@ -15,7 +15,7 @@ pub struct SummaryEntry {
     pub turn: Option<u32>,
     /// `text`, `bash`, `usage` …
     pub what: String,
-    /// What there is to read. May have several lines.
+    /// The text to read. May have several lines.
     pub text: String,
     /// How it is shown.
     pub style: Style,
@@ -24,13 +24,13 @@ pub struct SummaryEntry {
 /// How an entry is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// What people would read.
+    /// Text that people would read.
     Plain,
-    /// What happens behind it.
+    /// Work that happens behind it.
     Quiet,
-    /// Well done.
+    /// Something ended well, shown in green.
     Good,
-    /// Something is wrong.
+    /// Something is wrong, shown in red.
     Bad,
 }
 

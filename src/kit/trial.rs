@@ -14,10 +14,10 @@ pub(super) struct Step {
     pub(super) foreign: bool,
 }
 
-/// What is tried with one guest.
+/// A series of inputs that one guest is tried with.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
-    /// What the host does in it, for people.
+    /// The host's part in it, for people.
     pub(super) name: String,
     pub(super) steps: Vec<Step>,
     pub(super) endings: Endings,

@@ -36,7 +36,7 @@ impl<'a> Fence<'a> {
         line.len() >= self.marker.len() && line.trim_start_matches(&self.marker[..1]).is_empty()
     }
 
-    /// What stands behind the marker, usually a language.
+    /// Returns the text behind the marker, usually a language.
     #[must_use]
     pub fn info(&self) -> &'a str {
         self.info

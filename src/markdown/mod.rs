@@ -25,7 +25,7 @@ pub struct Entry {
     pub key: String,
     /// Not empty; backticks as they stand.
     value: String,
-    /// From 1.
+    /// Its line in the file, from 1.
     pub line: usize,
 }
 

@@ -11,11 +11,11 @@ use super::{Entry, Fence, Read, lines};
 pub struct Part {
     /// Number of `#`; 0: what stands before the first heading.
     pub level: usize,
-    /// As it stands.
+    /// The text of the heading, as it stands.
     pub title: String,
-    /// From 1.
+    /// The line of the heading in the file, from 1.
     pub line: usize,
-    /// What stands below it, without fenced code.
+    /// The lines below it, without fenced code.
     pub body: Vec<Line>,
     /// The same with fenced code.
     pub text: String,
@@ -24,35 +24,35 @@ pub struct Part {
 /// A line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// From 1.
+    /// Its number in the file, from 1.
     pub number: usize,
     /// As it stands, without comments.
     pub text: String,
 }
 
-/// What a heading or item says.
+/// The content of a heading or item: settings, and the text beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Those with a known key.
     pub entries: Vec<Entry>,
     /// The instruction, its indentation taken away.
     pub text: String,
-    /// What looks like an entry and is none that is known.
+    /// Lines that look like an entry and are none that is known.
     pub strange: Vec<(usize, String)>,
 }
 
 /// A list item whatever its key, with the indented lines behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What stands before the first colon, without backticks.
+    /// The text before the first colon, without backticks.
     pub key: String,
-    /// What stands behind it; lines are separated by `\n`.
+    /// The text behind it; lines are separated by `\n`.
     pub value: String,
-    /// From 1.
+    /// Its first line in the file, from 1.
     pub line: usize,
 }
 
-/// Reads a file.
+/// Splits a file at its headings; the part before the first one is there, too.
 #[must_use]
 pub fn outline(text: &str) -> Vec<Part> {
     let mut parts = vec![Part {
@@ -187,7 +187,7 @@ pub fn entry(line: &str) -> Option<(String, String, bool)> {
         .then(|| (key.to_lowercase().replace([' ', '_'], "-"), value.trim().to_owned(), item))
 }
 
-/// What follows the mark of a list item at the margin.
+/// Returns the text behind the mark of a list item at the margin; none: it is no such item.
 pub fn item(line: &str) -> Option<&str> {
     if let Some(rest) = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)) {
         return Some(rest.trim_start());

@@ -10,7 +10,7 @@ use super::{Entry, Read, bare, lines};
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Without backticks, trimmed.
+    /// The text of the heading, without backticks, trimmed.
     pub title: String,
     /// Where it begins, from 1.
     pub line: usize,

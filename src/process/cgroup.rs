@@ -14,6 +14,9 @@ use super::gateway::Gateway;
 /// What our folders begin with.
 const PREFIX: &str = "aetheel-";
 
+/// The cgroup of holders that left their gateway's.
+const HOLDERS: &str = "aetheel-hold";
+
 /// Folder of all runs of this gateway.
 #[derive(Debug)]
 pub(super) struct Home {
@@ -142,6 +145,19 @@ fn own_folder() -> io::Result<PathBuf> {
     locate(&mounts, &groups).ok_or_else(|| {
         io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount shows our cgroup")
     })
+}
+
+/// Moves this process into a cgroup beside its own, so that whoever ends that one spares it.
+///
+/// # Errors
+/// There is no cgroup beside it that we may make or enter.
+pub(super) fn step_aside() -> io::Result<()> {
+    let own = own_folder()?;
+    let beside = own.parent().filter(|parent| parent.join("cgroup.procs").exists());
+    let beside = beside.ok_or_else(|| io::Error::other("there is no cgroup around ours"))?;
+    let folder = beside.join(HOLDERS);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("cgroup.procs"), "0")
 }
 
 /// Formats: proc_pid_mountinfo(5), cgroups(7).

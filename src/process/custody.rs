@@ -17,7 +17,7 @@ use super::gateway::{Gateway, MARK, mark_of};
 use super::run_guard::{self, RunGuard};
 use super::sandbox::Sandbox;
 use super::start::{Pipes, Refusal, prepare};
-use super::{KILL_LIMIT, scratch, table, wait_until};
+use super::{KILL_LIMIT, scratch, starter, table, wait_until};
 use crate::figures;
 use crate::turn::{Launch, LaunchError, Launcher, Process};
 
@@ -207,12 +207,12 @@ impl Launcher for Custody {
         let failed = |source: io::Error| LaunchError::Start { program, source };
         // Loading a program reads its file: not on a thread that others wait for.
         let started = tokio::task::spawn_blocking(move || {
-            custody.start(&launch).map(|started| (started, launch))
+            starter::lastingly(move || custody.start(&launch).map(|started| (started, launch)))
         })
         .await;
-        let ((held, pipes), launch) = match started {
+        let ((held, pipes), launch) = match started.map_err(io::Error::other).flatten() {
             Ok(started) => started?,
-            Err(error) => return Err(failed(io::Error::other(error))),
+            Err(error) => return Err(failed(error)),
         };
         let pid = held.leader();
         let listening = Listening::new(&held, pipes).map_err(failed)?;
@@ -221,6 +221,6 @@ impl Launcher for Custody {
         tokio::spawn(
             drive(held, listening, launch, event_sender, command_receiver).in_current_span(),
         );
-        Ok(Process { events, commands, pid })
+        Ok(Process { events, commands, pid, held: false })
     }
 }

@@ -123,6 +123,7 @@ pub(super) async fn drive(
                     let at = Instant::now() + if signal == agent::Signal::Kill { Duration::ZERO } else { grace };
                     kill_at = Some(kill_at.map_or(at, |before| before.min(at)));
                 }
+                Some(ProcessCommand::Recorded(_)) => {}
                 None => commanded = false,
             },
             () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {

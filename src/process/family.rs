@@ -30,10 +30,15 @@ pub(super) struct Leaders {
     starting: BTreeSet<u64>,
     /// Those that were started and not yet reaped, with the mark and the tag of their runs.
     started: BTreeMap<i32, (String, u64)>,
+    /// Children that are no agents: holders.
+    spared: BTreeSet<i32>,
 }
 
-static LEADERS: Mutex<Leaders> =
-    Mutex::new(Leaders { starting: BTreeSet::new(), started: BTreeMap::new() });
+static LEADERS: Mutex<Leaders> = Mutex::new(Leaders {
+    starting: BTreeSet::new(),
+    started: BTreeMap::new(),
+    spared: BTreeSet::new(),
+});
 
 /// Whether nobody else in this process starts programs.
 static ALONE: AtomicBool = AtomicBool::new(false);
@@ -81,7 +86,17 @@ impl Leaders {
     }
 
     fn knows(&self, pid: i32) -> bool {
-        self.started.contains_key(&pid)
+        self.started.contains_key(&pid) || self.spared.contains(&pid)
+    }
+
+    /// Notes a child that is no agent: it is neither ended nor reaped here.
+    pub(super) fn spare(&mut self, child: i32) {
+        self.spared.insert(child);
+    }
+
+    /// Notes that such a child was reaped.
+    pub(super) fn forget_spared(&mut self, child: i32) {
+        self.spared.remove(&child);
     }
 }
 

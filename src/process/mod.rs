@@ -12,8 +12,10 @@ mod cgroup;
 mod clone;
 mod custody;
 mod drive;
+mod errand;
 mod family;
 mod gateway;
+pub mod holder;
 mod probe;
 mod program;
 mod run_guard;
@@ -21,12 +23,14 @@ mod sandbox;
 mod scratch;
 mod seclusion;
 mod start;
+mod starter;
 mod table;
 mod tail;
 
 use std::time::{Duration, Instant};
 
 pub use custody::{Custody, Means};
+pub use errand::{Errand, ErrandError};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
 pub use sandbox::Sandbox;

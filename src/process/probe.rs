@@ -69,6 +69,7 @@ impl Custody {
         reach.write.push(temporary.path().to_owned());
         let launch = Launch {
             run: "probe".to_owned(),
+            proc: 1,
             program: program.to_owned(),
             arguments: arguments.iter().map(OsString::from).collect(),
             environment,

@@ -5,11 +5,11 @@
 pub enum Document {
     /// Name, role and specialisation.
     Identity,
-    /// Personality, tone, values.
+    /// The agent's personality, tone and values.
     Soul,
-    /// Operating rules.
+    /// The rules by which the agent works.
     Agents,
-    /// Who the user is.
+    /// Facts about the user.
     User,
     /// Durable facts; the agent's own file.
     Memory,
@@ -53,9 +53,9 @@ impl Document {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     texts: [Option<String>; 6],
-    /// What was noted where the prompt is for: where that is, and the text.
+    /// The notes of the place that the prompt is for: its name, and the text.
     pub noted: Option<(String, String)>,
-    /// What was wrong with reading them, one line each, naming the file.
+    /// Faults in reading them, one line each, naming the file.
     pub warnings: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ const FILE: &str = "Attached file:";
 const NO_FILE: &str = "A file that came with this could not be read:";
 const REPLY: &str = "In reply to";
 const FORWARD: &str = "Forwarded with this";
-/// What the marks begin with that are not a name.
+/// The beginnings of marks that are no name.
 const WORDS: [&str; 4] = [FILE, NO_FILE, REPLY, FORWARD];
 
 /// Longest name in brackets that a line can pretend to, bytes: as long as [`name`] makes one, in
@@ -39,8 +39,8 @@ pub fn no_file(name: &str) -> String {
     format!("[{NO_FILE} {name}]")
 }
 
-/// What a person replied to or forwarded, each line of it behind `> `: so none can be a mark, a
-/// command or a fence's end.
+/// Quotes the message a person replied to or forwarded, each line behind `> `: so none can be a
+/// mark, a command or a fence's end.
 #[must_use]
 pub fn quotation(quoted: &Quoted, expands: &[Expands]) -> String {
     let mark = match &quoted.author {

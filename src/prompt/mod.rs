@@ -1,5 +1,5 @@
-//! What the agent is told: the system prompt, people's words made inert,
-//! what other systems send quoted, and the memory it leaves in its answer.
+//! The texts for the agent: the system prompt, people's words made inert, those of other systems
+//! quoted, and the memory it leaves in its answer.
 //!
 //! Pure: reading and writing the files is the workspace's affair.
 

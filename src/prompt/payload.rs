@@ -1,15 +1,15 @@
-//! What another system sent, quoted so that it stays data.
+//! The payload of another system, quoted so that it stays data.
 
 /// A payload to quote.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
-    /// Of the webhook; lower-case letters, digits and `-`.
+    /// Name of the webhook; lower-case letters, digits and `-`.
     pub webhook: &'a str,
     /// The kind of event its sender named, if it did.
     pub event: Option<&'a str>,
-    /// What the agent is to do.
+    /// The operator's instruction for it.
     pub instruction: &'a str,
-    /// What came.
+    /// The body of the call, made readable.
     pub text: &'a str,
     /// Most bytes of it that are quoted.
     pub limit: usize,
@@ -20,7 +20,7 @@ pub struct Payload<'a> {
 ///
 /// A fence is longer than any row of backticks in the payload, so that nothing in it ends the
 /// quotation; control characters but line breaks and tabs are left out before rows are counted, so
-/// that none can come about later. What is beyond the limit is cut off, and the prompt says so.
+/// that none can come about later. The part beyond the limit is cut off, and the prompt says so.
 #[must_use]
 pub fn quote_payload(payload: &Payload<'_>) -> String {
     let Payload { webhook, event, instruction, text, limit } = *payload;
@@ -97,7 +97,7 @@ mod tests {
         })
     }
 
-    /// What stands between the fences; it must be all, and they must stand alone.
+    /// Returns the text between the fences; it must be all, and they must stand alone.
     fn between(prompt: &str) -> &str {
         let fence = prompt.lines().find(|line| line.starts_with("````")).expect("a fence");
         assert!(fence.bytes().all(|b| b == b'`'));

@@ -21,7 +21,7 @@ pub struct Limits {
     pub max_concurrent: usize,
     /// Events that may wait for a lane or a slot.
     pub max_depth: usize,
-    /// What a message for an idle lane gets while all slots are taken.
+    /// The fate of a message for an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
 }
 
@@ -50,7 +50,7 @@ pub enum Rejection {
         /// Events waiting for a lane or a slot.
         depth: usize,
     },
-    /// Intake was closed.
+    /// Intake was closed: the program is about to end.
     #[error("the gateway is shutting down")]
     ShuttingDown,
 }
@@ -289,7 +289,7 @@ impl Queue {
     }
 
     /// Takes everything out that waits in a lane, oldest first, and what is held that would; not
-    /// what opens a thread of its own. What runs there goes on.
+    /// events that open a thread of their own. Running ones go on.
     pub fn cancel_waiting(&mut self, lane: &Lane) -> Vec<Event> {
         let mut waiting: Vec<Sequence> = self
             .lanes
@@ -307,7 +307,7 @@ impl Queue {
         waiting.into_iter().filter_map(|sequence| self.cancel(sequence)).collect()
     }
 
-    /// Stops intake for good. What waits still comes out of [`Queue::next`], or of
+    /// Stops intake for good. Waiting events still come out of [`Queue::next`], or of
     /// [`Queue::drain_waiting`].
     ///
     /// Events that belong to the shutdown itself have to be accepted before.
@@ -321,7 +321,7 @@ impl Queue {
         self.closed
     }
 
-    /// Takes everything out that waits, oldest first. What runs goes on.
+    /// Takes out all events that wait, oldest first. Running ones go on.
     pub fn drain_waiting(&mut self) -> Vec<Event> {
         self.ready.clear();
         self.lanes.retain(|_, state| {
@@ -342,7 +342,7 @@ impl Queue {
         Some(state.waiting.range(..sequence).count() + usize::from(state.running.is_some()))
     }
 
-    /// What waits in a lane, oldest first.
+    /// Returns the events that wait in a lane, oldest first.
     pub fn waiting_in(&self, lane: &Lane) -> impl Iterator<Item = &Event> {
         let waiting = self.lanes.get(lane).into_iter().flat_map(|state| &state.waiting);
         waiting.filter_map(|sequence| self.waiting.get(sequence))

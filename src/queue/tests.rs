@@ -200,14 +200,14 @@ fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
     assert!(rate > 10_000.0, "{rate:.0} events/s");
 }
 
-/// What the queue should do, said as plainly as possible: lists and linear searches.
+/// The queue's behaviour, said as plainly as possible: lists and linear searches.
 mod model {
     use super::*;
 
     /// Sequence and lane of events, in order.
-    pub type List = Vec<(Sequence, u64)>;
+    pub(super) type List = Vec<(Sequence, u64)>;
 
-    pub struct Model {
+    pub(super) struct Model {
         pub limits: Limits,
         pub closed: bool,
         pub last: Sequence,
@@ -216,7 +216,7 @@ mod model {
     }
 
     impl Model {
-        /// What would run if everything that can start were started now.
+        /// Returns what would run if everything that can start were started now.
         fn settled(&self) -> (List, List) {
             let (mut running, mut waiting) = (self.running.clone(), Vec::new());
             for &(sequence, lane) in &self.waiting {
@@ -231,7 +231,7 @@ mod model {
             (running, waiting)
         }
 
-        pub fn accept(&mut self, kind: EventKind, lane: u64) -> Result<Sequence, Rejection> {
+        pub(super) fn accept(&mut self, kind: EventKind, lane: u64) -> Result<Sequence, Rejection> {
             if self.closed {
                 return Err(Rejection::ShuttingDown);
             }
@@ -254,7 +254,7 @@ mod model {
             Ok(self.last)
         }
 
-        pub fn next(&mut self) -> Option<Sequence> {
+        pub(super) fn next(&mut self) -> Option<Sequence> {
             if self.running.len() >= self.limits.max_concurrent {
                 return None;
             }
@@ -267,7 +267,7 @@ mod model {
             Some(taken.0)
         }
 
-        pub fn remove(list: &mut List, sequence: Sequence) -> bool {
+        pub(super) fn remove(list: &mut List, sequence: Sequence) -> bool {
             let before = list.len();
             list.retain(|entry| entry.0 != sequence);
             list.len() < before

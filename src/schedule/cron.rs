@@ -14,12 +14,12 @@ use super::wall::{self, Across, Wall};
 /// A cron expression: a standard crontab line of five fields or a word such as `@daily`, or the six
 /// or seven fields of the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
 ///
-/// Of a crontab line, a day counts when it is the day of the month *or* of the week, unless one of
+/// In a crontab line, a day counts when it is the day of the month *or* of the week, unless one of
 /// these fields begins with `*` (crontab(5)); with the crate's own form it must be both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     text: String,
-    /// Bits, by number.
+    /// Bit n: the schedule has second n; the fields below likewise.
     seconds: u64,
     minutes: u64,
     hours: u64,

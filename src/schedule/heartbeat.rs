@@ -80,7 +80,7 @@ impl fmt::Display for Heartbeat {
 /// A part of the day; it may go over midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveHours {
-    /// Seconds after midnight.
+    /// Seconds after midnight, included.
     begins: i64,
     /// Not included; up to a day.
     ends: i64,

@@ -21,7 +21,7 @@ pub use cron::Cron;
 pub use heartbeat::{ActiveHours, Heartbeat, MINIMUM};
 pub use timetable::{AGAIN, Advance, Due, LATE, MAKE_UP, Missed, Passed, Planned, Timetable};
 
-/// What an agent answers that has nothing to say.
+/// The answer of an agent that has nothing to say.
 const NOTHING: &str = "HEARTBEAT_OK";
 
 /// When something comes round.

@@ -20,7 +20,7 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(24);
 /// Missed ticks are counted up to here.
 const COUNTED: u32 = 1_000;
 
-/// What becomes of ticks that were missed.
+/// The fate of ticks that were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
     /// The last of them runs, while it is at most [`MAKE_UP`] old.
@@ -32,13 +32,13 @@ pub enum Missed {
 /// Something that comes round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Its own.
+    /// The lane its events wait in; no other planned thing has it.
     pub lane: Lane,
-    /// When.
+    /// The times at which it comes round.
     pub rhythm: Rhythm,
-    /// On whose clocks.
+    /// The time zone its times are told in.
     pub zone: TimeZone,
-    /// See [`Missed`].
+    /// The fate of ticks that were missed.
     pub missed: Missed,
 }
 
@@ -57,7 +57,7 @@ impl Planned {
 /// A tick that is to run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Of what.
+    /// The lane of the thing that is due.
     pub lane: Lane,
     /// When it was to run.
     pub tick: Timestamp,
@@ -66,20 +66,20 @@ pub struct Due {
 /// Ticks that were missed and do not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Of what.
+    /// The lane of the thing that was missed.
     pub lane: Lane,
     /// How many; 1,000 or more are told as 1,000.
     pub ticks: u32,
 }
 
-/// What a moment brings.
+/// The effect of a moment on the timetable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advance {
     /// Each at most one a lane.
     pub due: Vec<Due>,
-    /// What was missed.
+    /// Ticks that were missed and do not run, by lane.
     pub passed: Vec<Passed>,
-    /// What was looked after up to a moment more than a day ahead, and begins afresh.
+    /// The lanes looked after up to a moment more than a day ahead, which begin afresh.
     pub afresh: Vec<Lane>,
 }
 
@@ -104,9 +104,9 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// Puts a plan in the place of the present one. What was in it with the same rhythm and zone
-    /// goes on; what was not goes on from `known`, else begins now. Heartbeats are never made up
-    /// for: they begin now.
+    /// Puts a plan in the place of the present one. An entry that was in it with the same rhythm
+    /// and zone goes on; a new one goes on from `known`, else begins now. Heartbeats are never made
+    /// up for: they begin now.
     pub fn replace(
         &mut self,
         plan: Vec<Planned>,

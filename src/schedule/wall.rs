@@ -2,7 +2,7 @@
 //! never.
 //!
 //! Expressions and intervals are searched on a clock that is never changed ([`Wall`]); only the
-//! result is laid onto the time of a zone. What comes out is always after what was asked for.
+//! result is laid onto the time of a zone. The result is always after the instant asked for.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -11,14 +11,14 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 /// Seconds from 1970-01-01 00:00 to what a clock on the wall shows.
 pub type Wall = i64;
 
-/// What becomes of ticks where the clock is changed.
+/// The fate of ticks where the clock is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Across {
     /// A time that the clock passes over is made up at the first instant after; of one that it
     /// shows twice, the first counts. For what has a time of day.
     Once,
-    /// What the clock passes over is left out, what it shows twice counts twice. For what comes
-    /// round hour by hour.
+    /// A time the clock passes over is left out, one it shows twice counts twice. For things that
+    /// come round hour by hour.
     Each,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn next(
     }
 }
 
-/// What the clock shows at an instant.
+/// Reads the clock of a zone at an instant.
 fn shown(zone: &TimeZone, instant: Timestamp) -> Wall {
     instant.as_second() + i64::from(zone.to_offset(instant).seconds())
 }
@@ -82,7 +82,7 @@ pub(super) fn civil(wall: Wall) -> Option<DateTime> {
     Some(Offset::UTC.to_datetime(Timestamp::from_second(wall).ok()?))
 }
 
-/// What a clock shows at a date and time.
+/// Returns the wall time of a date and time; none: outside the years that can be told.
 pub(super) fn wall(shown: DateTime) -> Option<Wall> {
     Offset::UTC.to_timestamp(shown).ok().map(Timestamp::as_second)
 }

@@ -1,4 +1,4 @@
-//! What enters the queue by itself: heartbeats and cron jobs.
+//! The events that arise by themselves: heartbeats and cron jobs.
 //!
 //! Owns the clock and the sleep between two looks at it; which ticks run is decided in
 //! [`crate::schedule`], what becomes of them by the dispatcher. Knows no other adapter.

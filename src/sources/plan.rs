@@ -9,12 +9,12 @@ use crate::event::{EventKind, Lane, NewEvent, Origin};
 use crate::schedule::{Missed, Planned, Rhythm};
 use crate::workspace::{CronJobs, Heartbeats};
 
-/// What comes round, and what is asked of an agent then.
+/// The schedule of heartbeats and cron jobs, with the question each puts to an agent.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// When.
+    /// Each heartbeat and cron job with its times.
     pub planned: Vec<Planned>,
-    /// What is wrong with the files, one line each.
+    /// Faults of the files, one line each.
     pub warnings: Vec<String>,
     tasks: BTreeMap<Lane, Task>,
 }

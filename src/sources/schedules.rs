@@ -23,18 +23,18 @@ const LOOK: SignedDuration = SignedDuration::from_secs(5);
 /// Time for what is being submitted when the end comes.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// What comes round, from the files to the dispatcher. Has no clock: whoever calls
-/// [`Schedules::step`] passes the time in.
+/// The way of heartbeats and cron jobs from the files to the dispatcher. Has no clock: whoever
+/// calls [`Schedules::step`] passes the time in.
 pub struct Schedules {
     dispatcher: Dispatcher,
     workspace: Workspace,
-    /// Of entries that name none.
+    /// The time zone of entries that name none.
     zone: TimeZone,
     /// Whether answers without a channel have a place.
     placed: bool,
     timetable: Timetable,
     plan: Plan,
-    /// What the plan was made of.
+    /// The versions of the files the plan was made of.
     files: Option<(Option<Arc<Heartbeats>>, Arc<CronJobs>)>,
     saved: BTreeMap<Lane, Through>,
 }

@@ -1,4 +1,4 @@
-//! Where to cut.
+//! The place at which a long text is cut, so that each piece reads well by itself.
 
 use crate::markdown::Fence;
 

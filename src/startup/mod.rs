@@ -3,12 +3,14 @@
 
 pub mod confinement;
 pub mod exposure;
+mod holding;
 mod loaded;
 mod prepare;
 mod refused;
 pub mod running;
 pub mod settings;
 pub mod survey;
+mod tidying;
 pub mod unknown;
 pub mod webhooks;
 

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};
-use super::{confinement, exposure, survey, unknown, webhooks};
+use super::{confinement, exposure, holding, survey, tidying, unknown, webhooks};
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
@@ -21,13 +20,14 @@ use crate::discord::{Checkup, Options};
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
 use crate::plain::with_causes;
 use crate::process::Custody;
+use crate::process::holder::HeldLauncher;
 use crate::redact::Redactor;
 use crate::sources;
 use crate::turn::recording::{Recorder, RecordingLimits};
-use crate::turn::{Backends as _, Host};
+use crate::turn::{Backends as _, Host, Launcher};
 use crate::vigil;
 use crate::web::webhooks::Secrets;
-use crate::workspace::{Booted, FileError, Held, Journal, Lock, LostTurns, Workspace};
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, Workspace};
 
 /// What it is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,15 @@ pub enum Purpose {
     Talk,
     /// Nothing: everything is looked at, also what the others go on without.
     Look,
+    /// As [`Purpose::Look`], and nothing is printed meanwhile.
+    Rehearse,
+}
+
+impl Purpose {
+    /// Whether everything is looked at.
+    fn looks(self) -> bool {
+        matches!(self, Self::Look | Self::Rehearse)
+    }
 }
 
 /// Everything that stands before prompts may come.
@@ -53,6 +62,8 @@ pub struct Prepared {
     pub workspace: Workspace,
     agents: Arc<AgentRegistry>,
     custody: Custody,
+    /// Starts agents where they outlive the gateway.
+    held: Option<HeldLauncher>,
     findings: Arc<Findings>,
     /// How the backend was found, where nobody named one.
     detected: Option<String>,
@@ -122,20 +133,17 @@ impl Prepared {
         }
         faults.extend(survey::wrapper(&config, &variables));
         if purpose != Purpose::Talk {
-            missing.extend(survey::addresses(&config, purpose == Purpose::Look));
+            missing.extend(survey::addresses(&config, purpose.looks()));
         }
         let workspace = Workspace::open(&config.config_dir)
             .await
             .map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error))))
             .ok();
-        let mut left_out = if purpose == Purpose::Look {
-            survey::files(&config, &webhook_secrets)
-        } else {
-            Vec::new()
-        };
+        let mut left_out =
+            if purpose.looks() { survey::files(&config, &webhook_secrets) } else { Vec::new() };
         if let Some(workspace) = &workspace {
             match workspace.boot(true).await {
-                Ok(booted) if purpose == Purpose::Look => left_out.extend(booted.warnings),
+                Ok(booted) if purpose.looks() => left_out.extend(booted.warnings),
                 Ok(_) => {}
                 Err(error) => faults.push(format!("CONFIG_DIR: {}", with_causes(&error))),
             }
@@ -165,12 +173,12 @@ impl Prepared {
                         &mut faults
                     };
                     of.extend(undecided.faults.iter().cloned());
-                    if purpose != Purpose::Look {
+                    if !purpose.looks() {
                         of.extend(loaded.refused.iter().map(ToString::to_string));
                     }
                 }
             }
-            if purpose == Purpose::Look {
+            if purpose.looks() {
                 left_out.extend(survey::components(loaded).await);
             }
         }
@@ -199,6 +207,7 @@ impl Prepared {
                     workspace,
                     agents,
                     custody,
+                    held: None,
                     findings,
                     detected,
                     warnings,
@@ -254,6 +263,17 @@ impl Prepared {
         })?;
         self.journal = Some(journal);
         Ok(lock)
+    }
+
+    /// Sees to it that agents outlive the gateway, as the operator wishes. To be called once it is
+    /// the only gateway here. Returns what has to be left before the gateway ends
+    /// ([`HeldLauncher::leave`]).
+    ///
+    /// # Errors
+    /// [`Refused`]: they cannot, and must.
+    pub async fn hold(&mut self) -> Result<Option<HeldLauncher>, Refused> {
+        self.held = holding::take_up(&self.config, self.custody.sandbox()).await?;
+        Ok(self.held.clone())
     }
 
     /// Channel and id of the Discord messages that were taken earlier.
@@ -397,7 +417,7 @@ impl Prepared {
             lost_age: config.lost_max_age,
         };
         let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
-        tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
+        tidying::tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
         self.agents.keep_components();
         let (agents, waiting) = (
             self.agents.clone().follow(outlet.clone()),
@@ -411,7 +431,7 @@ impl Prepared {
             limits,
             host: self.host(),
             backends: self.agents.clone(),
-            launcher: Arc::new(self.custody.clone()),
+            launcher: self.launcher(),
             outlet,
             workspace: self.workspace,
             journal: self.journal,
@@ -420,6 +440,13 @@ impl Prepared {
             rollback: self.config.backend_rollback,
         });
         (dispatcher, ShutdownGuard { recorder, following })
+    }
+
+    fn launcher(&self) -> Arc<dyn Launcher> {
+        match &self.held {
+            Some(held) => Arc::new(held.clone()),
+            None => Arc::new(self.custody.clone()),
+        }
     }
 
     fn choices(&self) -> Choices {
@@ -449,7 +476,7 @@ impl Prepared {
             agents: self.agents.agents(),
             sandbox: self.custody.sandbox().words(),
             fence: confinement::of(config, self.custody.sandbox()),
-            scratch: self.custody.scratch(),
+            scratch: self.launcher().scratch().unwrap_or_else(|| self.custody.scratch()),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir)
                 .unwrap_or_else(|_| config.workspace_dir.clone()),
@@ -464,26 +491,6 @@ impl Prepared {
             output_limit: config.limits.output,
         }
     }
-}
-
-/// Now and every hour; as long as the runtime lives.
-fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
-    vigil::task("tidying", async move {
-        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
-        loop {
-            hourly.tick().await;
-            match recorder.tidy().await {
-                Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "removed old recordings"),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR")
-                }
-            }
-            if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
-                tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
-            }
-        }
-    });
 }
 
 fn absolute(path: &Path) -> String {

@@ -12,7 +12,7 @@ const MOST: u32 = 200;
 /// … within this time.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What becomes of a line.
+/// The fate of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Show,
@@ -21,7 +21,7 @@ pub(super) enum Verdict {
     LeaveOut,
 }
 
-/// What was written lately, by kind. Kinds are places in the code: there are only so many.
+/// The lines written lately, by kind. Kinds are places in the code: there are only so many.
 #[derive(Debug)]
 pub(super) struct Flood<K> {
     windows: HashMap<K, (Instant, u32)>,
@@ -34,7 +34,7 @@ impl<K> Default for Flood<K> {
 }
 
 impl<K: Eq + Hash> Flood<K> {
-    /// Counts a line.
+    /// Counts a line of a kind; says whether it is to be written.
     pub(super) fn admit(&mut self, kind: K, now: Instant) -> Verdict {
         let (began, count) = self.windows.entry(kind).or_insert((now, 0));
         if now.duration_since(*began) >= COUNT_INTERVAL {

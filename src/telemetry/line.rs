@@ -1,4 +1,4 @@
-//! What a line of the log looks like: one flat JSON object, or a line for people.
+//! The form of a log line: one flat JSON object, or a line for people.
 //!
 //! In the JSON form the fields of the surrounding spans stand beside those of the event, so that
 //! `jq 'select(.turn == "1f0c9a2e")'` finds every line of a turn. An inner span wins over an outer
@@ -20,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::flood::{Flood, Verdict};
 use crate::figures;
 
-/// What the last line says before others like it are left out.
+/// The end of the last line before others like it are left out.
 const LEFT_OUT: &str = "more lines like this are left out for up to a minute";
 
 /// Counts warnings by the place they come from.
@@ -42,7 +42,7 @@ impl Gate {
     }
 }
 
-/// For people.
+/// Writes lines as `tracing` does for people at a terminal.
 #[derive(Debug)]
 pub(super) struct Human {
     format: Format<Full, SystemTime>,

@@ -63,7 +63,7 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
     Ok(())
 }
 
-/// Prints a line.
+/// Prints one line of the log, given without its end.
 pub type Print = dyn Fn(&str) + Send + Sync;
 
 /// Where lines go instead of stderr.

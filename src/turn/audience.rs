@@ -13,9 +13,32 @@ pub trait Audience: Send {
     /// The agent did something.
     fn event(&mut self, event: &EventKind, transcript: &Transcript);
 
+    /// The agent did something in an earlier life of the gateway, where it may have been shown
+    /// already.
+    fn relive(&mut self, event: &EventKind, transcript: &Transcript) {
+        self.event(event, transcript);
+    }
+
+    /// In an earlier life of the gateway, at this point, people were asked this, or wrote to the
+    /// agent (none).
+    fn interrupted_before(&mut self, ask: Option<&Ask>) {
+        let _ = ask;
+    }
+
+    /// The agent asked this in an earlier life of the gateway, and was answered.
+    fn answered_before(&mut self, ask: &Ask, decision: &Decision) {
+        let _ = (ask, decision);
+    }
+
     /// The agent asks people. The turn's clock stands still until the answer; dropping `answer`
     /// unused dismisses the question.
     fn ask(&mut self, ask: &Ask, answer: Answerer);
+
+    /// The agent asked this in an earlier life of the gateway ([`Audience::interrupted_before`]), and
+    /// it is still open.
+    fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
+        self.ask(ask, answer);
+    }
 
     /// A question is over without a decision of people.
     fn settled(&mut self, ask: AskKey, how: Settled);

@@ -47,6 +47,14 @@ impl Clock {
         }
     }
 
+    /// The turn began in an earlier life of the gateway, and took so much of its time there.
+    pub(super) fn resume(&mut self, spent: Duration) {
+        let now = Instant::now();
+        self.started = now.checked_sub(spent).unwrap_or(now);
+        self.budget = (self.budget.max(now)).checked_sub(spent).unwrap_or(now).max(now);
+        self.active = now;
+    }
+
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }

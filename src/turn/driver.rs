@@ -4,6 +4,7 @@
 //! Owns the steps by which the turn is stopped; its times are the `clock`'s. Processes and the
 //! guest are the link's. Pinned by `tests/dispatch`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::clock::{Clock, Overdue};
 use super::ending::{Ending, Observed, Seen, StopReason, TurnResult};
 use super::guard::Guard;
 use super::link::{LinkRequest, Report};
-use super::links::{Lease, Links, Wanted};
+use super::links::{ContinuedTurn, Lease, Links, Wanted};
 use super::{Answerer, Audience, Backend, Blob, GuestFailure, Host, Settled};
 use crate::agent::descriptor::{Feature, Sharing};
 use crate::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
@@ -53,41 +54,43 @@ pub struct TurnRequest {
     pub stop: watch::Receiver<Option<StopReason>>,
     /// Messages for the agent while it works; only for backends with the feature `steer`.
     pub steers: mpsc::UnboundedReceiver<Steering>,
+    /// Its place on a link, where an earlier life of the gateway began it.
+    pub continued: Option<ContinuedTurn>,
 }
 
 /// Runs a turn. Dropping the future ends it, and with it an agent that serves nobody else.
 pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audience) -> TurnResult {
-    let TurnRequest { id, event, lane, backend, start, blobs, mut stop, mut steers } = request;
+    let TurnRequest { id, event, lane, backend, start, blobs, mut stop, mut steers, continued } =
+        request;
     let started = Instant::now();
     let (decide, mut decisions) = mpsc::unbounded_channel();
-    let mut tries = 0;
-    let mut driver = loop {
-        let wanted = Wanted { id: &id, event, lane: &lane, backend: &backend, blobs: &blobs };
-        let mut lease = links.begin(wanted, start.clone()).await;
-        tries += 1;
-        let first = lease.reports.recv().await;
-        if matches!(first, Some(Report::Refused)) && tries < TRIES {
-            continue;
+    let continues = continued.is_some();
+    let (lease, first) = match continued {
+        Some(continued) => (continued.lease, None),
+        None => {
+            let wanted = Wanted { id: &id, event, lane: &lane, backend: &backend, blobs: &blobs };
+            begin(links, wanted, start).await
         }
-        let agent_version = links.host().agent_version(&backend.descriptor().name);
-        let clock = Clock::new(started, links.host());
-        let mut driver = Driver {
-            host: links.host(),
-            audience,
-            decide,
-            backend,
-            agent_version,
-            lease,
-            guard: Guard::default(),
-            clock,
-            observed: Observed::default(),
-            trouble: Trouble::default(),
-            cause: None,
-            phase: Phase::Running,
-        };
-        driver.received(first);
-        break driver;
     };
+    let mut driver = Driver {
+        host: links.host(),
+        audience,
+        decide,
+        agent_version: links.host().agent_version(&backend.descriptor().name),
+        backend,
+        lease,
+        guard: Guard::default(),
+        clock: Clock::new(started, links.host()),
+        observed: Observed::default(),
+        trouble: Trouble::default(),
+        cause: None,
+        phase: Phase::Running,
+    };
+    if continues {
+        driver.catch_up().await;
+    } else {
+        driver.received(first);
+    }
     let mut steering = true;
     loop {
         if let Some(ready) = driver.audience.before_more() {
@@ -113,6 +116,19 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         }
     }
     driver.finish()
+}
+
+/// Begins a turn on a link that takes it; returns also the first report.
+async fn begin(links: &Links, wanted: Wanted<'_>, start: StartTurn) -> (Lease, Option<Report>) {
+    let mut tries = 0;
+    loop {
+        let mut lease = links.begin(&wanted, start.clone()).await;
+        tries += 1;
+        let first = lease.reports.recv().await;
+        if !matches!(first, Some(Report::Refused)) || tries >= TRIES {
+            return (lease, first);
+        }
+    }
 }
 
 /// Why the host stopped the turn.
@@ -217,6 +233,10 @@ impl Driver<'_> {
                 self.trouble.failure = failure;
                 self.phase = Phase::Over;
             }
+            // Only of a turn that catches up.
+            Some(
+                Report::Answered(..) | Report::Steered | Report::Stopping | Report::CaughtUp(_),
+            ) => {}
             Some(Report::Refused) | None => {
                 let message = "the link to the agent broke before the turn began".to_owned();
                 self.trouble.agent.get_or_insert(Failure {
@@ -226,6 +246,55 @@ impl Driver<'_> {
                 });
                 self.phase = Phase::Over;
             }
+        }
+    }
+
+    /// Takes in what happened in an earlier life of the gateway: everything at once, without a
+    /// pause, so that nobody sees less of the turn than there was. Questions that are still open are
+    /// asked at the end.
+    async fn catch_up(&mut self) {
+        let (mut asks, mut stopping) = (BTreeMap::new(), false);
+        let spent = loop {
+            match self.lease.reports.recv().await {
+                Some(Report::CaughtUp(spent)) => break Some(spent),
+                Some(Report::Event(event)) => {
+                    self.observed.text |=
+                        matches!(&event, EventKind::Text(text) if text.parent.is_none());
+                    if let Some(event) = self.guard.event(event) {
+                        self.audience.relive(&event, self.guard.transcript());
+                    }
+                }
+                Some(Report::Ask(ask)) => {
+                    self.audience.interrupted_before(Some(&ask));
+                    asks.insert(ask.ask, ask);
+                }
+                Some(Report::Steered) => self.audience.interrupted_before(None),
+                Some(Report::Withdrawn(ask)) => drop(asks.remove(&ask)),
+                Some(Report::Answered(ask, decision)) => {
+                    if let Some(ask) = asks.remove(&ask) {
+                        self.audience.answered_before(&ask, &decision);
+                    }
+                }
+                Some(Report::Stopping) => stopping = true,
+                // It goes on without what it was waiting for, or it is over.
+                report @ (None | Some(Report::Over(_) | Report::Refused)) => {
+                    self.received(report);
+                    break None;
+                }
+                report => self.received(report),
+            }
+        };
+        if let Some(spent) = spent {
+            self.clock.resume(spent);
+        }
+        for ask in asks.into_values() {
+            self.observed.asked = true;
+            self.clock.ask(ask.ask);
+            self.audience.ask_again(&ask, Answerer::new(ask.ask, self.decide.clone()));
+        }
+        if stopping && self.may_stop() {
+            self.cause = Some(Cause::Asked(StopReason::User));
+            self.phase = Phase::Interrupted(Instant::now() + self.host.stop_grace);
         }
     }
 
@@ -355,7 +424,8 @@ impl Driver<'_> {
         TurnResult {
             link: self.lease.link.id.to_string(),
             recording: self.lease.link.recording.to_path_buf(),
-            generation: self.backend.generation().clone(),
+            // It may have changed while the turn ran.
+            generation: self.lease.link.generation(),
             agent_version: self.agent_version,
             output: observed.output,
             ending,
@@ -364,6 +434,7 @@ impl Driver<'_> {
             usage,
             transcript,
             took,
+            place: self.lease.into(),
         }
     }
 }

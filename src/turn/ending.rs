@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Generation, GuestFailure, reason};
+use super::{Generation, GuestFailure, TurnPlace, reason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
 use crate::fold::Transcript;
 use crate::plain::clean_text;
@@ -271,7 +271,7 @@ impl Seen<'_> {
 }
 
 /// The result of a turn.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TurnResult {
     /// Id of the link it ran on: the name of its recording.
     pub link: String,
@@ -295,6 +295,9 @@ pub struct TurnResult {
     pub transcript: Transcript,
     /// From its start to its end.
     pub took: Duration,
+    /// Its place on the link, to be kept until its answer is safe: once it is dropped, a later life
+    /// of the gateway knows nothing of the turn any more.
+    pub place: TurnPlace,
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use crate::fold::Transcript;
 use crate::workspace::{BindingsError, SessionId};
 
 /// Tool uses of one turn, those of sub-agents included.
-pub const TOOLS: usize = 10_000;
+pub(super) const TOOLS: usize = 10_000;
 /// Agent-events of one turn.
-pub const EVENTS: usize = 1_000_000;
+pub(super) const EVENTS: usize = 1_000_000;
 
 /// Watches over one turn. What does not belong to the turn is dropped by its link.
 #[derive(Debug, Default)]
-pub struct Guard {
+pub(super) struct Guard {
     transcript: Transcript,
     session: Option<SessionReady>,
     done: Option<TurnDone>,
@@ -26,7 +26,7 @@ pub struct Guard {
 impl Guard {
     /// Takes an agent-event in and returns it, to be shown; none once the turn has more than a
     /// turn may: see [`Guard::excess`].
-    pub fn event(&mut self, event: EventKind) -> Option<EventKind> {
+    pub(super) fn event(&mut self, event: EventKind) -> Option<EventKind> {
         if self.excess.is_some() {
             return None;
         }
@@ -52,7 +52,7 @@ impl Guard {
 
     /// Which bound the turn broke; what came after that was not taken in.
     #[must_use]
-    pub fn excess(&self) -> Option<&str> {
+    pub(super) fn excess(&self) -> Option<&str> {
         self.excess.as_deref()
     }
 
@@ -60,19 +60,19 @@ impl Guard {
     ///
     /// # Errors
     /// [`BindingsError::InvalidSession`] for an id that could be taken for a flag or a path.
-    pub fn session(&mut self, ready: SessionReady) -> Result<&str, BindingsError> {
+    pub(super) fn session(&mut self, ready: SessionReady) -> Result<&str, BindingsError> {
         SessionId::new(&ready.native_id)?;
         Ok(&self.session.insert(ready).native_id)
     }
 
     /// Ends the turn; returns the ends of tools the agent left open.
-    pub fn done(&mut self, done: TurnDone) -> Vec<EventKind> {
+    pub(super) fn done(&mut self, done: TurnDone) -> Vec<EventKind> {
         self.done = Some(done);
         self.close_tools()
     }
 
     /// Ends the tools still open, as cancelled.
-    pub fn close_tools(&mut self) -> Vec<EventKind> {
+    pub(super) fn close_tools(&mut self) -> Vec<EventKind> {
         let cancelled = |id: &str| ToolEnd {
             id: id.to_owned(),
             status: ToolStatus::Cancelled,
@@ -88,25 +88,25 @@ impl Guard {
 
     /// Whether the guest has ended the turn.
     #[must_use]
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.done.is_some()
     }
 
     /// Tool uses the agent began itself, sub-agents' not counted.
     #[must_use]
-    pub fn rounds(&self) -> u32 {
+    pub(super) fn rounds(&self) -> u32 {
         self.rounds
     }
 
     /// The turn so far.
     #[must_use]
-    pub fn transcript(&self) -> &Transcript {
+    pub(super) fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
     /// Everything known at the end.
     #[must_use]
-    pub fn into_parts(self) -> (Transcript, Option<SessionReady>, Option<TurnDone>) {
+    pub(super) fn into_parts(self) -> (Transcript, Option<SessionReady>, Option<TurnDone>) {
         (self.transcript, self.session, self.done)
     }
 }

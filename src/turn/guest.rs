@@ -100,6 +100,11 @@ pub trait Guest: Send {
 pub trait Backends: Send + Sync {
     /// Returns the current generation of a backend; a turn asks once, at its start.
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>>;
+    /// Returns the generation of a backend whose component has this digest, also an earlier one that
+    /// may still be used; none: there is none.
+    async fn kept(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
+        self.get(name).filter(|backend| backend.generation().digest == digest)
+    }
     /// The names, sorted.
     fn names(&self) -> Vec<String>;
     /// The names of those that can work here, as far as is known.

@@ -15,8 +15,10 @@ use crate::agent::{Exit, Pipe, Signal};
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// Names the run in logs; also the end of the mark that all its processes carry (`AETHEEL_RUN`
-    /// in their environment). Need not be unique.
+    /// in their environment). Unique where the launcher holds what it starts.
     pub run: String,
+    /// Tells it from the run's other processes: the guest's key of it.
+    pub proc: u32,
     /// Absolute path, or a name to look up in `PATH`.
     pub program: PathBuf,
     /// Without the program itself.
@@ -80,6 +82,9 @@ pub enum ProcessCommand {
         /// Time until SIGKILL.
         grace: Duration,
     },
+    /// So many of its lines, from its first one on, are written down, and its end as one more: a
+    /// launcher that holds processes need not keep them any longer. Means nothing to others.
+    Recorded(u64),
 }
 
 /// A running process. Dropping it kills everything of the run.
@@ -92,6 +97,33 @@ pub struct Process {
     pub commands: mpsc::UnboundedSender<ProcessCommand>,
     /// The leader's process id, where there is one.
     pub pid: Option<u32>,
+    /// It outlives the gateway: see [`Launcher::survivors`].
+    pub held: bool,
+}
+
+/// A run whose processes outlived the gateway that started them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survivor {
+    /// [`Launch::run`].
+    pub run: String,
+    /// What was last kept for it ([`Launcher::keep`]); empty: nothing was.
+    pub keepsake: Vec<u8>,
+    /// How many lives of the gateway have asked for it since it was last told that something is
+    /// written down: it may be what kills them.
+    pub asked: u32,
+    /// Those that were not told to be over, in the order of their keys.
+    pub processes: Vec<SurvivingProcess>,
+}
+
+/// A process that outlived the gateway; perhaps it has ended meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SurvivingProcess {
+    /// [`Launch::proc`].
+    pub proc: u32,
+    /// Commands it was given, [`ProcessCommand::Recorded`] not counted.
+    pub commands: u64,
+    /// The last [`ProcessCommand::Recorded`].
+    pub recorded: u64,
 }
 
 /// Why a process did not start.
@@ -122,4 +154,44 @@ pub trait Launcher: Send + Sync {
     /// # Errors
     /// [`LaunchError`]; nothing is left behind.
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError>;
+
+    /// Whether what it starts outlives the gateway.
+    fn holds(&self) -> bool {
+        false
+    }
+
+    /// The beginning of the names of temporary folders that live as long as what it starts.
+    fn scratch(&self) -> Option<String> {
+        None
+    }
+
+    /// The runs that an earlier life of the gateway left. Each goes on until it is taken over
+    /// ([`Launcher::adopt`]) or ended ([`Launcher::end`]).
+    async fn survivors(&self) -> Vec<Survivor> {
+        Vec::new()
+    }
+
+    /// Takes over a process of a surviving run. Its events are those after the first `heard` lines:
+    /// the caller knows these, and whatever was to be done with them.
+    ///
+    /// # Errors
+    /// It is not there, or lines after those are not kept any more.
+    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
+        let _ = heard;
+        Err(LaunchError::Start {
+            program: PathBuf::from(format!("process {proc} of run {run}")),
+            source: std::io::Error::other("nothing outlives this launcher"),
+        })
+    }
+
+    /// Keeps something for a run beside its processes, in place of what was kept before. Returns at
+    /// once; in order with what is launched and commanded.
+    fn keep(&self, run: &str, keepsake: Vec<u8>) {
+        let _ = (run, keepsake);
+    }
+
+    /// Ends all processes of a run and forgets it. Returns at once.
+    fn end(&self, run: &str) {
+        let _ = run;
+    }
 }

@@ -35,8 +35,9 @@ pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
 pub use host::{Agent, Agents, BASE_VARIABLES, Host};
 pub use launch::{
     Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,
+    SurvivingProcess, Survivor,
 };
 pub use link::{OnUnknown, Unasked, UnknownOutput};
-pub use links::Links;
+pub use links::{ContinuedTurn, Links, TurnPlace};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};
 pub use reach::{Fence, Reach};

@@ -17,7 +17,7 @@ pub const ARGUMENT_LIMIT: usize = 131_071;
 
 /// A spawn that was found in order, its values filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub(crate) struct Checked {
     /// Name of the declared program.
     pub program: String,
     /// Without the program.
@@ -66,7 +66,7 @@ pub enum PlanFault {
 
 /// The sources of values.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub(crate) struct Known<'a> {
     /// The link's files, by name.
     pub files: &'a HashMap<String, PathBuf>,
     /// Its secrets, by name.
@@ -81,7 +81,7 @@ pub struct Known<'a> {
 ///
 /// # Errors
 /// The first [`PlanFault`] found.
-pub fn check(
+pub(crate) fn check(
     spawn: &Spawn,
     descriptor: &Descriptor,
     safety: Safety,

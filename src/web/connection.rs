@@ -1,7 +1,7 @@
 //! Connections: how many there are, and how long and how large what comes before a body may be.
 //!
-//! What a request's handler cannot see is bounded here: somebody who connects and says nothing, or
-//! sends headers for ever. Nobody who does keeps others out: see [`super::crowd`]. Each connection
+//! The bounds here are on things a request's handler cannot see: callers that connect and say
+//! nothing, or send headers for ever. They keep nobody out: see [`super::crowd`]. Each connection
 //! carries one request.
 
 use std::io;
@@ -23,7 +23,7 @@ use super::crowd::{Crowd, Place};
 
 /// From the connection to the last byte of the headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of method, address and headers, bytes.
+/// Largest size of method, address and headers together, bytes.
 const HEAD_SIZE: usize = 32 << 10;
 
 /// A listener that lets in only so many.
@@ -76,7 +76,7 @@ struct Head {
     place: Arc<Place>,
 }
 
-/// Who called, for the handler.
+/// The caller, for the handler of its request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) address: SocketAddr,
@@ -97,11 +97,11 @@ impl Connected<IncomingStream<'_, Door>> for Caller {
     }
 }
 
-/// One connection.
+/// A connection; until its headers are read, it fails when its time is over or its place taken.
 pub(super) struct Visit {
     stream: TcpStream,
     head: Head,
-    /// Bytes so far.
+    /// Bytes read so far, held against `HEAD_SIZE` until the headers are whole.
     seen: usize,
     late: Pin<Box<Sleep>>,
     taken: Pin<Box<WaitForCancellationFutureOwned>>,

@@ -1,4 +1,4 @@
-//! Who is let in where only so many fit, so that nobody keeps others out by waiting.
+//! Places for callers where only so many fit, so that nobody keeps others out by waiting.
 //!
 //! Whoever comes is let in. Where it is full, somebody who is still being waited for goes: of the
 //! address with the most places, whoever came first. So many idle callers of one address cost those
@@ -45,7 +45,7 @@ pub(super) struct Place {
 }
 
 impl Crowd {
-    /// An empty one.
+    /// Makes a crowd of nobody, with room for `most`.
     pub(super) fn new(most: usize) -> Self {
         Self { most, inside: Arc::default(), left: Arc::default() }
     }
@@ -113,7 +113,7 @@ impl Drop for Place {
     }
 }
 
-/// What counts as one address: of IPv6 the network that one customer has.
+/// Returns the address a caller counts as: of IPv6 the network that one customer has.
 fn whose(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(long) => IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX))),

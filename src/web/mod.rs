@@ -1,4 +1,4 @@
-//! What the program offers over HTTP, each on a listener of its own.
+//! The HTTP services of the program, each on a listener of its own.
 //!
 //! Decides nothing about turns and people: it asks `app`, behind a trait, and the dispatcher.
 

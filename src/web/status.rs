@@ -1,8 +1,8 @@
 //! `/livez`, `/readyz` and `/metrics`, for whoever watches over the program.
 //!
-//! Owns the listener, the recorder behind [`crate::figures`] and how both look to the outside. What
-//! is alive and ready is decided behind [`Health`]. Tells figures and reasons, never names of
-//! people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
+//! Owns the listener, the recorder behind [`crate::figures`] and how both look to the outside.
+//! Whether the program is alive and ready is decided behind [`Health`]. Tells figures and reasons,
+//! never names of people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for the program's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the pages ask of the program.
+/// The questions the pages put to the program.
 #[async_trait]
 pub trait Health: Send + Sync {
     /// Why the program should be started again, one short line each; empty: it is well. Never
@@ -52,9 +52,9 @@ pub enum StatusError {
     /// The address is taken, or not ours.
     #[error("cannot listen at {address}")]
     Listen {
-        /// `STATUS_ADDRESS`.
+        /// The address of `STATUS_ADDRESS`.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },

@@ -18,7 +18,7 @@ use crate::disk::{read_ordinary, replace, text_of};
 use crate::markdown::sections::sections;
 use crate::markdown::{Entry, bare};
 
-/// What a file begins with that is made for its first entry.
+/// The beginning of a file that is made for its first entry.
 const HEADING: &str = "# Backends\n\nWhat was decided about backends: which components are trusted (`sha256`), their options (`option`), and what they may\n\
      do (all else).\n";
 
@@ -27,18 +27,18 @@ const HEADING: &str = "# Backends\n\nWhat was decided about backends: which comp
 pub struct BackendNotes {
     /// The backends that each digest is pinned for.
     pins: BTreeMap<String, BTreeSet<String>>,
-    /// What was accepted of each backend.
+    /// The capabilities accepted of each backend.
     accepted: BTreeMap<String, Capabilities>,
-    /// What was chosen of each backend's own options.
+    /// The options chosen of each backend's own.
     options: BTreeMap<String, Vec<ChosenOption>>,
-    /// What was left out, one line each.
+    /// Parts that were left out, one line each.
     pub warnings: Vec<String>,
 }
 
 /// An option of a backend, as the operator wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenOption {
-    /// Its name.
+    /// The name the descriptor's schema gives it.
     pub name: String,
     /// Its value: JSON, or words.
     pub value: String,
@@ -47,7 +47,7 @@ pub struct ChosenOption {
 }
 
 impl BackendNotes {
-    /// Reads a file's text. What cannot be meant is left out and named.
+    /// Reads a file's text. Parts that cannot be meant are left out and named.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut notes = Self::default();
@@ -116,7 +116,7 @@ impl BackendNotes {
         &self.options
     }
 
-    /// What was accepted of a backend; none: nothing ever was.
+    /// The capabilities accepted of a backend; none: nothing ever was.
     #[must_use]
     pub fn accepted(&self, backend: &str) -> Option<&Capabilities> {
         self.accepted.get(backend)

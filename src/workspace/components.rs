@@ -24,18 +24,18 @@ const FROM: &str = "from";
 /// A component that served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// SHA-256, lower-case hex.
+    /// SHA-256 of the component, lower-case hex.
     pub digest: String,
-    /// The component.
+    /// The bytes of the component.
     pub bytes: Arc<[u8]>,
-    /// What stood beside it as `*.minisig`.
+    /// The content of the `*.minisig` beside it.
     pub signature: Option<Vec<u8>>,
 }
 
-/// What served last of a backend.
+/// The component of a backend that served last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Last {
-    /// SHA-256, lower-case hex.
+    /// SHA-256 of the component, lower-case hex.
     pub digest: String,
     /// Name of the file it served from; empty: nobody noted it.
     pub file: String,
@@ -184,7 +184,7 @@ fn signature(folder: &Path, place: &Place) -> PathBuf {
     folder.join(format!("{}-{}.wasm.minisig", place.sequence, place.digest))
 }
 
-/// What is there, oldest first.
+/// Lists the places of kept components, oldest first.
 fn list(folder: &Path) -> io::Result<Vec<Place>> {
     let mut places = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -21,27 +21,27 @@ away after a restart, and the last logins (milliseconds since 1970): when there 
 /// Logins that are kept.
 const LOGINS: usize = 32;
 
-/// What is kept of Discord. Cheap to clone; clones share everything.
+/// The notes kept of Discord. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct DiscordNotes(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// What was noted since it was last written; none: forgotten. Never locked while files are
+    /// The changes since the file was last written; none: forgotten. Never locked while files are
     /// written.
     noted: Mutex<HashMap<Key, Option<Item>>>,
     ledger: Mutex<Ledger<Item>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Key {
+pub(super) enum Key {
     Channel(u64),
     Question(String),
     Login(i64),
 }
 
 #[derive(Clone, Debug)]
-enum Item {
+pub(super) enum Item {
     /// How far a channel was handled.
     Seen { channel: u64, message: u64 },
     /// Where a question waits.

@@ -21,12 +21,12 @@ last recording it is in. docs/drift.md says what to do about it. A line that is 
 
 ";
 
-/// What a kind of unknown thing is counted by.
+/// The key a kind of unknown thing is counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DriftKey {
-    /// The backend's name.
+    /// The name of the backend that did not know it.
     pub backend: String,
-    /// What the agent's version probe said, or `unknown`.
+    /// The version the agent's probe reported, or `unknown`.
     pub agent_version: String,
     /// In the backend's words, without values.
     pub what: String,
@@ -37,7 +37,7 @@ pub struct DriftKey {
 /// A kind of unknown thing, and how often it was met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// See there.
+    /// The kind of thing that was not known.
     pub key: DriftKey,
     /// How often it was met.
     pub times: u64,
@@ -62,12 +62,12 @@ pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     }
 }
 
-/// What is kept of drift. Cheap to clone; clones share everything.
+/// The notes kept of drift. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct DriftNotes(Arc<Mutex<Ledger<Drift>>>);
 
 impl Workspace {
-    /// What agents said that their backends did not know.
+    /// Notes of what agents said and their backends did not know.
     #[must_use]
     pub fn drift_notes(&self) -> &DriftNotes {
         &self.drift
@@ -87,7 +87,7 @@ impl DriftNotes {
         Ok(Self::open(&folder.join("state").join("drift.md"))?.known())
     }
 
-    /// What was kept when the file was last read or written; looks at no disk.
+    /// Returns the notes as the file was last read or written; looks at no disk.
     #[must_use]
     pub fn known(&self) -> Vec<Drift> {
         self.0.lock().entries.values().cloned().collect()

@@ -7,7 +7,7 @@ use super::DOCUMENT_LIMIT;
 use super::fresh::{self, Outcome, Want};
 use crate::disk::Stamp;
 
-/// What a file means, as it was last read whole.
+/// The meaning of a file, as it was last read whole.
 #[derive(Debug)]
 pub(super) struct Followed<T> {
     path: PathBuf,

@@ -24,21 +24,21 @@ pub(super) struct Want {
     pub path: PathBuf,
     /// Most bytes to read.
     pub limit: u64,
-    /// Of a longer file, read the end.
+    /// Read the end of a file that is longer than the limit.
     pub keep_end: bool,
     /// It was there before: when it is missing, it may be being replaced.
     pub expected: bool,
-    /// What it was after we wrote it ourselves: in that state nobody else is at it, and it need not
+    /// Its stamp after we wrote it ourselves: in that state nobody else is at it, and it need not
     /// have been at rest.
     pub ours: Option<Stamp>,
 }
 
-/// What reading came to.
+/// The result of reading.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Whole(Whole),
     Missing,
-    /// It kept changing.
+    /// It changed during each try to read it.
     Unsettled,
     Failed(io::Error),
 }

@@ -21,13 +21,13 @@ pub struct Check {
     pub name: String,
     /// Where it stands in the file, from 1.
     pub line: usize,
-    /// When.
+    /// The interval, and the hours in which it runs.
     pub heartbeat: Heartbeat,
-    /// The prompt.
+    /// The prompt for the agent.
     pub instruction: String,
     /// Where its answers go; none: the operator's output channel.
     pub channel: Option<u64>,
-    /// Of its clock; none: the operator's.
+    /// Time zone of its clock; none: the operator's.
     pub zone: Option<TimeZone>,
 }
 
@@ -36,7 +36,7 @@ pub struct Check {
 pub struct Heartbeats {
     /// In the order of the file, their names all different.
     pub checks: Vec<Check>,
-    /// What could not be read, one line each.
+    /// Parts that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ again whenever it changed: take out a line to forget a conversation here, or cha
 ";
 
 /// Conversations kept of a lane and backend.
-pub const KEPT: usize = 10;
+pub(super) const KEPT: usize = 10;
 /// Conversations kept of all lanes together.
 const KEPT_IN_ALL: usize = 5_000;
 /// How many more there may be before the oldest go, all at once: the file is written anew for it.
@@ -32,9 +32,9 @@ const ROOM: usize = 500;
 /// A conversation that a lane had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// Whose it was.
+    /// The lane that had it.
     pub lane: Lane,
-    /// Who answered.
+    /// The backend that answered, by name.
     pub backend: String,
     /// The agent's id of it.
     pub session: SessionId,
@@ -61,7 +61,7 @@ impl History {
         Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
     }
 
-    /// What a lane had with a backend, the latest first.
+    /// Returns the conversations of a lane with a backend, the latest first.
     pub async fn of(&self, lane: &Lane, backend: &str) -> Vec<Past> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.look(move |all| {

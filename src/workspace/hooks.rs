@@ -22,7 +22,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// All of them.
+    /// Every hook that `agents.md` may name.
     pub const ALL: [Self; 4] = [Self::Startup, Self::AgentBegin, Self::AgentStop, Self::Shutdown];
 
     /// Its name in `agents.md`, in lanes and in logs.
@@ -43,10 +43,10 @@ impl Hook {
     }
 }
 
-/// What a hook's agent is told.
+/// The operator's words for the agent of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
-    /// The prompt.
+    /// The prompt for the agent.
     pub text: String,
     /// Where its answer goes; none: the operator's output channel.
     pub channel: Option<u64>,
@@ -56,12 +56,12 @@ pub struct Instruction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     instructions: BTreeMap<Hook, Instruction>,
-    /// What could not be read, one line each.
+    /// Parts that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Hooks {
-    /// Reads the text of `agents.md`. What cannot be meant is named and left out.
+    /// Reads the text of `agents.md`. Parts that cannot be meant are named and left out.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut hooks = Self::default();
@@ -99,7 +99,7 @@ impl Hooks {
         hooks
     }
 
-    /// What a hook's agent is told; none: the operator wants nothing done.
+    /// Returns the words for the agent of a hook; none: the operator wants nothing done.
     #[must_use]
     pub fn of(&self, hook: Hook) -> Option<&Instruction> {
         self.instructions.get(&hook)

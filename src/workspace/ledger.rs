@@ -17,7 +17,7 @@ use crate::disk::{Stamp, replace};
 
 /// Largest file of this kind, bytes.
 const MOST: u64 = 1 << 28;
-/// What an item ends with, so that one that was cut off shows.
+/// The last character of an item, so that one that was cut off shows.
 const STOP: char = '.';
 const TORN: &str = "it has neither an end nor a full stop, so it was cut off while it was written";
 
@@ -50,7 +50,7 @@ enum Line<K> {
 #[derive(Debug)]
 pub(super) struct Ledger<E: Entry> {
     path: PathBuf,
-    /// What a new file begins with.
+    /// The beginning of a new file.
     heading: &'static str,
     read: bool,
     stamp: Option<Stamp>,
@@ -59,7 +59,7 @@ pub(super) struct Ledger<E: Entry> {
     behind: bool,
     lines: Vec<Line<E::Key>>,
     pub entries: BTreeMap<E::Key, E>,
-    /// What could not be read, one line each.
+    /// Parts that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -165,9 +165,9 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
-    /// Keeps an entry and returns when it is on disk. What stands there already costs nothing, and
-    /// a new one a line at the end, however long the file is. After an error it is in force all the
-    /// same, and is written with the next change.
+    /// Keeps an entry and returns when it is on disk. An entry that stands there already costs
+    /// nothing, a new one a line at the end, however long the file is. After an error it is in
+    /// force all the same, and is written with the next change.
     pub(super) fn put(&mut self, entry: E) -> Result<(), FileError>
     where
         E: PartialEq,

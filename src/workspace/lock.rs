@@ -1,9 +1,14 @@
-//! One gateway for one folder: `state/gateway.lock`, locked (flock) as long as a gateway lives,
-//! with its process id inside.
+//! One gateway for one folder: `state/gateway.lock`, locked (flock) as long as a gateway lives. Its
+//! lines say who: the process id, the program's version, the program's file. Earlier gateways wrote
+//! the first line only.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+/// The file, below the folder.
+const FILE: &str = "state/gateway.lock";
 
 /// The lock; the system lets go of it when the program ends, however it ends.
 #[derive(Debug)]
@@ -25,15 +30,16 @@ pub enum Held {
     /// The file cannot be used.
     #[error("cannot lock `{}`: {source}", path.display())]
     Failed {
-        /// The file.
+        /// The lock file, `state/gateway.lock`.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
 impl Lock {
-    pub(super) fn take(path: &Path) -> Result<Self, Held> {
+    pub(super) fn take(folder: &Path) -> Result<Self, Held> {
+        let path = &folder.join(FILE);
         let failed = |source| Held::Failed { path: path.to_owned(), source };
         let mut file = OpenOptions::new()
             .create(true)
@@ -45,20 +51,115 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                let read = file.read_to_string(&mut pid);
-                let pid = if read.is_ok() && !pid.trim().is_empty() {
-                    pid.trim().to_owned()
-                } else {
-                    "unknown".to_owned()
-                };
+                let mut text = String::new();
+                // What cannot be read is not known.
+                let _ = file.read_to_string(&mut text);
+                let pid = Serving::parse(&text)
+                    .map_or_else(|| "unknown".to_owned(), |serving| serving.pid.to_string());
                 return Err(Held::Other { pid, folder: path.parent().unwrap_or(path).to_owned() });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         file.set_len(0)
-            .and_then(|()| file.write_all(format!("{}\n", std::process::id()).as_bytes()))
+            .and_then(|()| file.write_all(Serving::own().render().as_bytes()))
             .map_err(failed)?;
         Ok(Self { _file: file })
+    }
+}
+
+/// The gateway that serves a folder, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Its process.
+    pub pid: u32,
+    /// Its version; none: an earlier one, which did not say.
+    pub version: Option<String>,
+    /// The file it was started from.
+    pub program: Option<PathBuf>,
+}
+
+impl Serving {
+    /// The gateway that serves a configuration folder now. Looks without locking: one that starts at
+    /// this moment must get its lock.
+    #[must_use]
+    pub fn of(folder: &Path) -> Option<Self> {
+        let pid = locked_by(&folder.join(FILE))?;
+        let said = Self::last(folder).filter(|last| last.pid == pid);
+        Some(said.unwrap_or(Self { pid, version: None, program: None }))
+    }
+
+    /// The gateway that served a configuration folder last, whether it lives or not.
+    #[must_use]
+    pub fn last(folder: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(folder.join(FILE)).ok()?)
+    }
+
+    fn own() -> Self {
+        Self {
+            pid: std::process::id(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            program: std::env::current_exe().ok(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines().map(str::trim);
+        let pid = lines.next()?.parse().ok()?;
+        let mut more = lines.map(|line| Some(line.to_owned()).filter(|line| !line.is_empty()));
+        let (version, program) = (more.next().flatten(), more.next().flatten());
+        Some(Self { pid, version, program: program.map(PathBuf::from) })
+    }
+
+    fn render(&self) -> String {
+        let program = self.program.as_deref().and_then(Path::to_str).unwrap_or_default();
+        format!("{}\n{}\n{program}\n", self.pid, self.version.as_deref().unwrap_or_default())
+    }
+}
+
+/// The process that holds a lock (flock) on a file. Looks without locking.
+#[must_use]
+pub fn locked_by(path: &Path) -> Option<u32> {
+    let inode = fs::metadata(path).ok()?.ino();
+    owner(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode)
+}
+
+/// Who holds a lock on a file, by `/proc/locks` (proc_locks(5)).
+fn owner(locks: &str, inode: u64) -> Option<u32> {
+    let of_file = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1) == Some(&"FLOCK")
+            && words.get(5).is_some_and(|file| file.rsplit(':').next() == Some(&inode.to_string()))
+    };
+    locks.lines().find(of_file)?.split_whitespace().nth(4)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_that_serves_the_folder_is_seen_and_says_who_it_is() {
+        let locks = "1: POSIX  ADVISORY  WRITE 77 08:01:42 0 EOF\n2: FLOCK  ADVISORY  WRITE 1234 08:01:42 0 EOF\n";
+        assert_eq!((owner(locks, 42), owner(locks, 2)), (Some(1234), None));
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("state")).unwrap();
+        assert_eq!(Serving::of(folder.path()), None);
+        let lock = Lock::take(folder.path()).unwrap();
+        assert_eq!(Serving::of(folder.path()), Some(Serving::own()));
+        let pid = std::process::id().to_string();
+        assert!(
+            matches!(Lock::take(folder.path()), Err(Held::Other { pid: named, .. }) if named == pid)
+        );
+        drop(lock);
+        assert_eq!(Serving::of(folder.path()), None);
+        assert_eq!(Serving::last(folder.path()), Some(Serving::own()));
+    }
+
+    #[test]
+    fn the_file_of_an_earlier_gateway_has_its_process_alone() {
+        let earlier = Serving { pid: 7, version: None, program: None };
+        assert_eq!(Serving::parse("7\n"), Some(earlier.clone()));
+        assert_eq!(Serving::parse(&earlier.render()), Some(earlier));
+        assert_eq!((Serving::parse(""), Serving::parse("x\n")), (None, None));
     }
 }

@@ -27,7 +27,7 @@ write `lost` to have a turn tried again, take a line out to forget it.
 /// Most turns that are known; the oldest ones go first, those that are over before all others.
 const MOST: usize = 1_000;
 
-/// What became of a lost turn.
+/// The state of a lost turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LostState {
     /// It could be read by nobody so far.
@@ -62,9 +62,9 @@ impl LostState {
 /// A turn whose answer could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostTurn {
-    /// Its correlation id.
+    /// The correlation id it has in the log.
     pub turn: String,
-    /// See [`LostState`].
+    /// How far it has come from lost to delivered.
     pub state: LostState,
     /// When, milliseconds since 1970.
     pub at_ms: i64,
@@ -276,7 +276,7 @@ impl LostTurns {
         .await
     }
 
-    /// What was asked for is done.
+    /// Removes the request, as it was done.
     ///
     /// # Errors
     /// [`FileError`]; it will be done again, which delivers nothing twice.

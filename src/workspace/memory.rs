@@ -1,4 +1,4 @@
-//! Appending to `memory.md`.
+//! Appending of the agent's notes to `memory.md`.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::FileError;
 use crate::disk::{Stamp, sync_folder};
 
-/// What a new `memory.md` holds.
+/// The content of a new `memory.md`.
 pub(super) const HEADER: &str = "# Memory\n";
 
 /// How often a file that is replaced under our hands is tried again.

@@ -21,6 +21,7 @@ mod fresh;
 mod heartbeats;
 mod history;
 mod hooks;
+mod inspection;
 mod jobs;
 mod journal;
 mod ledger;
@@ -51,9 +52,10 @@ pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
 pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
+pub use inspection::{StateFile, inspect};
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
-pub use lock::{Held, Lock};
+pub use lock::{Held, Lock, Serving, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
@@ -154,7 +156,7 @@ impl Workspace {
         .await
     }
 
-    /// The folder, absolute.
+    /// The configuration folder, as an absolute path.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.inner.folder
@@ -190,7 +192,7 @@ impl Workspace {
         &self.schedules
     }
 
-    /// What is to be looked after, read again when it changed; none: there is no `heartbeat.md`.
+    /// The heartbeats, read again when the file changed; none: there is no `heartbeat.md`.
     pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -226,15 +228,15 @@ impl Workspace {
     /// # Errors
     /// [`Held`] by whom, or that the file cannot be locked.
     pub fn lock(&self) -> Result<Lock, Held> {
-        Lock::take(&self.inner.folder.join("state/gateway.lock"))
+        Lock::take(&self.inner.folder)
     }
 
-    /// What the operator wrote about channels and projects, read again when it changed.
+    /// The operator's settings for channels and projects, read again when the file changed.
     pub async fn channels(&self) -> Arc<Channels> {
         self.follow(|inner| &inner.channels, |channels| &channels.warnings).await
     }
 
-    /// What the operator wants done at the turns of the gateway's life, read again when it changed.
+    /// The operator's words for the turns of the gateway's life, read again when the file changed.
     pub async fn hooks(&self) -> Arc<Hooks> {
         self.follow(|inner| &inner.hooks, |hooks| &hooks.warnings).await
     }

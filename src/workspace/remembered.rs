@@ -15,16 +15,16 @@ use crate::prompt::Documents;
 /// The folder of what agents noted in channels, projects, jobs and webhooks.
 const NOTED: &str = "memory";
 
-/// What `channels.md` may say of the memory of a lane.
+/// The words of `channels.md` for the memory of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOf {
     /// The operator's own, for all.
     Shared,
-    /// Of the project.
+    /// The memory of the lane's project, shared by its channels.
     Project,
-    /// Of the lane alone.
+    /// A memory of the lane's own.
     Own,
-    /// Nothing is noted.
+    /// The agent notes nothing.
     Nothing,
 }
 
@@ -45,7 +45,7 @@ impl MemoryOf {
 /// Where what an agent notes goes, and what it is shown beside `memory.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// Into `memory.md`.
+    /// The operator's own file, `memory.md`.
     Operators,
     /// Into a file of its own below `memory/`.
     Here {
@@ -54,11 +54,11 @@ pub enum Place {
         /// For the agent, for example `the project site`.
         called: String,
     },
-    /// Nowhere.
+    /// The agent's notes are not kept.
     Nowhere,
 }
 
-/// The memory of a lane; for a thread that of its channel. Nobody but the terminal writes to the
+/// The memory of a lane; for a thread that of its channel. The terminal alone writes to the
 /// operator's unless it is said to be shared.
 #[must_use]
 pub fn place(lane: &Lane, settings: &LaneSettings) -> Place {
@@ -160,7 +160,7 @@ impl Workspace {
 }
 
 impl Inner {
-    /// What was noted in a file below `memory/`; none: nothing yet.
+    /// Reads the notes of a file below `memory/`; none: there are none yet.
     fn noted(&self, file: &str) -> Result<Option<String>, String> {
         let path = self.folder.join(NOTED).join(file);
         let _nobody_appends = self.appending.read();

@@ -28,12 +28,12 @@ pub struct Through {
     pub through: Timestamp,
 }
 
-/// What is kept of schedules. Cheap to clone; clones share everything.
+/// The notes kept of schedules. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct ScheduleNotes(Arc<Mutex<Ledger<Item>>>);
 
 #[derive(Clone, Debug)]
-struct Item {
+pub(super) struct Item {
     lane: Lane,
     noted: Through,
 }
@@ -43,8 +43,8 @@ impl ScheduleNotes {
         Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
     }
 
-    /// What is noted. Reads the file again if somebody changed it; one that cannot be read is as it
-    /// was.
+    /// Reads the notes. Reads the file again if somebody changed it; one that cannot be read is as
+    /// it was.
     pub async fn read(&self) -> BTreeMap<Lane, Through> {
         let notes = self.clone();
         blocking(move || {

@@ -137,7 +137,7 @@ fn is_whole(text: &str) -> bool {
 /// Writes generations in place, as fast as it can, until told to stop.
 struct Writer {
     stop: Arc<AtomicBool>,
-    /// Generations written.
+    /// How many generations were written.
     written: Arc<AtomicUsize>,
     /// The longest time the machine kept it waiting in mid-write, milliseconds.
     longest_pause: Arc<AtomicUsize>,

@@ -36,16 +36,16 @@ pub enum Scheme {
 pub struct Rate {
     /// In the long run.
     pub per_minute: NonZeroU32,
-    /// At once.
+    /// Most calls that are taken at once.
     pub burst: NonZeroU32,
 }
 
-/// One definition.
+/// A webhook as the operator defined it in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// The last part of its address: lower-case letters, digits and `-`.
     pub name: String,
-    /// See [`Scheme`].
+    /// The way callers prove who they are.
     pub scheme: Scheme,
     /// Names of the variables that hold its secrets; a second one for the time of a change.
     pub secrets: Vec<String>,
@@ -53,9 +53,9 @@ pub struct Webhook {
     pub channel: Option<u64>,
     /// Kinds of GitHub's events that are taken; empty: all but `ping`.
     pub events: Vec<String>,
-    /// See [`Rate`].
+    /// The number of calls that are taken in a time.
     pub rate: Rate,
-    /// What the agent is to do.
+    /// The operator's instruction for the agent.
     pub instruction: String,
     /// Where it begins in the file, from 1.
     pub line: usize,
@@ -64,9 +64,9 @@ pub struct Webhook {
 /// All of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Webhooks {
-    /// By name.
+    /// The webhooks by their name.
     pub all: BTreeMap<String, Webhook>,
-    /// What was left out, one line each. Without anything that could be a secret.
+    /// Parts that were left out, one line each. Without anything that could be a secret.
     pub warnings: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aetheel::agent::{AnswerForm, Decision, Question};
-use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Settlement, Subject};
+use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Outlet as _, Settlement, Subject};
 use aetheel::event::{Lane, Origin};
 
 use super::bot::{Bot, Home, Turn, answer};
@@ -489,4 +489,60 @@ async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_e
     assert!(kind == 6 && at - local.interaction(press).used < Duration::from_secs(2));
     assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
     turn.done("so").await;
+}
+
+/// A bot that is killed while somebody is asked, and the next one, where that turn goes on.
+async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
+    let bot = Bot::start(local).await;
+    let (turn, question) = bot.asked(local, (CHANNEL, ANN, "go"), &permission(None)).await;
+    let message = with_buttons(local).await;
+    let home = Arc::clone(&bot.home);
+    local.wait_for("the note", |_| home.is_noted(&question.id).then_some(())).await;
+    drop(bot.listening);
+    std::mem::forget(turn);
+    local
+        .wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(()))
+        .await;
+    home.continues.lock().unwrap().push(question.id.clone());
+    (Bot::at(local, &home).await, question, message)
+}
+
+#[tokio::test]
+async fn a_question_whose_turn_goes_on_keeps_its_message() {
+    let local = LocalDiscord::start().await;
+    let (bot, question, message) = continued(&local).await;
+    let press = local.press(message.id, ANN, "Allow");
+    assert_eq!(acknowledged(&local, press).await, 4);
+    local.wait_for_message(CHANNEL, |text| text.starts_with("I am just coming back.")).await;
+    local.mention(CHANNEL, ANN, "more");
+    let mut turn = bot.turn(&local, "more").await;
+    turn.ask(&question);
+    turn.settled(&question.id, &answered(Decision::AllowOnce));
+    let over = local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
+    assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
+    let asked =
+        local.texts(CHANNEL).into_iter().filter(|text| text.contains("Run the build?")).count();
+    assert_eq!(asked, 1);
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn a_question_whose_message_is_gone_is_posted_anew() {
+    let local = LocalDiscord::start().await;
+    let (bot, question, message) = continued(&local).await;
+    local.delete(message.id);
+    local.mention(CHANNEL, ANN, "more");
+    let mut turn = bot.turn(&local, "more").await;
+    turn.ask(&question);
+    assert_ne!(with_buttons(&local).await.id, message.id);
+    turn.done("so").await;
+}
+
+#[tokio::test]
+async fn a_question_whose_turn_cannot_go_on_after_all_is_closed() {
+    let local = LocalDiscord::start().await;
+    let (bot, question, message) = continued(&local).await;
+    bot.discord.close_question(&question.id);
+    let closed = local.wait_for_message(CHANNEL, |text| text.contains("was restarted")).await;
+    assert_eq!((closed.id, local.buttons(closed.id).len()), (message.id, 0));
 }

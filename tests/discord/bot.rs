@@ -71,6 +71,8 @@ pub struct Home {
     pub pressed: Mutex<Vec<(String, Person)>>,
     /// What every such press is refused with.
     pub refused_press: Mutex<Option<AgainRefusal>>,
+    /// Questions whose turns go on in the next life.
+    pub continues: Mutex<Vec<String>>,
     sessions: AtomicUsize,
     launched: AtomicUsize,
 }
@@ -104,6 +106,7 @@ impl Home {
             decided: Mutex::default(),
             pressed: Mutex::default(),
             refused_press: Mutex::default(),
+            continues: Mutex::default(),
             sessions: AtomicUsize::new(1),
             launched: AtomicUsize::new(0),
         };
@@ -406,6 +409,7 @@ impl Bot {
         let notes = home.workspace.discord_notes().clone();
         let discord = Discord::connect(options, notes).await?;
         let dispatcher = home.dispatcher(&discord).await;
+        discord.continue_questions(&home.continues.lock().unwrap());
         dispatcher.recover();
         let listening = discord.listen(dispatcher.clone(), Some(home.accept()));
         let listening = tokio::time::timeout(LIMIT, listening).await.expect("ready in time")?;

@@ -146,7 +146,7 @@ fn obedient() -> Arc<ScriptedLauncher> {
                     return agent.exit(Exit::Code(0), "").await;
                 }
                 ProcessCommand::Stop { .. } => return agent.exit(Exit::Code(130), "").await,
-                ProcessCommand::CloseStdin => {}
+                ProcessCommand::CloseStdin | ProcessCommand::Recorded(_) => {}
             }
         }
     })

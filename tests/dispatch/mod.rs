@@ -12,6 +12,7 @@ mod kept;
 mod lost;
 mod memory;
 mod order;
+mod outlive;
 mod planning;
 mod probe;
 mod sessions;

@@ -26,7 +26,13 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
 }
 
-async fn killed_again_and_again(kills: u64, events: u64, channels: u64, latency: u64) {
+async fn killed_again_and_again(
+    kills: u64,
+    events: u64,
+    channels: u64,
+    latency: u64,
+    outlive: bool,
+) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let seed = number("SEED", now);
     let run = Run {
@@ -35,6 +41,7 @@ async fn killed_again_and_again(kills: u64, events: u64, channels: u64, latency:
         events: events as usize,
         channels,
         latency: Duration::from_millis(latency),
+        outlive,
         random: Random(seed),
         sent: Vec::new(),
         allowed: 0,
@@ -52,13 +59,26 @@ async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
         number("EVENTS", 300),
         number("CHANNELS", 30),
         number("LATENCY", 0),
+        false,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn killed_while_its_agents_go_on_it_asks_each_of_them_once() {
+    killed_again_and_again(
+        number("KILLS", 15),
+        number("EVENTS", 300),
+        number("CHANNELS", 30),
+        number("LATENCY", 0),
+        true,
     )
     .await;
 }
 
 #[tokio::test]
 async fn killed_while_discord_takes_its_time_it_answers_every_message_once_and_in_order() {
-    killed_again_and_again(5, 60, 15, 200).await;
+    killed_again_and_again(5, 60, 15, 200, false).await;
 }
 
 /// Repeatable choices (SplitMix64).
@@ -81,6 +101,8 @@ struct Run {
     channels: u64,
     /// What Discord takes for every request.
     latency: Duration,
+    /// Agents outlive the gateway: no turn begins again, and nobody is asked about any.
+    outlive: bool,
     random: Random,
     /// Channel and id of every prompt.
     sent: Vec<(u64, u64)>,
@@ -97,7 +119,8 @@ impl Run {
             .with("BUSY_POLICY", "queue")
             .with("MAX_QUEUE_DEPTH", "100000")
             .with("MAX_CONCURRENT_QUERIES", "8")
-            .with("DEMO_AGENT_DELAY_MS", "15");
+            .with("DEMO_AGENT_DELAY_MS", if self.outlive { "60" } else { "15" })
+            .with("AGENT_HOLDER", if self.outlive { "require" } else { "off" });
         // What was learned of rate limits dies with the program, and the next life would run into
         // them once each.
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
@@ -111,6 +134,7 @@ impl Run {
         self.settle(&mut 0).await?;
         self.local.faults().latency(self.latency);
         let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
+        let mut outlived = 0;
         for kill in 1..=self.kills {
             self.allowed = self.events * kill / self.kills;
             // Every other life is short: it dies while it starts or takes up what the last one
@@ -130,6 +154,7 @@ impl Run {
             let log = program.log();
             unready += usize::from(!log.iter().any(|line| line["message"] == "aetheel is ready"));
             restored += log.iter().filter_map(|line| line["restored"].as_u64()).sum::<u64>();
+            outlived += log.iter().filter_map(|line| line["going_on"].as_u64()).sum::<u64>();
             self.allowed += 5;
             for _ in 0..self.random.below(5) {
                 down += usize::from(self.send_somewhere());
@@ -155,12 +180,15 @@ impl Run {
                 .collect::<HashSet<_>>()
         };
         let open = numbers("- [ ]").difference(&numbers("- [x]")).count();
+        if self.outlive {
+            self.check_asked(&installation, outlived)?;
+        }
         if ended.code != 0 || open > 0 {
             return Err(format!("it ended with {}, and {open} events are left open", ended.code));
         }
         Ok(format!(
             "{} kills ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
-             {restored} times one was taken up by a later life, {} by the button of an offer; {:.0} s",
+             {restored} times one was taken up by a later life, {outlived} times its turn had outlived the gateway, {} by the button of an offer; {:.0} s",
             self.kills,
             self.sent.len(),
             self.channels,
@@ -225,6 +253,24 @@ impl Run {
             }
             self.local.wait_a_moment().await;
         }
+    }
+
+    /// Whether each prompt reached an agent once: an agent notes what it is asked.
+    fn check_asked(&self, installation: &Installation, outlived: u64) -> Result<(), String> {
+        let sessions = std::fs::read_dir(installation.path("workspace").join(".demo-agent"));
+        let asked: usize = sessions
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|file| std::fs::read_to_string(file.path()).expect("read").lines().count())
+            .sum();
+        if asked == self.sent.len() && self.offered.is_empty() && outlived > 0 {
+            return Ok(());
+        }
+        let (sent, offered) = (self.sent.len(), self.offered.len());
+        Err(format!(
+            "{sent} prompts, {asked} times an agent was asked, {offered} offers, {outlived} turns outlived the gateway"
+        ))
     }
 
     fn check(&self) -> Result<(), String> {

@@ -7,15 +7,21 @@ use std::process::Command;
 use aetheel::cli::exit;
 use aetheel::config::{Config, VARIABLES};
 
-/// The settings of the unit by name, in order.
+/// The gateway's unit.
 fn unit() -> (String, BTreeMap<String, Vec<String>>) {
+    unit_of("# /etc/systemd/system/aetheel.service\n")
+}
+
+/// The unit with this first line: its text, and its settings by name, in order.
+fn unit_of(first: &str) -> (String, BTreeMap<String, Vec<String>>) {
     let page =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md")).unwrap();
     let unit = page
         .split("```ini\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next())
-        .expect("the page has a unit")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .find(|text| text.starts_with(first))
+        .expect("the page has the unit")
         .to_owned();
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in unit.lines().filter(|line| !line.starts_with('#')) {
@@ -83,6 +89,43 @@ fn its_times_fit_the_programs_own_and_its_variables_are_known() {
         VARIABLES.iter().any(|variable| credential.starts_with(&format!("{}:", variable.name))),
         "{credential}"
     );
+}
+
+#[test]
+fn the_holders_unit_confines_as_the_gateways_does_and_shares_its_temporary_folder() {
+    let (_, gateway) = unit();
+    let (_, holder) = unit_of("# /etc/systemd/system/aetheel-hold.service\n");
+    let own = [
+        "Description",
+        "Type",
+        "ExecStart",
+        "TimeoutStopSec",
+        "Restart",
+        "RestartSec",
+        "RestartPreventExitStatus",
+        "KillMode",
+    ];
+    for (name, values) in holder.iter().filter(|(name, _)| !own.contains(&name.as_str())) {
+        assert_eq!(gateway.get(name), Some(values), "{name}");
+    }
+    for name in
+        gateway.keys().filter(|name| name.starts_with("Protect") || name.ends_with("Filter"))
+    {
+        assert!(holder.contains_key(name), "{name}");
+    }
+    let never: Vec<u8> = one(&holder, "RestartPreventExitStatus")
+        .split(' ')
+        .map(|code| code.parse().unwrap())
+        .collect();
+    assert_eq!(never, [exit::USAGE, exit::LOCKED, exit::CONFIG]);
+    assert_eq!(one(&holder, "Type"), "notify");
+    assert!(one(&holder, "ExecStart").starts_with("/usr/local/bin/aetheel hold --state "));
+    for name in ["Wants", "After", "JoinsNamespaceOf"] {
+        assert!(
+            one(&gateway, name).split(' ').any(|unit| unit == "aetheel-hold.service"),
+            "{name}"
+        );
+    }
 }
 
 /// Where there is systemd, it reads every line.

@@ -202,6 +202,7 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
         blobs: vec![],
         stop: stopped,
         steers: mpsc::unbounded_channel().1,
+        continued: None,
     };
     let (told, _seen) = mpsc::unbounded_channel();
     tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told)))

@@ -88,6 +88,7 @@ impl Bench {
             blobs: vec![],
             stop: stopped,
             steers,
+            continued: None,
         };
         let links = self.links.clone();
         let running = tokio::spawn(async move { run(request, &links, &mut Follower(told)).await });
@@ -117,7 +118,11 @@ struct Turn {
 
 impl Turn {
     async fn end(self) -> TurnResult {
-        tokio::time::timeout(LIMIT, self.running).await.expect("the turn ends").unwrap()
+        let ended = tokio::time::timeout(LIMIT, self.running).await;
+        let mut result = ended.expect("the turn ends").unwrap();
+        // Its answer is safe at once.
+        drop(std::mem::take(&mut result.place));
+        result
     }
 
     async fn sees(&mut self) -> Seen {

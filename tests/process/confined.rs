@@ -289,7 +289,7 @@ fn all_of_this_holds_for_an_ordinary_user() {
         String::from_utf8_lossy(&told.stdout),
         String::from_utf8_lossy(&told.stderr)
     );
-    assert!(told.status.success() && text.contains("6 passed"), "{text}");
+    assert!(told.status.success() && text.contains("7 passed"), "{text}");
 }
 
 /// Not a test: what confinement costs each start.
@@ -315,6 +315,27 @@ async fn confined_start() {
             took[100],
             took[180],
             custody.has_cgroups()
+        );
+    }
+}
+
+/// Threads for blocking work come and go; to the kernel, a program's parent is a thread.
+#[test]
+fn an_agent_outlives_the_thread_that_asked_for_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_keep_alive(Duration::from_millis(10))
+        .enable_all()
+        .build()
+        .unwrap();
+    for custody in confining() {
+        let machine = Machine::new();
+        let launch = machine.launch("sleep 0.5; echo alive");
+        let heard = runtime.block_on(run(&custody, launch));
+        assert_eq!(
+            (heard.how, heard.text(Pipe::Stdout)),
+            (Some(Exit::Code(0)), vec!["alive"]),
+            "{custody:?}"
         );
     }
 }

@@ -4,6 +4,7 @@
 
 mod confined;
 mod endings;
+mod holder;
 mod launching;
 mod many;
 mod output;
@@ -35,6 +36,7 @@ fn sh(script: &str) -> Launch {
     let run = format!("test.{}.{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     Launch {
         run,
+        proc: 1,
         program: PathBuf::from("/bin/sh"),
         arguments: ["-c", script].map(OsString::from).into(),
         environment: vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())],

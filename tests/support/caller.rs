@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 /// A limit for every answer; generous, because the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A request.
+/// A call of a webhook: an HTTP request as a sender makes it.
 #[derive(Clone)]
 pub struct Call {
     pub method: &'static str,
@@ -24,7 +24,7 @@ pub struct Call {
     pub body: Vec<u8>,
 }
 
-/// What came back.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub status: u16,

@@ -31,9 +31,9 @@ pub struct Wat {
     pub wit_imports: String,
     /// Core imports and anything else at module level.
     pub module: String,
-    /// Further memories.
+    /// Memories beside the first, in WAT.
     pub memories: String,
-    /// Run at instantiation.
+    /// Instructions run at instantiation.
     pub start: String,
     /// Run first in each export.
     pub describe: String,
@@ -48,9 +48,9 @@ pub struct Wat {
     pub on_timer: String,
     /// Memory at the beginning, pages of 64 KiB.
     pub pages: u32,
-    /// What `start-turn` is answered with, instead of the usual.
+    /// The answer to `start-turn`, instead of the usual.
     pub on_start: Option<Vec<Action>>,
-    /// What the input with this tag is answered with, instead of `timer` with the usual.
+    /// The answer to the input with this tag, instead of that to `timer` with the usual.
     pub later: Option<(u8, Vec<Action>)>,
 }
 
@@ -86,7 +86,7 @@ impl Wat {
         }
     }
 
-    /// The component.
+    /// Returns the bytes of the component.
     pub fn build(&self) -> Vec<u8> {
         component(&self.module(), &self.wit())
     }
@@ -111,7 +111,7 @@ impl Wat {
         wit + &self.wit_packages
     }
 
-    /// What it says of itself.
+    /// Returns its descriptor as JSON.
     pub fn described(&self) -> Value {
         let mut descriptor = serde_json::json!({ "name": self.name, "version": self.version, "programs": [{ "name": self.name }] });
         for (key, value) in self.descriptor.as_object().expect("an object") {
@@ -299,7 +299,7 @@ impl Memory {
         self.bytes[at - ANSWERS..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A returned string.
+    /// Puts a string as a function returns it into memory; returns its address.
     fn text_area(&mut self, text: &str) -> usize {
         let at = self.put(text.as_bytes(), 1);
         let area = self.put(&[0; 8], 4);
@@ -308,7 +308,7 @@ impl Memory {
         area
     }
 
-    /// A returned `ok(list<action>)`.
+    /// Puts `ok(list<action>)` as a function returns it into memory; returns its address.
     fn answer(&mut self, layout: &Layout, actions: &[Action]) -> usize {
         let list = self.list(
             layout,

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use super::scripted::Agent;
 
-/// What the guest remembers; also what it saves.
+/// The memory of the guest, which it also saves.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Memory {
     proc: Option<u32>,
@@ -25,7 +25,7 @@ pub struct Memory {
     pub generation: u32,
     /// Where its last turn was.
     cwd: String,
-    /// Questions beside turns.
+    /// How many questions it asked beside turns.
     asked: u32,
 }
 
@@ -306,7 +306,7 @@ pub struct Sitting {
     pub opened: Arc<Mutex<Vec<String>>>,
 }
 
-/// What an agent is told.
+/// A thing an agent is told.
 #[derive(Debug)]
 pub enum Told {
     Prompt { session: String, turn: String, text: String },
@@ -326,6 +326,7 @@ impl Sitting {
                     String::from_utf8(bytes).unwrap().trim_end().to_owned()
                 }
                 ProcessCommand::CloseStdin => return None,
+                ProcessCommand::Recorded(_) => continue,
                 ProcessCommand::Stop { signal, .. } => {
                     return Some(Told::Other(format!("{signal:?}")));
                 }

@@ -1,4 +1,4 @@
-//! What several test modules use.
+//! The parts that several test modules use.
 
 pub mod caller;
 pub mod discord;
@@ -8,6 +8,7 @@ pub mod model_server;
 pub mod program;
 pub mod recordings;
 pub mod scripted;
+pub mod shelf;
 
 /// A built backend component.
 pub fn built(name: &str) -> Vec<u8> {

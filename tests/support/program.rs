@@ -52,6 +52,8 @@ impl Installation {
             // The backends of tests cannot hold an agent to a list.
             ("ALLOWED_TOOLS", "*".to_owned()),
             ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
+            // Agents end with their gateway but where it is about that.
+            ("AGENT_HOLDER", "off".to_owned()),
             // Tests write faster than people do.
             ("USER_PROMPTS_PER_MINUTE", "0".to_owned()),
         ];
@@ -59,6 +61,11 @@ impl Installation {
             Self { folder, variables: set.map(|(name, value)| (name.to_owned(), value)).into() };
         fs::write(installation.backend("demo"), built("demo")).expect("written");
         installation
+    }
+
+    /// Makes one of folders that are there, with this environment.
+    pub fn of(folder: TempDir, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { folder, variables: variables.into_iter().collect() }
     }
 
     /// Sets a variable for every program started from now on; an empty value unsets it.
@@ -116,7 +123,7 @@ impl Installation {
         found
     }
 
-    /// Starts the program.
+    /// Starts the program with these arguments, in this installation.
     pub fn start(&self, arguments: &[&str]) -> Program {
         self.spawn(Command::new(aetheel()).args(arguments), false)
     }
@@ -195,7 +202,7 @@ pub fn aetheel() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_aetheel"))
 }
 
-/// A built component.
+/// Reads a component that `make guests` built; panics where there is none.
 pub fn built(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"));
     fs::read(&path)
@@ -210,7 +217,7 @@ pub fn rebuilt(mut component: Vec<u8>, mark: &str) -> Vec<u8> {
     component
 }
 
-/// What a program came to.
+/// The end of a program.
 #[derive(Debug)]
 pub struct Ended {
     /// 128 and more: ended by that signal.
@@ -219,7 +226,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// A running program.
+/// The program while it runs.
 pub struct Program {
     pub pid: Pid,
     at_terminal: bool,
@@ -366,7 +373,7 @@ fn log(text: &str) -> impl Iterator<Item = Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// What a program prints on one of its outputs.
+/// The output of a program on one of its pipes.
 struct Printed {
     text: Arc<Mutex<Vec<u8>>>,
     /// Bytes so far; closed at the end.

@@ -1,5 +1,5 @@
-//! What agents said when they were recorded (`tests/fixtures`): cases in the format of the kit, a
-//! recording `NAME.jsonl` and the actions `NAME.actions.jsonl` that must come of it.
+//! The recordings of agents (`tests/fixtures`): cases in the format of the kit, a recording
+//! `NAME.jsonl` and the actions `NAME.actions.jsonl` that must come of it.
 #![allow(dead_code, reason = "the benches use less of it")]
 
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub fn name(backend: &str, case: &Case) -> String {
     path.to_string_lossy().replace('/', "-")
 }
 
-/// What the host sends a guest in a case.
+/// Returns the inputs the host sends a guest in a case.
 pub fn inputs(case: &Case) -> Vec<TimedInput> {
     let inputs = case.tape.entries.iter().filter_map(|entry| match &entry.what {
         What::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
@@ -39,7 +39,7 @@ pub fn inputs(case: &Case) -> Vec<TimedInput> {
     inputs.collect()
 }
 
-/// What must come of a case.
+/// Returns the actions that must come of a case.
 pub fn actions(case: &Case) -> &[Action] {
     case.actions.as_deref().unwrap_or_else(|| panic!("{}: no actions", case.path.display()))
 }

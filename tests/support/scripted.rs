@@ -32,11 +32,11 @@ use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
-/// What a guest answers to one input.
+/// The answer of a guest to one input.
 pub type Understanding =
     Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Action>, GuestFailure> + Send + Sync>;
 
-/// What an [`Understanding`] may remember.
+/// The memory of an [`Understanding`].
 #[derive(Default)]
 pub struct GuestState {
     pub start: Option<StartTurn>,
@@ -124,7 +124,7 @@ impl Guest for ScriptedGuest {
     }
 }
 
-/// The only backend.
+/// Backends of which there is this one only.
 pub struct OneBackend(pub Arc<dyn Backend>);
 
 impl Backends for OneBackend {
@@ -262,7 +262,7 @@ pub fn failure(kind: FailureKind) -> Failure {
     Failure { kind, message: "inner words /etc/secret".into(), retry_after_ms: None }
 }
 
-/// What an in-process agent can do.
+/// The powers of an in-process agent.
 pub struct Agent {
     pub launch: Launch,
     pub prompt: String,
@@ -326,17 +326,17 @@ impl Launcher for ScriptedLauncher {
         self.launches.lock().unwrap().push(launch.clone());
         let prompt = String::from_utf8_lossy(&launch.stdin).into_owned();
         tokio::spawn((self.behaviour)(Agent { launch, prompt, events, commands: told }));
-        Ok(Process { events: received, commands, pid: None })
+        Ok(Process { events: received, commands, pid: None, held: false })
     }
 }
 
-/// Remembers every answer.
+/// An outlet that keeps all it is given, for tests to look at.
 #[derive(Default)]
 pub struct Collected {
     answers: watch::Sender<Vec<(Event, Answer)>>,
     /// Sequence numbers in the order their turns began.
     pub begun: Mutex<Vec<u64>>,
-    /// What was shown while turns ran.
+    /// The events shown while turns ran.
     pub shown: Mutex<Vec<EventKind>>,
     questions: watch::Sender<Vec<OpenQuestion>>,
     settled: watch::Sender<Vec<(String, Settlement)>>,
@@ -344,7 +344,7 @@ pub struct Collected {
     pub blind: AtomicBool,
     /// Files to fetch, by their source.
     pub files: Mutex<HashMap<String, Vec<u8>>>,
-    /// What earlier lives left of the replies that were opened.
+    /// The traces that earlier lives left of replies that were opened.
     pub traces: Mutex<Vec<PriorDelivery>>,
     notices: watch::Sender<Vec<Notice>>,
     /// Messages of which it was said that they are not finished.
@@ -353,11 +353,13 @@ pub struct Collected {
     pub threads: watch::Sender<Vec<u64>>,
     /// The next thread that is opened; none: Discord never answers.
     pub thread: Mutex<Option<Result<Opened, String>>>,
+    /// Questions of an earlier life that stay open.
+    pub continued: Mutex<Vec<String>>,
     /// Called with everything that is shown.
     pub look: OnceLock<Look>,
 }
 
-/// See [`Collected::look`].
+/// The function of [`Collected::look`], called with each event that is shown.
 pub type Look = Box<dyn Fn(&EventKind) + Send + Sync>;
 
 impl Collected {
@@ -371,12 +373,12 @@ impl Collected {
         all(&self.questions, count, "questions").await
     }
 
-    /// What people were told beside answers, once there are `count`.
+    /// Returns the notices beside answers, once there are `count`.
     pub async fn notices(&self, count: usize) -> Vec<Notice> {
         all(&self.notices, count, "notices").await
     }
 
-    /// What became of questions, once it is known of `count`.
+    /// Returns the settlements of questions, once there are `count`.
     pub async fn settled(&self, count: usize) -> Vec<(String, Settlement)> {
         all(&self.settled, count, "settlements").await
     }
@@ -398,6 +400,10 @@ pub struct CollectingOutlet(pub Arc<Collected>);
 
 #[async_trait]
 impl Outlet for CollectingOutlet {
+    fn continue_questions(&self, ids: &[String]) {
+        self.0.continued.lock().unwrap().extend_from_slice(ids);
+    }
+
     fn open_kept(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
         self.0.traces.lock().unwrap().push(traces);
         self.open(event)
@@ -553,7 +559,7 @@ impl Desk {
     }
 }
 
-/// What a dispatcher is made of, everything in `folder`; change what matters.
+/// Returns the parts of a dispatcher, everything in `folder`; change what matters.
 pub async fn parts(
     folder: &Path,
     backend: &str,

@@ -8,7 +8,7 @@ mod profile;
 
 pub use profile::Profile;
 
-/// The backend.
+/// The backend for agents that speak ACP, each with a launch profile.
 pub type Backend = aetheel_acp_client::Live<Profile>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);

@@ -1,5 +1,5 @@
-//! What a person decides, as the recorded agents take it.
-#![allow(clippy::unwrap_used)]
+//! The decisions of people, as the recorded agents take them.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Whatever an agent says, in whatever order: no end of the link, one end of every turn.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 
@@ -58,8 +58,8 @@ fn every_line_may_be_cut_anywhere() {
     }
 }
 
-/// What people and the host may do at any time; a turn that plans takes back what was always
-/// allowed before.
+/// Returns a command that people and the host may give at any time; a turn that plans takes back
+/// whatever was always allowed before.
 fn command(number: u32, how: u8) -> Input {
     let session = u32::from(how % 3) + 1;
     Input::Command(match how / 3 % 6 {

@@ -1,5 +1,5 @@
-//! What no recorded agent did, or not in that order.
-#![allow(clippy::unwrap_used)]
+//! Behaviour that no recorded agent showed, or not in that order.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 

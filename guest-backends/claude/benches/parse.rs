@@ -1,5 +1,9 @@
 //! Parse throughput: `cargo bench --bench parse`.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a bench exports nothing, and a panic says what is wrong"
+)]
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::wit::{ToolEnd, ToolStatus};
 
-/// What a block of a message holds.
+/// The content of a block of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Text,
@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A message begins.
+    /// Begins a message; an unfinished one before it is taken back.
     pub(crate) fn begin(&mut self, id: Option<&str>, emit: &mut Emit) {
         if !self.complete {
             self.withdraw(emit);

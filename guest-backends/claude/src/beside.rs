@@ -1,5 +1,5 @@
-//! What Claude Code tells beside the conversation: sub-agents and commands in the background, and
-//! how much of an account is used.
+//! The events Claude Code tells beside the conversation: sub-agents and commands in the background,
+//! and how much of an account is used.
 
 use std::collections::BTreeMap;
 

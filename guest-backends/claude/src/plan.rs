@@ -116,7 +116,7 @@ pub(crate) fn effort(settings: &Settings) -> Option<&str> {
     settings.effort.as_deref().filter(|effort| EFFORTS.contains(effort))
 }
 
-/// What only a new process can change.
+/// The settings that only a new process can change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fixed {
     system_prompt: Option<String>,
@@ -143,7 +143,7 @@ impl Fixed {
         )
     }
 
-    /// What another instance kept.
+    /// Reads the settings that another instance kept.
     pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
         let tools = kept
             .list("tools")
@@ -254,7 +254,7 @@ impl Arguments {
         self.0.extend(flags.iter().map(|flag| Value::Text((*flag).to_owned())));
     }
 
-    /// What the operator chose of Claude Code's own settings; the host keeps to their schema.
+    /// Adds the operator's choices of Claude Code's own settings; the host keeps to their schema.
     fn chosen(&mut self, options: &json::Value) {
         if let Some(sources) = options.text("setting-sources") {
             self.flags(&[&format!("--setting-sources={sources}")]);

@@ -1,5 +1,5 @@
-//! What people said, as Claude Code takes it: plain text on stdin in a one-shot run, a message of
-//! the stream-json input otherwise.
+//! The words of people, as Claude Code takes them: plain text on stdin in a one-shot run, a message
+//! of the stream-json input otherwise.
 
 use aetheel_backend_sdk::wit::{Attachment, Chunk, Part};
 use serde_json::json;

@@ -4,11 +4,11 @@ use aetheel_backend_sdk::json::{Object, Value};
 use aetheel_backend_sdk::wit::{ModelUsage, Usage};
 use aetheel_backend_sdk::{Emit, figures};
 
-/// What the turn used so far, as the model's messages tell it.
+/// The tokens and money of a turn so far, as the model's messages tell them.
 ///
 /// Results count from the start of the process (2.1.197) or of the session, over all its processes
-/// (2.1.330), so what was told before the turn is taken off. What a result adds by itself is told
-/// since 2.1.330, and believed before that difference.
+/// (2.1.330), so what was told before the turn is taken off. Since 2.1.330 a result also tells its
+/// own share, which is believed before that difference.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     /// The process continues a session and told no result yet: its sums may be the session's.
@@ -28,7 +28,7 @@ struct Tokens {
     input: u32,
     output: u32,
     cached: u32,
-    /// Of the input.
+    /// Tokens of the input that were written to the cache.
     written: u32,
 }
 
@@ -51,13 +51,13 @@ impl Spent {
         };
     }
 
-    /// What the process told so far, as JSON for another instance.
+    /// The figures of the process so far, as JSON for another instance.
     pub(crate) fn kept(&self) -> serde_json::Value {
         let Tokens { input, output, cached, written } = self.told;
         serde_json::json!({ "input": input, "output": output, "cached": cached, "written": written, "usd": self.told_usd })
     }
 
-    /// What another instance kept.
+    /// Reads the figures that another instance kept.
     pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
         let told = Tokens {
             input: kept.count("input")?,

@@ -35,7 +35,7 @@ impl Todo {
         self.tasks.iter().map(task).collect()
     }
 
-    /// What another instance kept.
+    /// Reads the tasks that another instance kept.
     pub(crate) fn taken_over(tasks: &[Value]) -> Self {
         let task = |task: &Value| {
             Some(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? })

@@ -1,4 +1,4 @@
-//! What tools are called, what they are about, and how their uses ended.
+//! The names of tools, what they are about, and how their uses ended.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::Tools;
@@ -84,8 +84,8 @@ fn unhappy(output: &str, beside: &Value) -> ToolStatus {
     }
 }
 
-/// What a use of `Write` or `Edit` would change; whether a file is there that `Write` replaces it
-/// does not say.
+/// Returns the changes that a use of `Write` or `Edit` would make; whether a file is there that
+/// `Write` replaces it does not say.
 pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
     let Some(path) = input.text("file_path") else { return Vec::new() };
     let text = |from: &Value, key| from.text(key).map(str::to_owned);
@@ -107,7 +107,7 @@ pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
     }
 }
 
-/// What `Write` and `Edit` say they changed.
+/// Reads the changes that `Write` and `Edit` report.
 fn diff(beside: &Value) -> Option<FileDiff> {
     let path = beside.text("filePath")?.to_owned();
     let hunks = beside.list("structuredPatch");

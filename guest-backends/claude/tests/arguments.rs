@@ -1,6 +1,6 @@
 //! The command line: what is asked for reaches Claude Code, what people wrote never becomes a flag,
 //! and the host's rules about declared flags are kept.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 use std::path::Path;
 
@@ -297,7 +297,7 @@ fn every_argument_is_declared_for_its_safety_level() {
     assert!(flag(flags, "--permission-mode", Safety::Default, Some("acceptEdits")).is_none());
 }
 
-/// What the real Claude Code accepted when the runs were recorded.
+/// The recordings tell which arguments the real Claude Code accepted.
 #[test]
 fn every_flag_used_was_accepted_by_the_real_agent() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude");

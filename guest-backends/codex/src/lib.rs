@@ -1,10 +1,10 @@
 //! OpenAI Codex as a backend: `codex app-server`, one process for many conversations, or `codex
 //! exec` once a turn.
 //!
-//! Made and tested against Codex 0.169.0; `tests/fixtures/codex` holds what it really said. What an
-//! item means (`story`), why something failed (`failure`) and what was used (`tokens`) is the same
-//! in both modes, so that a conversation has the same agent-events; `live` and `once` own what
-//! differs. Output it does not know becomes an `unrecognised` event: `tests/recorded.rs` and
+//! Made and tested against Codex 0.169.0; `tests/fixtures/codex` holds what it really said. Both
+//! modes share the meaning of items (`story`), reasons of failures (`failure`) and usage
+//! (`tokens`), so that a conversation has the same agent-events; `live` and `once` own the
+//! differences. Output it does not know becomes an `unrecognised` event: `tests/recorded.rs` and
 //! `tests/dialogues.rs` hold that none of the recorded runs has one, `tests/strange.rs` that
 //! strange output never ends a link or a turn twice.
 

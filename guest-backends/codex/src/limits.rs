@@ -24,7 +24,7 @@ const SWITCHES: [(&str, &str, Option<&str>); 12] = [
     ("features.computer_use", "false", None),
 ];
 
-/// What is switched off. Kept for every thread, which has it to its end.
+/// The features that are switched off. Kept for every thread, which has it to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits(Vec<&'static str>);
 

@@ -11,7 +11,7 @@ use crate::tokens::Tokens;
 /// A session's id, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NativeId {
-    /// Codex' own id.
+    /// The id that Codex gave the thread.
     pub(crate) thread: String,
     /// It was left in the mode for planning.
     pub(crate) plan: bool,

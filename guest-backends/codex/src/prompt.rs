@@ -1,4 +1,4 @@
-//! What goes to the model: the prompt, and changes of the system prompt.
+//! The texts for the model: the prompt, and changes of the system prompt.
 //!
 //! Codex keeps the `developer_instructions` of a thread's first turn for good and ignores later
 //! ones (seen in 0.169.0). A system prompt that changed, as memory does all the time, goes in front
@@ -57,7 +57,7 @@ pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the operator chose of Codex' own settings, by Codex' names; the host keeps to their schema.
+/// The operator's choices of Codex' own settings, by Codex' names; the host keeps to their schema.
 pub(crate) fn own_settings(settings: &Settings) -> Vec<(&'static str, String)> {
     let options = json::parse(&settings.options).unwrap_or_default();
     let known =

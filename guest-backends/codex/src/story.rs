@@ -1,4 +1,4 @@
-//! What happens in a turn, item by item: the same in both modes.
+//! The events of a turn, item by item: the same in both modes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a turn used. Codex tells sums over the whole conversation, and counts cached input as
+//! The tokens of a turn. Codex tells sums over the whole conversation, and counts cached input as
 //! input.
 
 use aetheel_backend_sdk::json::Value;
@@ -7,10 +7,10 @@ use aetheel_backend_sdk::wit::Usage;
 /// Tokens as Codex counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tokens {
-    /// With `cached`.
+    /// Tokens of the input, `cached` included.
     pub(crate) input: u32,
     pub(crate) cached: u32,
-    /// With `reasoning`.
+    /// Tokens of the output, `reasoning` included.
     pub(crate) output: u32,
     pub(crate) reasoning: u32,
 }
@@ -37,7 +37,7 @@ impl Tokens {
         }
     }
 
-    /// What came since `before`. None: the sums went down, so they are not of one conversation.
+    /// Returns the tokens since `before`. None: the sums went down, so conversations differ.
     pub(crate) fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(before.input)?,

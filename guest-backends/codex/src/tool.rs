@@ -151,7 +151,7 @@ fn change_kind<'a>(change: &'a Value) -> &'a str {
     change["kind"].as_str().or_else(|| change["kind"].text("type")).unwrap_or_default()
 }
 
-/// What the use of `file_change` changes, as its start told.
+/// Returns the changes of a use of `file_change`, as its start told them.
 pub(crate) fn diffs(start: &ToolStart) -> Vec<FileDiff> {
     let input = json::parse(&start.input).unwrap_or(Value::Null);
     input.list("changes").iter().map(diff).collect()

@@ -1,5 +1,5 @@
-//! What is allowed for the session: remembered by the backend, and for how long.
-#![allow(clippy::unwrap_used)]
+//! The grants for the session: remembered by the backend, and for how long.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 

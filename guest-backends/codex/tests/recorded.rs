@@ -1,5 +1,5 @@
 //! Recorded runs of `codex exec` 0.169.0, and the command lines of new ones.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 

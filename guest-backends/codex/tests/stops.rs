@@ -1,5 +1,5 @@
-//! What goes on in a conversation with `codex app-server` that is stopped, or given up: nothing.
-#![allow(clippy::unwrap_used)]
+//! The end of a conversation with `codex app-server` that is stopped or given up: nothing goes on.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Output nobody has seen yet, links that move and agents that leave: told, survived, and never a
 //! turn that ends twice.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod support;
 

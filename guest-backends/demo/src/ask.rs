@@ -1,4 +1,4 @@
-//! What the demo agent asks, and how it is answered.
+//! The questions of the demo agent, and the answers it gets.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{
@@ -53,7 +53,7 @@ fn option(said: &Value) -> AskOption {
     }
 }
 
-/// What is changed in a file.
+/// Reads the change of a file.
 pub(crate) fn diff(said: &Value) -> FileDiff {
     let text = |key| said.text(key).map(str::to_owned);
     let change = match said.text("change") {

@@ -1,7 +1,7 @@
 //! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
 //!
-//! Owns what the lines of the program mean; what it asks is read in [`ask`], what it uses, makes
-//! and works on in [`report`]. What all one-shot agents have in common comes from the SDK.
+//! Owns the meaning of the program's lines; its questions are read in [`ask`], its tools, files and
+//! background work in [`report`]. The common part of all one-shot agents comes from the SDK.
 
 mod ask;
 mod report;

@@ -1,4 +1,4 @@
-//! What the demo agent uses, makes and works on, as its lines tell it.
+//! The tools, files and background work of the demo agent, as its lines tell them.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tokens;

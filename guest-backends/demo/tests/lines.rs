@@ -1,4 +1,4 @@
-//! What the demo agent prints, as agent-events.
+//! The lines of the demo agent, as events.
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{line, run, start};

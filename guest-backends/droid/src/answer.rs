@@ -2,7 +2,7 @@
 
 use aetheel_backend_sdk::Emit;
 
-/// What a block of a message holds.
+/// The content of a block of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Text,
@@ -28,8 +28,8 @@ pub(crate) struct Answer {
     last: Vec<String>,
 }
 
-/// What Droid has the model say when it is reminded of to-dos that are still open (0.225.2): no
-/// part of what it said to people.
+/// The model's words when Droid reminds it of to-dos that are still open (0.225.2): no part of its
+/// answer to people.
 pub(crate) const REMINDED: &str = "Plan is up-to-date.";
 
 impl Answer {

@@ -1,6 +1,6 @@
 //! One process a turn: `droid exec` with a stream of JSON lines.
 //!
-//! Nobody can be asked here, and what Droid calls low risk is what the *model* calls so. So below
+//! There is nobody to ask here, and Droid takes the *model's* word for what has low risk. So below
 //! `danger` it gets only tools that keep the promise of the level; `edit` cannot be held to the
 //! working directory.
 
@@ -16,7 +16,7 @@ use crate::answer::{Answer, Holds, REMINDED};
 use crate::plan::{self, EDITING, Fixed, READING, word};
 use crate::{failure, tool, usage};
 
-/// What goes before a prompt that is to be planned only, where Droid is in no mode for it.
+/// Stands before a prompt that is to be planned only, where Droid is in no mode for it.
 const PLAN_ONLY: &str = "<planning>\nThis message is for planning only: look around, work out what is to be done, and answer with the plan. \
     Nothing can be changed now. This note was not written by the people you talk with; their message follows.\n</planning>\n\n";
 
@@ -31,7 +31,7 @@ pub struct Once {
     rounds: Vec<String>,
     /// The last error of the model's service.
     error: Option<String>,
-    /// What files tools said they would write, by tool use.
+    /// The files that tools said they would write, by tool use.
     writes: Vec<(String, aetheel_backend_sdk::wit::FileDiff)>,
 }
 

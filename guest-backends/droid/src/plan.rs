@@ -23,7 +23,7 @@ pub(crate) const READING: [&str; 8] =
 /// Tools that change files; models have either the first two or the last.
 pub(crate) const EDITING: [&str; 3] = ["Create", "Edit", "ApplyPatch"];
 
-/// What only a new process can change.
+/// The settings that only a new process can change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fixed {
     system_prompt: Option<String>,
@@ -43,7 +43,7 @@ impl Fixed {
         serde_json::json!({ "system-prompt": self.system_prompt, "skip-permissions": self.skip_permissions })
     }
 
-    /// What another instance kept.
+    /// Reads the settings that another instance kept.
     pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
         let system_prompt = kept.text("system-prompt").map(str::to_owned);
         Some(Self { system_prompt, skip_permissions: kept["skip-permissions"].as_bool()? })
@@ -68,7 +68,7 @@ impl Fixed {
     }
 }
 
-/// Returns an argument.
+/// Makes an argument that the host passes on as it is.
 pub(crate) fn word(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
@@ -85,7 +85,7 @@ pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
 
 /// Returns the names of the tools allowed; empty: no restriction.
 ///
-/// What is none of its tools is left out: one such name is enough for Droid 0.225.2 to end before
+/// Names of none of its tools are left out: one such name is enough for Droid 0.225.2 to end before
 /// it starts. So is a rule such as `Execute(git:*)`: Droid has none, and the tool without its rule
 /// would be every command.
 pub(crate) fn tools(settings: &Settings) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What tools are called, what they are about, and how their uses ended.
+//! The names of tools, what they are about, and how their uses ended.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::tool::Tools;
@@ -49,7 +49,7 @@ pub(crate) const TOOLS: Tools = Tools::new(&[
 ])
 .with_mcp(|name| name.contains("___"));
 
-/// What the input of a tool says it will write, to be told when it has.
+/// Reads from the input of a tool which file it will write, to be told when it has.
 pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
     let path = input.text("file_path")?.to_owned();
     (name == "Create").then(|| FileDiff {
@@ -112,7 +112,7 @@ pub(crate) fn end(
     ToolEnd { id: id.to_owned(), status, output: Some(output), exit_code, diffs }
 }
 
-/// What `Edit` says it changed: lines with their numbers before and after.
+/// Reads the changes that `Edit` reports: lines with their numbers before and after.
 fn diff(output: &str) -> Option<FileDiff> {
     let result = json::parse(output).ok()?;
     let lines = result.list("diffLines");

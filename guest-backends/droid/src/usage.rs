@@ -31,8 +31,8 @@ pub(crate) fn of_turn(completed: &Value) -> Option<Usage> {
     Some(sum).filter(|sum| sum.input > 0 || sum.cached > 0 || sum.output > 0)
 }
 
-/// Returns what a `completion` says. Of a resumed session that is the sum over all its turns, not
-/// this one's.
+/// Reads the usage of a `completion`. A resumed session tells the sum over all its turns, not this
+/// one's.
 pub(crate) fn of_completion(completion: &Value) -> Option<Usage> {
     let usage = completion.get("usage")?;
     Some(tokens(

@@ -1,6 +1,6 @@
 //! The command lines: what is asked for reaches Droid, what people wrote never becomes a flag, and
 //! every flag is one the descriptor declares for the safety level.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{run, start};

@@ -1,5 +1,5 @@
-//! What Droid asks, and how it is answered: always, and never with an error.
-#![allow(clippy::unwrap_used)]
+//! The questions of Droid, and how they are answered: always, and never with an error.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod play;
 

@@ -13,9 +13,9 @@ use aetheel_backend_sdk::{Emit, failure, text};
 
 use crate::policy;
 
-/// What Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted
-/// in its own interface; without the second it starts itself again as a child and does not hear
-/// signals; without the third it opens a browser to sign in.
+/// The variables Gemini CLI is started with. Without the first it refuses to work in a folder
+/// nobody trusted in its own interface; without the second it starts itself again as a child and
+/// does not hear signals; without the third it opens a browser to sign in.
 pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
     ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
     ("GEMINI_CLI_NO_RELAUNCH", "true"),

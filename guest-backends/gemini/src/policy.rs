@@ -8,7 +8,7 @@ use aetheel_backend_sdk::wit::Settings;
 
 /// The file's name on the link.
 pub(crate) const FILE: &str = "tools.toml";
-/// What names it.
+/// The argument that names the file to Gemini CLI.
 pub(crate) const FLAG: &str = "--policy";
 
 /// Tools that change nothing.

@@ -1,5 +1,5 @@
-//! What is started for a turn.
-#![allow(clippy::unwrap_used)]
+//! The processes that are started for a turn.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 use aetheel_backend_sdk::fixture::{run, start};
 use aetheel_backend_sdk::wit::{

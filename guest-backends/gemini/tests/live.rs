@@ -1,5 +1,5 @@
 //! Recorded dialogues with `gemini --acp` 0.61.0, played through the backend.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 use std::path::Path;
 
@@ -213,7 +213,7 @@ fn a_history_that_is_told_after_the_answer_to_loading_is_no_part_of_the_turn() {
     play.finish().check();
 }
 
-/// What session, of the agent's, lines written by the backend are for.
+/// Returns the agent's id of the session that lines written by the backend are for.
 fn session_of(play: &Play<Backend>, method: &str) -> String {
     play.written_with(method)[0]["params"]["sessionId"].as_str().unwrap().to_owned()
 }

@@ -9,7 +9,7 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, HttpFailed};
 /// Bytes of a message.
 const MESSAGE: usize = 600;
 
-/// What an interrupted turn is called.
+/// The name of the error that ends an interrupted turn.
 pub(crate) const ABORTED: &str = "MessageAbortedError";
 
 /// Returns the failure an error object stands for.

@@ -18,7 +18,7 @@ use crate::tool;
 const IGNORED: [&str; 8] =
     ["agent", "compaction", "file", "patch", "retry", "snapshot", "step-start", "subtask"];
 
-/// What is known of the parts of a turn.
+/// The parts of a turn, as far as they are known.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     said: BTreeMap<String, Said>,
@@ -36,6 +36,8 @@ struct Said {
     part: u32,
     thinking: bool,
     text: String,
+    /// Some of its growth may have been missed: what grows on is told when it is whole.
+    torn: bool,
 }
 
 /// A use of a tool.
@@ -90,9 +92,26 @@ impl Parts {
         }
     }
 
+    /// Takes a part as it is after events were missed. Of a text that is still written the server
+    /// has nothing yet, and what was told of it may have a hole from here on.
+    pub(crate) fn missed(&mut self, part: &Value, emit: &mut Emit) {
+        let text = part.text("text").unwrap_or_default();
+        if matches!(part.text("type"), Some("text" | "reasoning")) {
+            match self.said.get_mut(part.text("id").unwrap_or_default()) {
+                Some(known) if known.text.starts_with(text) => {
+                    known.torn = known.text != text;
+                    return;
+                }
+                None if text.is_empty() => return,
+                _ => {}
+            }
+        }
+        self.part(part, None, emit);
+    }
+
     /// Adds to the text of a part. One whose beginning is not known is told when it is whole.
     pub(crate) fn delta(&mut self, id: &str, said: &str, emit: &mut Emit) {
-        let Some(known) = self.said.get_mut(id) else { return };
+        let Some(known) = self.said.get_mut(id).filter(|known| !known.torn) else { return };
         known.text.push_str(said);
         if known.thinking { emit.thinking(known.part, said) } else { emit.text(known.part, said) }
     }
@@ -119,26 +138,29 @@ impl Parts {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// What the turn used.
+    /// Returns the tokens and money of the turn.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.spent.usage()
     }
 
-    /// What is known of the use of a tool with the model's id.
+    /// Returns the start of the tool use with the model's id.
     pub(crate) fn used(&self, call: &str) -> Option<&ToolStart> {
         self.tools.values().rev().find(|used| used.call == call).map(|used| &used.start)
     }
 
     fn whole(&mut self, id: &str, thinking: bool, text: &str, emit: &mut Emit) {
         if !self.said.contains_key(id) {
-            self.said
-                .insert(id.to_owned(), Said { part: self.next, thinking, text: String::new() });
+            self.said.insert(
+                id.to_owned(),
+                Said { part: self.next, thinking, text: String::new(), torn: false },
+            );
             self.next += 1;
             if !thinking {
                 self.tail.push(id.to_owned());
             }
         }
         let Some(known) = self.said.get_mut(id) else { return };
+        known.torn = false;
         match (text.strip_prefix(known.text.as_str()), known.thinking) {
             (Some(""), _) => {}
             (Some(rest), false) => emit.text(known.part, rest),

@@ -1,5 +1,5 @@
-//! What a turn may do, in OpenCode's permission rules: of those that fit, the last one counts (seen
-//! in 1.18.33).
+//! The permissions of a turn, in OpenCode's rules: of those that fit, the last one counts (seen in
+//! 1.18.33).
 //!
 //! A session's rules come after those of the agent and of the configuration, and are appended to,
 //! never replaced: each set begins with a rule for everything, so that nothing of an earlier one
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// What OpenCode makes of rules: the last one that fits.
+    /// Decides as OpenCode does: by the last rule that fits.
     fn decided(settings: &Settings, permission: &str) -> &'static str {
         let rules = rules(settings, "ask");
         rules

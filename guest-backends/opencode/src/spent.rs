@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
-/// What a turn used so far.
+/// The tokens and money of a turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     /// By part: one that is told twice counts once.

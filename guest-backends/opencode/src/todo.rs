@@ -3,8 +3,7 @@
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus};
 
-/// Returns the plan that a list of todos is. What was cancelled is not to be done any more, and
-/// left out.
+/// Returns the plan that a list of todos is. Cancelled ones are left out, as nobody will do them.
 pub(crate) fn plan(todos: &[Value]) -> Vec<PlanEntry> {
     let entry = |todo: &Value| {
         let status = match todo.text("status") {

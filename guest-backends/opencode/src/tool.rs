@@ -1,4 +1,4 @@
-//! What tools are called, what they are about, what they changed, and how their uses ended.
+//! The names of tools, what they are about, what they changed, and how their uses ended.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::{Tools, title};
@@ -24,7 +24,7 @@ const TOOLS: Tools = Tools::new(&[
 // the ones above.
 .with_mcp(|name| name.contains('_') && !NO_TOOLS.contains(&name));
 
-/// What is told as a tool and is none: of an `invalid` one `tool` in its input says which, the
+/// Names told as tools that are none: of an `invalid` one `tool` in its input says which, the
 /// others are permissions.
 const NO_TOOLS: [&str; 3] = ["invalid", "external_directory", "doom_loop"];
 
@@ -93,7 +93,7 @@ fn unhappy(error: &str, interrupted: bool) -> ToolStatus {
     }
 }
 
-/// What tools that write files say they changed.
+/// Reads the changes that tools which write files report.
 fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
     let diff = |file: &Value| {
         let path = ["filePath", "file", "filepath", "relativePath"]

@@ -1,6 +1,6 @@
-//! What the agent asks people and the host asks the agent, over recorded dialogues with `opencode
-//! serve` 1.18.33.
-#![allow(clippy::unwrap_used)]
+//! The agent's questions to people and the host's to the agent, over recorded dialogues with
+//! `opencode serve` 1.18.33.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod play;
 

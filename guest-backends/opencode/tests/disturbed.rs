@@ -1,6 +1,6 @@
 //! Disturbed: recorded dialogues and runs with events, answers and lines cut, doubled, dropped,
 //! moved and garbled.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod play;
 
@@ -26,8 +26,8 @@ fn dialogue(name: &str) -> Vec<Input> {
     play.inputs.into_iter().map(|input| input.input).collect()
 }
 
-/// What the server said last is changed in any of these ways; commands and the life of processes
-/// stay what they were.
+/// Changes the last words of the server in any of these ways; commands and the life of processes
+/// stay as they were.
 fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     let mut inputs = inputs.to_vec();
     for &(at, how, place, letter) in changes {

@@ -1,6 +1,6 @@
 //! How turns end: interrupts, errors, messages steered in, a server that dies; over recorded
 //! dialogues with `opencode serve` 1.18.33.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod play;
 
@@ -238,6 +238,32 @@ fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
         play.outcomes()
     );
     assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "it is of no use any more");
+}
+
+#[test]
+fn a_text_that_is_still_written_grows_no_hole_and_what_was_asked_meanwhile_is_asked() {
+    let mut play = prompted(plain(1));
+    says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "one, "}));
+    play.close_stream().answer("/session/status", 200, r#"{"ses_1": {"type": "busy"}}"#);
+    let part = |id: &str| json!({"type": "text", "id": id, "messageID": "msg_1", "text": ""});
+    let messages = json!([
+        {"info": {"id": "msg_of_user_0", "role": "user"}, "parts": []},
+        {"info": {"id": "msg_1", "role": "assistant", "parentID": "msg_of_user_0"}, "parts": [part("prt_1"), part("prt_2")]},
+    ]);
+    play.answer("GET /session/ses_1/message", 200, &messages.to_string());
+    let request = |id: &str, session: &str| json!({"id": id, "sessionID": session, "permission": "bash", "patterns": ["make"], "metadata": {}, "always": []});
+    let requests = json!([request("per_1", "ses_1"), request("per_2", "ses_of_others")]);
+    play.answer("GET /permission", 200, &requests.to_string());
+    play.answer("GET /question", 200, "[]");
+    let asked = play.actions.iter().filter(|action| matches!(action, Action::Ask(_))).count();
+    assert_eq!(asked, 1);
+    for part in ["prt_1", "prt_2"] {
+        let delta = json!({"sessionID": "ses_1", "messageID": "msg_1", "partID": part, "field": "text", "delta": "three"});
+        play.tell("message.part.delta", delta);
+    }
+    assert_eq!(shown(&play, false), ["one, "]);
+    says(&mut play, "msg_1", json!({"type": "text", "id": "prt_1", "text": "one, two, three"}));
+    assert_eq!(shown(&play, false), ["one, two, three"]);
 }
 
 #[test]

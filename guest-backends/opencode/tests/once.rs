@@ -1,5 +1,5 @@
-//! What recorded runs of `opencode run` 1.18.33 become, and what is started for a turn.
-#![allow(clippy::unwrap_used)]
+//! The actions for recorded runs of `opencode run` 1.18.33, and the processes started for a turn.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@ impl Default for FileDiff {
     }
 }
 
-#[allow(clippy::derivable_impls)] // the type is generated
+#[allow(clippy::derivable_impls, reason = "the type is generated")]
 impl Default for Usage {
     fn default() -> Self {
         Self {

@@ -5,11 +5,15 @@
 //! a line of the agent's stderr, `#` a note (`spawn`, `exit`). [`Play`] feeds the agent's half of
 //! it to a backend. Backends number their requests themselves, so the id of a recorded response is
 //! replaced by that of the request the backend really made: the third `turn/start` of the recording
-//! answers the third one written. What the backend never asked is not answered.
+//! answers the third one written. Requests that the backend never made are not answered.
 //!
 //! Commands come from the test, between the pieces it lets play. [`Play::check`] writes down the
 //! recording (`NAME.jsonl`) and the actions, for the component to be compared with.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "part of tests: a panic says what is wrong"
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -24,12 +28,12 @@ use crate::wit::{
     StartTurn, TimedInput, TurnDone,
 };
 
-/// What a line says of itself as half of a call.
+/// The marks of a line that is half of a call.
 #[derive(Debug)]
 pub struct Half<'a> {
     /// Where its id stands.
     pub id: &'a mut Value,
-    /// What is asked; none: it is an answer.
+    /// The method that is called; none: it is an answer.
     pub method: Option<String>,
 }
 
@@ -72,7 +76,7 @@ pub struct Play<B> {
     /// Where the dialogue is, without the ending `.dialogue`.
     case: PathBuf,
     calls: Calls,
-    /// What is still to come, each with its time in milliseconds.
+    /// The recorded lines still to come, each with its time in milliseconds.
     rest: VecDeque<(f64, Said)>,
     /// Recorded requests of the host: id to method and how many of the method came before.
     asked: BTreeMap<String, (String, usize)>,
@@ -124,12 +128,12 @@ impl<B: Backend> Play<B> {
         }
     }
 
-    /// Starts a turn.
+    /// Hands the backend the command that starts a turn.
     pub fn start(&mut self, start: StartTurn) -> &mut Self {
         self.command(Command::StartTurn(start))
     }
 
-    /// Gives a command.
+    /// Hands the backend a command of the host.
     pub fn command(&mut self, command: Command) -> &mut Self {
         self.input(Input::Command(command))
     }

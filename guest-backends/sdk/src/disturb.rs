@@ -3,7 +3,11 @@
 //!
 //! It has no source of randomness: a test makes the [`Change`]s, for example with `proptest`'s
 //! `collection::vec(any::<Change>(), 0..12)`.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "part of tests: a panic says what is wrong"
+)]
 
 use std::collections::BTreeSet;
 
@@ -96,7 +100,7 @@ struct Run<B> {
     host: HostView,
 }
 
-/// What the host knows.
+/// The host's knowledge of a link.
 #[derive(Default)]
 struct HostView {
     open: BTreeSet<(u32, u32)>,

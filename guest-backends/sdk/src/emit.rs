@@ -24,7 +24,7 @@ impl<'a> Emit<'a> {
         self.out.push(action);
     }
 
-    /// Reports an event.
+    /// Adds an event of the turn to the actions.
     pub fn event(&mut self, kind: EventKind) {
         self.out.push(Action::Event(Event {
             session: self.turn.session,

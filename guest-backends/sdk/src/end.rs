@@ -3,10 +3,10 @@
 use crate::text;
 use crate::wit::{Exit, Exited, Failure, FailureKind, Outcome, Usage};
 
-/// What the agent said the turn came to.
+/// The end of a turn as the agent told it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnResult {
-    /// How it ended.
+    /// Completed, interrupted, failed, lost, or stopped by a limit of the agent's.
     pub outcome: Outcome,
     /// The whole answer where the agent tells it; none: the text parts in order.
     pub text: Option<String>,
@@ -27,7 +27,7 @@ impl TurnResult {
         Self { outcome: Outcome::Failed(failure(kind, message)), text: None, usage: None }
     }
 
-    /// What a run came to whose process exited without a result, see [`without_result`].
+    /// The result of a run whose process exited without one, see [`without_result`].
     #[must_use]
     pub fn without(exited: &Exited, why: impl FnOnce(&str) -> Failure) -> Self {
         Self { outcome: without_result(exited, why), text: None, usage: None }

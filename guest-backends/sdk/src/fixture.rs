@@ -4,9 +4,13 @@
 //! actions a backend must make of it beside it, `NAME.actions.jsonl`, one action a line. The second
 //! is read by people in review: `UPDATE_GOLDEN=1 cargo test` writes it anew. [`cases`] plays such
 //! files as they are; [`Fixture`] is a recorded run of one process that a test can change before it
-//! is played. What came of it is picked from the actions by [`done`], [`events`], [`shown`] and the
+//! is played. The results are picked from the actions by [`done`], [`events`], [`shown`] and the
 //! like.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "part of tests: a panic says what is wrong"
+)]
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -28,15 +32,15 @@ pub const TURN: TurnRef = TurnRef { session: 1, turn: 1 };
 pub struct Fixture {
     /// Where its recording is, without the ending `.jsonl`.
     case: PathBuf,
-    /// What was started, program first.
+    /// The command that was started, program first.
     pub argv: Vec<String>,
     /// The turn it was started for.
     pub start: StartTurn,
-    /// Lines of stdout.
+    /// Lines of stdout, in order and without their ends.
     pub stdout: Vec<String>,
-    /// Lines of stderr.
+    /// Lines of stderr, in order and without their ends.
     pub stderr: Vec<String>,
-    /// How it ended.
+    /// The end of the process: exit code or signal.
     pub exit: Exit,
 }
 
@@ -85,8 +89,8 @@ impl Fixture {
         self.case.file_name().unwrap().to_str().unwrap()
     }
 
-    /// What the host would send a backend after the process was asked for: all of stdout, then
-    /// stderr, then the end.
+    /// Returns the inputs the host would send a backend after the process was asked for: all of
+    /// stdout, then stderr, then the end.
     #[must_use]
     pub fn inputs(&self) -> Vec<Input> {
         let mut inputs = vec![Input::Spawned(Spawned { proc: 1, agent_version: None })];
@@ -249,7 +253,10 @@ pub fn run<B: Backend>(start: StartTurn, inputs: Vec<Input>) -> Vec<Action> {
 
 fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
     let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
-    #[allow(clippy::cast_precision_loss)] // a test has fewer inputs than an f64 has whole numbers
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a test has fewer inputs than an f64 has whole numbers"
+    )]
     inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
 }
 
@@ -312,7 +319,7 @@ fn joined(actions: &[Action], pick: impl Fn(&EventKind) -> Option<&Text>) -> Vec
     parts.into_iter().map(|(_, text)| text).filter(|text| !text.is_empty()).collect()
 }
 
-/// What people are told beside the answer.
+/// The notices to people beside the answer.
 #[must_use]
 pub fn notices(actions: &[Action]) -> Vec<&str> {
     events(actions)

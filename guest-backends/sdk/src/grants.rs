@@ -1,4 +1,4 @@
-//! What people allowed for the whole session, and up to which level.
+//! The permissions people gave for the whole session, and up to which level.
 
 use crate::wit::{Mode, Safety, Settings};
 
@@ -43,7 +43,7 @@ impl<G: PartialEq> Grants<G> {
         self.given.iter().any(|(_, given)| given == grant)
     }
 
-    /// What is allowed, with the reach it was given at, for [`Self::restored`].
+    /// Returns the grants, with the reach each was given at, for [`Self::restored`].
     pub fn given(&self) -> &[(u8, G)] {
         &self.given
     }
@@ -54,7 +54,7 @@ impl<G: PartialEq> Grants<G> {
         Self { given, ..Self::default() }
     }
 
-    /// Takes everything back.
+    /// Takes all grants back: the next use of each is asked for again.
     pub fn clear(&mut self) {
         self.given.clear();
     }

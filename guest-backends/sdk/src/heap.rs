@@ -1,7 +1,7 @@
 //! The memory of a component: free pieces in a list for each size.
 //!
 //! A line is taken apart into dozens of small pieces, which are all given back before the call
-//! ends. What libc has for that looks for neighbours to merge with at every one of them; here a
+//! ends. The allocator of libc looks for neighbours to merge with at every one of them; here a
 //! piece goes to the list of its size, and the next of that size is it again. Nothing is merged: of
 //! each size a guest keeps as many pieces as it once needed at a time. Large ones are libc's
 //! affair.
@@ -21,7 +21,7 @@ const FINE: usize = 128;
 /// Larger pieces are libc's.
 const LARGEST: usize = 32 << 10;
 const SIZES: usize = FINE / STEP + 4 * (LARGEST / FINE).ilog2() as usize;
-/// What there is from the beginning, and what is asked of libc at a time once that is used up.
+/// The size of the memory at the beginning, and of each piece asked of libc once that is used up.
 const CHUNK: usize = 256 << 10;
 
 /// See the module. For one thread only.

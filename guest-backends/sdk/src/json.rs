@@ -53,7 +53,7 @@ pub fn object<'l>(
 /// A JSON value that may borrow from the text it was parsed from. Shown as JSON, with the keys
 /// sorted.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // as in JSON
+#[allow(missing_docs, reason = "as in JSON")]
 pub enum Value<'a> {
     #[default]
     Null,
@@ -99,13 +99,13 @@ impl<'a> Value<'a> {
         self.as_object()?.get(key)
     }
 
-    /// Returns a string.
+    /// Returns the text, if the value is a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// Returns a boolean.
+    /// Returns the value, if it is `true` or `false`.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(value) = self { Some(*value) } else { None }
@@ -166,7 +166,11 @@ impl<'a> Value<'a> {
     /// Returns a number as a count: fractions are rounded, negative numbers are 0, large ones
     /// `u32::MAX`.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates, which is what is wanted
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` saturates, which is what is wanted"
+    )]
     pub fn count(&self, key: &str) -> Option<u32> {
         let Self::Number(number) = self.get(key)? else { return None };
         match number.as_u64() {
@@ -175,7 +179,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns a number.
+    /// Returns the number under a key of an object; none: there is no such key, or it is no number.
     #[must_use]
     pub fn number(&self, key: &str) -> Option<f64> {
         if let Self::Number(number) = self.get(key)? { number.as_f64() } else { None }

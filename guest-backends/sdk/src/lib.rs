@@ -1,4 +1,4 @@
-//! What a backend of Aetheel is made of, beside what it knows of its agent.
+//! The parts of an Aetheel backend that need no knowledge of its agent.
 //!
 //! A backend is the understanding half of one link between the gateway and an agent: it is told
 //! what happened ([`wit::Input`]) and answers with what is to be done ([`wit::Action`]). It has no
@@ -49,7 +49,7 @@ pub mod text;
 pub mod throughput;
 pub mod tool;
 
-#[allow(missing_docs)] // documented where it is defined: wit/types.wit
+#[allow(missing_docs, reason = "documented where it is defined: wit/types.wit")]
 #[doc(hidden)]
 pub mod bindings {
     #[cfg(target_arch = "wasm32")]

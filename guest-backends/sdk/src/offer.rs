@@ -1,14 +1,14 @@
 use crate::wit::{Ask, AskKind, AskOption, FileDiff, TurnRef};
 
-/// What goes with a question beside what it is about: what "always" means, the agent's own answers,
-/// what would be changed. A label for "always", or none, is one.
+/// The companions of a question's subject: what "always" means, the agent's own answers, what would
+/// be changed. A label for "always", or none, is one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// What "always" means; none: not offered.
+    /// The meaning of "always"; none: not offered.
     pub always: Option<String>,
     /// The agent's own answers.
     pub options: Vec<AskOption>,
-    /// What would be changed.
+    /// The changes that would be made.
     pub diffs: Vec<FileDiff>,
     /// Whether the agent takes another input.
     pub changeable: bool,

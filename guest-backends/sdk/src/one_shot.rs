@@ -58,10 +58,10 @@ pub const INTERRUPT_GRACE_MS: u32 = 3000;
 const PROC: u32 = 1;
 const LINGER: u32 = 1;
 
-/// What a one-shot backend knows of its agent. Made anew for every turn.
+/// The knowledge of a one-shot backend about its agent. Made anew for every turn.
 pub trait Agent: Default + 'static {
-    /// What interrupts the agent. Everything it started is killed [`INTERRUPT_GRACE_MS`] later in
-    /// any case.
+    /// The signal that interrupts the agent. Everything it started is killed [`INTERRUPT_GRACE_MS`]
+    /// later in any case.
     const INTERRUPT: Signal = Signal::Interrupt;
 
     /// Returns the descriptor, see [`Backend::describe`].

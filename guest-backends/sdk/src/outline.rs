@@ -1,6 +1,10 @@
-//! What was heard of a turn, without what differs from one conversation to another: to compare the
-//! modes of a backend.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // part of tests: a panic says what is wrong
+//! The course of a turn without what differs from one conversation to another: to compare the modes
+//! of a backend.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "part of tests: a panic says what is wrong"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;

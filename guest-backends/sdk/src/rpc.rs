@@ -21,16 +21,16 @@ pub struct Calls<K> {
     open: BTreeMap<String, K>,
 }
 
-/// What ids of our requests look like.
+/// The form of our requests' ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// `1`
+    /// Numbers, such as `1`.
     Numbers,
-    /// `"1"`
+    /// Strings of digits, such as `"1"`.
     Strings,
 }
 
-/// What a line of an agent is.
+/// The meaning of a line of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message<'a, K> {
     /// The answer to a request of ours; the error is the `error` object.
@@ -39,9 +39,9 @@ pub enum Message<'a, K> {
     Stray(&'a Value<'a>),
     /// The agent asks; answer with [`Calls::result`] or [`Calls::error`] and this id.
     Request(String, &'a str, &'a Value<'a>),
-    /// The agent tells.
+    /// A notification, by method and parameters: the agent wants no answer.
     Notification(&'a str, &'a Value<'a>),
-    /// None of these.
+    /// The line is no message of JSON-RPC.
     Other,
 }
 
@@ -134,7 +134,7 @@ impl<K> Calls<K> {
         std::mem::take(&mut self.open).into_values().collect()
     }
 
-    /// What is asked and not answered.
+    /// Returns the requests that are not answered.
     pub fn open(&self) -> impl Iterator<Item = &K> {
         self.open.values()
     }

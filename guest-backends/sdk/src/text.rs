@@ -42,8 +42,8 @@ pub fn prompt(parts: &[Part]) -> String {
 }
 
 /// Returns the end of stderr as it stands: without blank lines, at most the last `lines` lines and
-/// 1 KiB. What a backend says of a process that ended has it, so that it is the same in every
-/// language; the host leaves out what is no reason before people see it.
+/// 1 KiB. Backends add it to their word about a process that ended, so that it is the same in every
+/// language; the host leaves out lines that are no reason before people see it.
 #[must_use]
 pub fn stderr_end(tail: &str, lines: usize) -> String {
     let said: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

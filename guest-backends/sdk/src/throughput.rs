@@ -2,7 +2,7 @@
 //! its component with.
 //!
 //! A backend's `examples/native-NAME.rs` is nothing but [`measure`].
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc)] // a panic says what is wrong
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic says what is wrong")]
 
 use std::time::Instant;
 use std::{env, fs, io};

@@ -1,8 +1,8 @@
-//! What no component may do, whoever accepts it: bounds of what it says of itself.
+//! The bounds of what a component may say of itself: no acceptance by the operator lifts them.
 
 use crate::agent::descriptor::{Credential, Descriptor};
 
-/// What may make a program say its version, behind sub-commands that it is declared to have.
+/// Arguments that make a program print its version, behind sub-commands it is declared to have.
 const VERSIONS: [&str; 5] = ["--version", "-version", "-v", "-V", "version"];
 
 /// Variables that choose code to run or files to load, for a runtime, a shell, a linker or a tool

@@ -43,7 +43,7 @@ pub fn lines(all: &Capabilities) -> Vec<String> {
         .collect()
 }
 
-/// What its line begins with, and what it adds to it.
+/// The beginning of a capability's line, and the words it adds there.
 fn written(capability: &Capability) -> (String, Vec<String>) {
     let line = |key: &str, about: &[&str], words: Vec<String>| {
         let about: String = about.iter().map(|word| format!(" {}", quoted(word))).collect();

@@ -1,9 +1,9 @@
-//! What a backend may do: everything of its descriptor that decides what runs, what reaches an
-//! agent, and which of the operator's settings hold. Pure.
+//! The capabilities of a backend: everything of its descriptor that decides what runs, what reaches
+//! an agent, and which of the operator's settings hold. Pure.
 //!
 //! Each capability is one small thing, so that two descriptors compare as sets: what is not
-//! [covered](Capability::covers) by what was accepted is more. What takes something away from
-//! safety by being left out of a descriptor (a rule for the root user, what is neutralised in
+//! [covered](Capability::covers) by what was accepted is more. A part that takes something away
+//! from safety by being left out of a descriptor (a rule for the root user, what is neutralised in
 //! prompts) is a capability too: not having it is what has to be accepted.
 
 mod bounds;
@@ -62,7 +62,7 @@ pub enum Capability {
     Leaves(Expands),
     /// Gets one of the agent's tools where the operator allows a kind of tool.
     Tool { kind: String, name: String },
-    /// What becomes of a setting of the operator's that limits an agent.
+    /// The fate of a setting of the operator's that limits an agent.
     Limit { limit: Limit, kept: Kept },
     /// How many conversations one agent serves.
     Shares(Sharing),
@@ -71,9 +71,9 @@ pub enum Capability {
 /// A setting that limits an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    /// `ALLOWED_TOOLS`
+    /// The variable `ALLOWED_TOOLS`: the agent uses only the tools it names.
     Tools,
-    /// Mode `plan`
+    /// The mode `plan`: the agent changes nothing.
     Plan,
 }
 
@@ -180,7 +180,7 @@ impl Capability {
     }
 }
 
-/// What of `wanted` is not covered by `accepted`.
+/// Returns the part of `wanted` that `accepted` does not cover.
 #[must_use]
 pub fn beyond(accepted: &Capabilities, wanted: &Capabilities) -> Capabilities {
     wanted

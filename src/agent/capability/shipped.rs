@@ -1,4 +1,4 @@
-//! What the backends that come with this version may do: what their descriptors say.
+//! The capabilities of the backends that come with this version, as their descriptors have them.
 
 use super::{Capabilities, Capability};
 use crate::agent::Descriptor;
@@ -14,7 +14,7 @@ const SHIPPED: [&str; 7] = [
     include_str!("../../../guest-backends/opencode/src/descriptor.json"),
 ];
 
-/// What a backend that comes with this version may do; nothing: none of this name does.
+/// The capabilities of a backend that comes with this version; none: none of this name does.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Capabilities> {
     let descriptors = SHIPPED.iter().filter_map(|json| Descriptor::parse(json).ok());

@@ -12,7 +12,7 @@ const BEFORE: &str = r#"{"name":"x","version":"1","sharing":"session","expands":
     "environment":{"pass":["X_URL"],"set":["X_MODE"]},"credentials":[{"variable":"X_KEY"},{"file":"~/.x"}],
     "state":[{"path":"~/.x/","access":"read","moved-by":"X_URL"}],"root":{"refused-from":"edit","unless-variable":"X_SANDBOX"},"tools":{"file_read":["Read"]}}"#;
 
-/// What a change of one descriptor makes it want beyond the other.
+/// The wishes that a change of one descriptor adds to those of the other.
 fn more(changes: &[(&str, &str)]) -> Vec<String> {
     let after = changes.iter().fold(BEFORE.to_owned(), |json, (from, to)| {
         assert!(json.contains(from), "{from}");

@@ -115,7 +115,7 @@ fn sentence(capability: &Capability) -> String {
     }
 }
 
-/// What to think of before such a program is accepted.
+/// A warning to stand beside a program that deserves a thought before it is accepted, or nothing.
 fn warning(name: &str) -> &'static str {
     let plain = name
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')

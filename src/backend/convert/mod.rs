@@ -1,9 +1,9 @@
 //! The border between the generated types and the words of [`crate::agent`]: the only module that
 //! sees both.
 //!
-//! Everything is moved, nothing copied. What comes out of a guest is measured on the way: a list of
-//! more than [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes does not pass. Sums
-//! are bounded before that, by the hostcall fuel of the store.
+//! Everything is moved, nothing copied. Values from a guest are measured on the way: a list of more
+//! than [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes does not pass. Sums are
+//! bounded before that, by the hostcall fuel of the store.
 
 mod action;
 mod input;
@@ -20,7 +20,7 @@ pub(super) const TEXT_MAX: usize = 8 << 20;
 /// A guest returned too much.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Excess {
-    /// Too many actions.
+    /// More actions came back from one call than the limit allows.
     #[error("it returned {0} actions in one call, the limit is {ACTIONS_MAX}")]
     Actions(usize),
     /// A text is too long.

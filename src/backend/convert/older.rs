@@ -1,7 +1,7 @@
 //! The contract 0.1, in the words of today: all that this host does for components of that version.
 //!
-//! What it had no word for cannot come from one, and is told to one in the next best way: never as
-//! more than was decided.
+//! Values it had no word for cannot come from such a component, and reach it in the next best way:
+//! never as more than was decided.
 
 use super::{Carry, Excess, bounded, record, unbounded, variant};
 use crate::agent::{self, Action, TimedInput};

@@ -7,7 +7,7 @@ use crate::agent::capability::{Capabilities, say};
 /// Most of a list that a person can be expected to read.
 const READABLE: usize = 400;
 
-/// What it wants to do, one line each.
+/// Lists the wishes, one line each.
 pub(super) fn list(more: &Capabilities) -> String {
     say(more).iter().map(|sentence| format!("  {sentence}\n")).collect()
 }

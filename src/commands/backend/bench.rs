@@ -1,4 +1,4 @@
-//! `aetheel backend bench`.
+//! `aetheel backend bench`: how fast a component reads a recording, and how much memory it takes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -40,24 +40,24 @@ pub(in crate::commands) async fn run(component: PathBuf, recording: PathBuf, jso
     }
 }
 
-/// What was measured.
+/// The measurements of one component.
 struct Figures {
     title: String,
     size: u64,
     cold: Duration,
     cached: Duration,
     start: Duration,
-    /// Of the recording.
+    /// Lines of the recording.
     lines: usize,
     bytes: usize,
     /// One line a call, and many.
     single: Reading,
     many: Reading,
-    /// Of calls with one input.
+    /// Median time of calls with one input; below it the 99th percentile and the longest.
     p50: Duration,
     p99: Duration,
     longest: Duration,
-    /// Of one guest that has begun a turn and waits: its memories, and what the process grew by.
+    /// Memory of one guest that waits in a turn, bytes: its own, and that the process grew by.
     memory: usize,
     resident: Option<usize>,
 }
@@ -190,7 +190,7 @@ fn inputs(entries: &[Entry]) -> impl Iterator<Item = TimedInput> {
     })
 }
 
-/// What a guest takes that has begun a turn and waits.
+/// Measures the memory of a guest that has begun a turn and waits, bytes.
 async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), Unable> {
     let start = inputs(&case.tape.entries)
         .find(|input| matches!(input.input, Input::Command(Command::StartTurn(_))));

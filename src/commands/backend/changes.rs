@@ -1,4 +1,4 @@
-//! What an operator should know about a new version of a component before it serves. Pure.
+//! The changes an operator should know of before a new version of a component serves. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use crate::agent::descriptor::{Credential, Feature};
 /// Everything of one kind that a descriptor lists.
 type Listed = fn(&Descriptor) -> BTreeSet<String>;
 
-/// What the new descriptor has that the old one had not, and the other way round, one line each;
-/// empty: nothing that matters.
-pub fn changes(before: &Descriptor, after: &Descriptor) -> Vec<String> {
+/// Lists what the new descriptor adds to the old one and takes away from it, one line each; empty:
+/// nothing that matters.
+pub(super) fn changes(before: &Descriptor, after: &Descriptor) -> Vec<String> {
     let kinds: [(&str, Listed); 7] = [
         ("programs", programs),
         ("flags", flags),

@@ -1,4 +1,4 @@
-//! `aetheel backend check`.
+//! `aetheel backend check`: tries out that a component keeps to the rules of the contract.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(in crate::commands) async fn run(
     }
 }
 
-/// What came of it.
+/// The result of a check.
 struct Checked {
     opened: Opened,
     recordings: usize,

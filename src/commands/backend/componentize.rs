@@ -1,8 +1,8 @@
 //! `aetheel backend componentize`: a component from the core module a compiler made.
 //!
-//! What the module calls of WASI's first preview, because its language's runtime does, is answered
-//! inside the component by `wasi.wat`: the component asks the host for nothing. The file is written
-//! whole or not at all.
+//! Calls of WASI's first preview, which runtimes of languages make, are answered inside the
+//! component by `wasi.wat`: the component asks the host for nothing. The file is written whole or
+//! not at all.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,13 +21,13 @@ const WASI: &str = include_str!("wasi.wat");
 /// Why there is no component.
 #[derive(Debug)]
 enum Fault {
-    /// What was handed over is not a core module.
+    /// The file handed over is not a core module.
     NotTried(String),
     /// It cannot become one of ours, or not be written.
     Failed(String),
 }
 
-/// What was made.
+/// The component that was made.
 #[derive(Debug)]
 struct Made {
     component: Vec<u8>,

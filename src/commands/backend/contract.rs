@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use wit_parser::{Resolve, SourceMap, WorldId};
 
-/// What `wit/` holds.
+/// The files of `wit/`, by name: what a backend's author needs of the contract.
 pub(super) const FILES: [(&str, &str); 4] = [
     ("README.md", include_str!("../../../wit/README.md")),
     ("backend.wit", include_str!("../../../wit/backend.wit")),
@@ -13,7 +13,7 @@ pub(super) const FILES: [(&str, &str); 4] = [
     ("types.wit", include_str!("../../../wit/types.wit")),
 ];
 
-/// What a component must export.
+/// The interface that a component must export.
 pub(super) const EXPORT: &str = "aetheel:backend/backend@0.2.0";
 
 const WORLD: &str = "agent-backend";

@@ -1,4 +1,4 @@
-//! `aetheel backend inspect`.
+//! `aetheel backend inspect`: the facts about a component, among them what it uses of its limits.
 
 use std::path::{Path, PathBuf};
 

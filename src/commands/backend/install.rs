@@ -25,7 +25,7 @@ use crate::terminal::say;
 use crate::turn::Backend as _;
 use crate::workspace::{BackendFile, Components};
 
-/// What the operator agreed to beforehand.
+/// The operator's consent, given beforehand as arguments.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct Wish {
     /// Its bytes are trusted from now on.
@@ -240,7 +240,7 @@ async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), String
     added.map(drop).map_err(|error| format!("it cannot be pinned: {}", with_causes(&error)))
 }
 
-/// What it is, and what is new about it.
+/// Describes the component, and what is new about it.
 fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: &Path) -> String {
     let inspection = &staged.inspection;
     let line = |descriptor: &Descriptor, digest: &str| {

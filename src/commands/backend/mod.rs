@@ -1,9 +1,9 @@
 //! The kit: everything to make, prove and replace a backend, at the command line and in a
 //! contributor's CI.
 //!
-//! Owns what the commands print and their exit codes (0: all is well, 1: what was tried failed, 64:
-//! it could not be tried). None of them needs a configuration, but those that touch the folder of
-//! backends. What they try is in [`crate::kit`].
+//! Owns the output of the commands and their exit codes (0: all is well, 1: what was tried failed,
+//! 64: it could not be tried). None of them needs a configuration, but those that touch the folder
+//! of backends. The trials themselves are in [`crate::kit`].
 
 pub(super) mod approve;
 mod assent;

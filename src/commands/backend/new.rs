@@ -63,7 +63,7 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
     Ok(files.len())
 }
 
-/// What stands for the backend's name in the templates.
+/// The placeholder for the backend's name in the templates.
 const NAME: &str = "{{name}}";
 
 /// As `wit/descriptor.schema.json` has it.

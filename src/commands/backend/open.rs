@@ -18,7 +18,7 @@ pub(super) struct Opened {
 /// Why something could not be tried, or why it failed at once.
 #[derive(Debug)]
 pub(super) struct Unable {
-    /// The exit code.
+    /// The exit code of the program.
     pub(super) code: u8,
     pub(super) text: String,
     pub(super) hint: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! What components print while they are tried: shown to their authors, who otherwise see nothing of
-//! it.
+//! The output of components while they are tried: shown to their authors, who otherwise see nothing
+//! of it.
 //!
 //! The sandbox writes it to the log ([`crate::backend`]); commands of the kit have no other log, so
 //! they listen there.
@@ -21,7 +21,7 @@ const TARGET: &str = "aetheel::guest";
 /// Different lines that are kept: a trial is one of hundreds, and most print the same.
 const MOST: usize = 30;
 
-/// What was printed so far. Cheap to clone.
+/// The lines printed so far. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Printed(Arc<Mutex<Lines>>);
 

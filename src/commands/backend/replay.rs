@@ -1,4 +1,4 @@
-//! `aetheel backend replay`.
+//! `aetheel backend replay`: the actions a component makes of a recording, or two compared.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! What commands stand on that change which component serves, and what they say of the gateway that
-//! runs.
+//! The shared parts of commands that change which component serves: loading, and words about the
+//! gateway that runs.
 
 use crate::cli::exit;
 use crate::config::{Config, LogFormat};

@@ -1,4 +1,4 @@
-//! `aetheel backend test`.
+//! `aetheel backend test`: compares a component's actions with those kept beside recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ fn form(component: &Path, opened: &Opened, passed: usize, rows: &[Value]) -> Val
     })
 }
 
-/// What became of a case, files written.
+/// The outcome of a case, files written.
 enum Outcome {
     Passed,
     Updated(PathBuf),

@@ -14,7 +14,7 @@ const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Loads every component as the gateway would, self-test included, and looks at every agent.
 /// Returns the backends there are.
-pub async fn examine(
+pub(super) async fn examine(
     report: &mut Report,
     config: &Config,
     variables: &HashMap<String, String>,

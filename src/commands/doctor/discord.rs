@@ -14,7 +14,7 @@ use crate::workspace::Channels;
 
 /// Longest look at all of it.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Channels looked at.
+/// Most channels that are looked at; Discord is asked for each.
 const CHANNELS: usize = 50;
 /// Webhooks and cron jobs depend on a clock that is right.
 const CLOCK: i64 = 30;
@@ -24,7 +24,7 @@ const NOTES: u64 = 1 << 24;
 const LOGINS: u64 = 100;
 
 /// Asks Discord, and says so where it does not answer.
-pub async fn examine(report: &mut Report, config: &Config, redactor: &Redactor) {
+pub(super) async fn examine(report: &mut Report, config: &Config, redactor: &Redactor) {
     let looked = tokio::time::timeout(CHECK_TIMEOUT, look(report, config, redactor)).await;
     if looked.is_err() {
         let says = format!("not everything was looked at within {} s", CHECK_TIMEOUT.as_secs());

@@ -13,7 +13,7 @@ const NAMED: usize = 5;
 const HINT: &str = "docs/drift.md says what to do; a line taken out of state/drift.md is told of again when it comes again";
 
 /// Tells it, newest first: a warning where the agent and the component are still the same.
-pub fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
+pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
     let met = match DriftNotes::look(&config.config_dir) {
         Ok(met) => met,
         Err(error) => {

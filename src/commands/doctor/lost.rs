@@ -8,7 +8,7 @@ use crate::plain::with_causes;
 use crate::workspace::{LostTurn, LostTurns};
 
 /// Tells of each backend whose replies wait: a warning.
-pub fn examine(report: &mut Report, config: &Config) {
+pub(super) fn examine(report: &mut Report, config: &Config) {
     let turns = match LostTurns::kept(&config.config_dir) {
         Ok(turns) => turns,
         Err(error) => {

@@ -26,7 +26,7 @@ const FREE_LEAST: u64 = 64 << 20;
 const RECORDINGS: usize = 200_000;
 
 /// Looks at everything but the network and the agents.
-pub fn examine(
+pub(super) fn examine(
     report: &mut Report,
     config: &Config,
     variables: &HashMap<String, String>,

@@ -22,18 +22,18 @@ use crate::startup::{confinement, exposure, survey};
 use crate::terminal::say;
 use crate::{access, telemetry};
 
-/// What the operator wants to know, and how.
-pub struct Wish {
+/// The operator's choice of what to look at, and how to print it.
+pub(super) struct Wish {
     /// Where settings came from beside the environment.
     pub env_file: Option<PathBuf>,
-    /// As JSON.
+    /// Print the report as JSON.
     pub json: bool,
     /// Ask nobody over the network.
     pub offline: bool,
 }
 
 /// Looks at everything and tells it; returns the exit code.
-pub async fn examine(settings: Settings, wish: Wish) -> u8 {
+pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     let Settings { config, variables, redactor, .. } = &settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
         say(&format!("error: {fault}"));
@@ -69,7 +69,7 @@ pub async fn examine(settings: Settings, wish: Wish) -> u8 {
     report.code()
 }
 
-/// What the settings themselves are worth, and who else can read them.
+/// Reports how good the settings themselves are, and who else can read them.
 fn said(report: &mut Report, settings: &Settings) {
     for fault in &settings.faults {
         report.fault(

@@ -1,4 +1,4 @@
-//! What the doctor found, line by line, and how it is told.
+//! The doctor's report, line by line, and how it is printed.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::redact::Redactor;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub(super) enum Level {
     Ok,
     /// It works, and will surprise somebody.
     Warning,
@@ -19,27 +19,27 @@ pub enum Level {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Line {
+pub(super) struct Line {
     pub level: Level,
-    /// What was looked at.
+    /// The thing that was looked at.
     pub about: String,
-    /// What was found.
+    /// The finding, in a sentence.
     pub says: String,
-    /// What to do.
+    /// The operator's next step; none: nothing is to be done.
     pub hint: Option<String>,
 }
 
 /// All of it. The JSON form only ever grows.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Report {
+pub(super) struct Report {
     pub faults: usize,
     pub warnings: usize,
     pub lines: Vec<Line>,
 }
 
 impl Report {
-    pub fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
+    pub(super) fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
         self.lines.push(Line {
             level: Level::Ok,
             about: about.into(),
@@ -48,7 +48,7 @@ impl Report {
         });
     }
 
-    pub fn warning(
+    pub(super) fn warning(
         &mut self,
         about: impl Into<String>,
         says: impl Into<String>,
@@ -63,7 +63,7 @@ impl Report {
         });
     }
 
-    pub fn fault(
+    pub(super) fn fault(
         &mut self,
         about: impl Into<String>,
         says: impl Into<String>,
@@ -79,7 +79,7 @@ impl Report {
     }
 
     /// 0 all is well, 1 there are warnings, 2 something is broken.
-    pub fn code(&self) -> u8 {
+    pub(super) fn code(&self) -> u8 {
         match (self.faults, self.warnings) {
             (0, 0) => exit::OK,
             (0, _) => exit::WARNINGS,
@@ -88,7 +88,7 @@ impl Report {
     }
 
     /// For people, or for programs; without secrets.
-    pub fn text(&self, json: bool, redactor: &Redactor) -> String {
+    pub(super) fn text(&self, json: bool, redactor: &Redactor) -> String {
         if json {
             return redactor.clean(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
         }

@@ -19,11 +19,11 @@ use tracing::warn;
 use super::rest::{Call, Rest, RestError, Timeouts, Upload};
 use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
-/// What became of a post.
+/// A message after it was posted.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) id: u64,
-    /// What it says now; older text when the nonce was known already.
+    /// Its text now; older text when the nonce was known already.
     pub(super) content: String,
 }
 
@@ -47,7 +47,7 @@ impl Api {
         Self { rest, unread: Arc::default() }
     }
 
-    /// What the bot may do somewhere has changed.
+    /// Forgets where the bot could not reply: its permissions have changed somewhere.
     pub(super) fn permissions_changed(&self) {
         self.unread.lock().clear();
     }

@@ -9,9 +9,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use super::look;
+use super::{At, continued, look};
 use crate::discord::Inner;
-use crate::discord::api::nonce;
 use crate::discord::below::FILE;
 use crate::discord::holding::Watch;
 use crate::discord::rest::{RestError, Upload};
@@ -22,12 +21,14 @@ const NO_FILE: &str = "⚠️ What the agent asks about is longer than is shown,
 
 /// Something to do between what the agent says.
 pub(in crate::discord) enum QuestionOperation {
-    /// The agent asks; so much was said before.
-    Post(OpenQuestion, Unseen, String),
+    /// The agent asks; so much was said before. An earlier life may show it already.
+    Post(Box<OpenQuestion>, Unseen, String, Option<At>),
     /// Its last message says this from now on.
     Close(String, String),
     /// What was said until now stands above something that people wrote meanwhile.
     Below(String),
+    /// In an earlier life something else stood below what was said until then.
+    Stood(String),
 }
 
 /// What is to be done, noted by the turn and done by its writer.
@@ -43,13 +44,23 @@ impl QuestionOperations {
 
     /// The agent asks, after it said `before`.
     pub(in crate::discord) fn ask(&self, question: &OpenQuestion, unseen: Unseen, before: String) {
-        self.inner.asks.open(question);
-        self.list.lock().push(QuestionOperation::Post(question.clone(), unseen, before));
+        let left = self.inner.asks.open(question);
+        self.list.lock().push(QuestionOperation::Post(
+            Box::new(question.clone()),
+            unseen,
+            before,
+            left,
+        ));
     }
 
     /// People said something, after the agent said `before`.
     pub(in crate::discord) fn go_below(&self, before: String) {
         self.list.lock().push(QuestionOperation::Below(before));
+    }
+
+    /// In an earlier life something else stood below `before`.
+    pub(in crate::discord) fn stood(&self, before: String) {
+        self.list.lock().push(QuestionOperation::Stood(before));
     }
 
     /// A question is over.
@@ -65,24 +76,22 @@ impl QuestionOperations {
 }
 
 /// How much of a question is posted: a further try goes on behind it.
+#[derive(Default)]
 struct Steps {
-    /// Of the next message: Discord takes the same one twice as one.
-    nonce: String,
     /// Whether what it is about was attached.
     file: bool,
     /// How many pieces of its text are there.
     pieces: usize,
-}
-
-impl Default for Steps {
-    fn default() -> Self {
-        Self { nonce: nonce(), file: false, pieces: 0 }
-    }
+    /// The messages of an earlier life are gone: these are others.
+    anew: bool,
 }
 
 impl Steps {
-    fn made(&mut self) {
-        self.nonce = nonce();
+    /// Names the next message of a question: Discord takes the same one twice as one, also from a
+    /// later life that does not know whether this one posted it.
+    fn nonce(&self, question: &str) -> String {
+        let anew = if self.anew { ".anew" } else { "" };
+        format!("{question}.{}{anew}", usize::from(self.file) + self.pieces)
     }
 }
 
@@ -93,7 +102,7 @@ pub(in crate::discord) struct QuestionMessages {
     /// The message of the prompt.
     about: Option<u64>,
     /// The messages with buttons.
-    posted: HashMap<String, u64>,
+    posted: HashMap<String, At>,
 }
 
 impl QuestionMessages {
@@ -113,14 +122,21 @@ impl QuestionMessages {
         question: &OpenQuestion,
         unseen: Unseen,
         changed: &Notify,
+        mut left: Option<At>,
     ) {
+        if let Some(at) = left {
+            // Also where it is over by now: that is shown there.
+            self.take_over(&question.id, at);
+        }
         let mut steps = Steps::default();
         let mut tries = 0;
         while self.inner.asks.is_open(&question.id) {
             let watch = Watch::begin(&self.inner);
-            let error = match self.try_post(question, &mut steps).await {
-                Ok(message) => {
-                    self.posted.insert(question.id.clone(), message);
+            let error = match self.try_show(question, &mut steps, &mut left).await {
+                Ok(None) => return,
+                Ok(Some(message)) => {
+                    let at = At { channel: self.channel, message };
+                    self.take_over(&question.id, at);
                     self.inner.notes.opened(&question.id, self.channel, message);
                     return;
                 }
@@ -140,6 +156,7 @@ impl QuestionMessages {
             {
                 warn!(channel = self.channel, question = question.id, %error, "cannot post a question{hint}");
                 self.inner.asks.forget(&question.id);
+                self.posted.remove(&question.id);
                 unseen.dismiss();
                 return;
             }
@@ -174,22 +191,46 @@ impl QuestionMessages {
         worth
     }
 
+    /// Binds a question to its message.
+    pub(in crate::discord) fn take_over(&mut self, id: &str, at: At) {
+        self.posted.insert(id.to_owned(), at);
+        self.inner.asks.stands_at(id, at);
+    }
+
+    /// Shows a question; returns its message where that is another one than an earlier life left.
+    async fn try_show(
+        &mut self,
+        question: &OpenQuestion,
+        steps: &mut Steps,
+        left: &mut Option<At>,
+    ) -> Result<Option<u64>, RestError> {
+        if let Some(at) = *left {
+            let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
+            if continued::take_over(api, question, at, timeouts).await? {
+                return Ok(None);
+            }
+            (*left, steps.anew) = (None, true);
+            self.posted.remove(&question.id);
+        }
+        self.try_post(question, steps).await.map(Some)
+    }
+
     async fn try_post(&self, question: &OpenQuestion, steps: &mut Steps) -> Result<u64, RestError> {
         let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
         let (pieces, rows) = (look::pieces(question, 0), look::rows(question, 0));
+        let id = question.id.as_str();
         if let (Some((name, text)), false) = (look::in_full(question), steps.file) {
             let file = Upload {
                 name: name.to_owned(),
                 bytes: text.as_bytes().iter().copied().take(FILE).collect(),
             };
-            match api.post_file(self.channel, &steps.nonce, &file, timeouts).await {
+            match api.post_file(self.channel, &steps.nonce(id), &file, timeouts).await {
                 Err(error) if error.is_forbidden() => {
                     warn!(channel = self.channel, %error, "cannot attach what a question is about\nhint: the bot needs Attach Files there");
-                    api.post(self.channel, None, &steps.nonce, NO_FILE, timeouts).await?;
+                    api.post(self.channel, None, &steps.nonce(id), NO_FILE, timeouts).await?;
                 }
                 posted => posted?,
             }
-            steps.made();
             steps.file = true;
         }
         let last = pieces.len().saturating_sub(1);
@@ -200,10 +241,9 @@ impl QuestionMessages {
             let (about, asker) =
                 if number == 0 { (self.about, question.asker) } else { (None, None) };
             posted = api
-                .call_for(self.channel, about, asker, &steps.nonce, (piece, rows), timeouts)
+                .call_for(self.channel, about, asker, &steps.nonce(id), (piece, rows), timeouts)
                 .await?
                 .id;
-            steps.made();
             steps.pieces += 1;
         }
         Ok(posted)
@@ -221,12 +261,11 @@ impl QuestionMessages {
 
     /// Shows what became of a question.
     pub(in crate::discord) async fn close(&mut self, id: &str, content: &str) {
-        let Some(message) = self.posted.remove(id) else { return };
+        let Some(At { channel, message }) = self.posted.remove(id) else { return };
         let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
-        match api.edit_with(self.channel, message, content, &serde_json::json!([]), timeouts).await
-        {
+        match api.edit_with(channel, message, content, &serde_json::json!([]), timeouts).await {
             Err(error) if !error.is_forbidden() => {
-                warn!(channel = self.channel, question = id, %error, "cannot show what became of a question; a click on it will");
+                warn!(channel, question = id, %error, "cannot show what became of a question; a click on it will");
             }
             // Where the message cannot be reached, nobody can click on it through us either.
             _ => self.inner.notes.closed(id),

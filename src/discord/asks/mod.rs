@@ -5,6 +5,7 @@
 //! are over the last ones are remembered, so that a late click shows what became of them; all
 //! others are of an earlier life of the program. Pinned by `tests/discord/asks.rs`.
 
+mod continued;
 mod look;
 mod messages;
 mod press;
@@ -47,8 +48,19 @@ pub(super) struct Asks {
     open: Mutex<HashMap<String, Standing>>,
     /// What the messages of questions that are over say.
     over: Mutex<VecDeque<(String, String)>>,
+    /// Those of an earlier life that stay open until their turns ask them again.
+    continuing: Mutex<HashMap<String, At>>,
+    /// The messages of those that are open.
+    places: Mutex<HashMap<String, At>>,
     /// Where open questions are kept over restarts.
     notes: Arc<Notes>,
+}
+
+/// Where the message with the buttons of a question is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    channel: u64,
+    message: u64,
 }
 
 /// How an open question stands.
@@ -60,23 +72,40 @@ struct Standing {
 
 impl Asks {
     pub(super) fn new(notes: Arc<Notes>) -> Self {
-        Self { open: Mutex::default(), over: Mutex::default(), notes }
+        Self {
+            open: Mutex::default(),
+            over: Mutex::default(),
+            continuing: Mutex::default(),
+            places: Mutex::default(),
+            notes,
+        }
     }
 
-    /// Takes a question in, before it can be seen.
-    fn open(&self, question: &OpenQuestion) {
+    /// Takes a question in, before it can be seen; returns where an earlier life shows it.
+    fn open(&self, question: &OpenQuestion) -> Option<At> {
         let standing = Standing { question: question.clone(), given: Vec::new() };
         self.open.lock().insert(question.id.clone(), standing);
+        // Last: a press finds one of the two.
+        self.continuing.lock().remove(&question.id)
+    }
+
+    /// Notes the message of an open question.
+    fn stands_at(&self, id: &str, at: At) {
+        if self.is_open(id) {
+            self.places.lock().insert(id.to_owned(), at);
+        }
     }
 
     /// Lets a question go that nobody saw.
     fn forget(&self, id: &str) {
+        self.places.lock().remove(id);
         self.open.lock().remove(id);
     }
 
     /// Lets a question go; returns what its last message says from now on, none when it is not
     /// known.
     fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
+        self.places.lock().remove(id);
         let standing = self.open.lock().remove(id)?;
         let last = look::pieces(&standing.question, standing.given.len()).pop().unwrap_or_default();
         let content = look::over(&last, how);
@@ -94,23 +123,10 @@ impl Asks {
 
     /// Says of the questions that an earlier life left open that they are over.
     pub(super) async fn close_earlier(&self, api: &Api, timeouts: Timeouts) {
-        let left = self.notes.take_left_open();
+        let left = self.notes.take_left_open(|_| true);
         let count = left.len();
         for (id, channel, message) in left {
-            let content = match api.message(channel, message, timeouts).await {
-                Ok(found) => look::stale(&found.content, true),
-                Err(error) if error.is_gone() => {
-                    self.notes.closed(&id);
-                    continue;
-                }
-                Err(_) => look::stale("", true),
-            };
-            match api.edit_with(channel, message, &content, &json!([]), timeouts).await {
-                Err(error) if !error.is_forbidden() => {
-                    warn!(question = id, channel, %error, "cannot close a question of an earlier run")
-                }
-                _ => self.notes.closed(&id),
-            }
+            self.close_one(api, &id, At { channel, message }, timeouts).await;
         }
         if count > 0 {
             info!(count, "closed questions that an earlier run left open");
@@ -269,6 +285,9 @@ impl Presses {
             AnswerRefusal::Gone => self.asks.gone(id, press.content.as_deref()),
             other => Reaction::Private(other.to_string()),
         };
+        if self.asks.is_coming_back(id) {
+            return Reaction::Private(continued::COMING_BACK.to_owned());
+        }
         // Before anything else: nobody gets to see a window, or to answer a part, who may not
         // answer.
         if let Err(refusal) = self.dispatcher.may_answer(id, &person) {

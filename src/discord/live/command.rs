@@ -10,7 +10,7 @@ use crate::discord::api::Posted;
 use crate::discord::heading;
 use crate::discord::rest::{RestError, Timeouts};
 
-/// What it says once its token is about to run out, or something else stands below it.
+/// The text of the message once its token is about to run out, or something else stands below it.
 const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
 
 impl Live {

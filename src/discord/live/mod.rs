@@ -26,7 +26,7 @@ use super::stopping;
 use crate::dispatch::PriorDelivery;
 use crate::figures;
 
-/// What stands below a part while the next one is not there.
+/// The line below a part while the next one is not there.
 const MORE: &str = "⏳ The rest follows";
 /// Among the ids of a reply: what follows stands below something else.
 const BREAK: u64 = 0;
@@ -45,7 +45,7 @@ pub(super) struct Live {
     unsure: Option<Unsure>,
     /// How often the message of each place was given up and made anew.
     anew: Vec<u32>,
-    /// What was noted last.
+    /// The ids of the messages that were noted last.
     noted: Vec<u64>,
     /// Messages of earlier lives that stand before ours and are out of reach.
     before: usize,
@@ -96,12 +96,12 @@ impl Live {
         Slot { nonce, id: None, shown: String::new(), below: Below::Nothing, fixed: false }
     }
 
-    /// What keeps a file of the answer from being posted twice, also after a restart.
+    /// The nonce that keeps a file of the answer from being posted twice, also after a restart.
     pub(super) fn file_nonce(&self, number: usize) -> String {
         format!("{}.f{number}", self.traces.stem)
     }
 
-    /// What keeps a ping from being posted twice.
+    /// The nonce that keeps a ping from being posted twice.
     pub(super) fn ping_nonce(&self) -> String {
         format!("{}.p", self.traces.stem)
     }
@@ -219,7 +219,7 @@ impl Live {
         Ok(posted)
     }
 
-    /// What is to stand below one of so many messages.
+    /// Returns the line to stand below one of so many messages.
     fn below(&self, index: usize, count: usize, last: bool) -> Below {
         let goes_on = index + 1 < count;
         match self.stops {
@@ -262,6 +262,14 @@ impl Live {
     /// Whether an earlier life or this one left messages above something else.
     pub(super) fn has_above(&self) -> bool {
         !self.above.is_empty()
+    }
+
+    /// Reads what the last message says that an earlier life left above something else; none: there
+    /// is none, it is out of reach, or this life put something there itself.
+    pub(super) async fn says_above(&self, timeouts: Timeouts) -> Option<String> {
+        let id = self.above.last().filter(|slot| slot.shown.is_empty())?.id?;
+        let found = self.inner.api.message(self.place.channel, id, timeouts).await;
+        found.ok().map(|message| message.content.trim().to_owned())
     }
 
     /// Deletes what stands above: all of it is said below.

@@ -13,7 +13,7 @@ pub(in crate::discord) struct Place {
     /// Whether it answers a command, whose own message comes first; without a token it cannot be
     /// reached any more.
     pub(in crate::discord) command: bool,
-    /// What was asked, above the first message that says something about it; none: people see it
+    /// The question, above the first message that says something about it; none: people see it
     /// anyway.
     pub(in crate::discord) heading: Option<String>,
 }

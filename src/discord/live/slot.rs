@@ -1,9 +1,9 @@
 //! One message of an answer, and what stands below it.
 
-/// What stands below a message.
+/// The line below a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Below {
-    /// What an earlier life left there.
+    /// A line from an earlier life, whatever it says.
     Unknown,
     Nothing,
     /// That the rest follows.

@@ -16,7 +16,7 @@ const NONCE_SPAN: Duration = Duration::from_secs(120);
 pub(super) struct Unsure {
     pub(super) nonce: String,
     since: Instant,
-    /// What it says, if it was.
+    /// The texts it has, if it was made.
     sent: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Who used a command, a menu or an option that is being typed, and how to answer.
+//! The user of a command, a menu or an option that is being typed, and the way to answer.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(in crate::discord) struct Caller {
     guild: Option<u64>,
     user: u64,
     roles: Vec<u64>,
-    /// What others know the user by.
+    /// The name others know the user by.
     pub(super) name: String,
 }
 

@@ -27,7 +27,7 @@ pub(super) fn read(value: &Value) -> Option<(String, String)> {
     Some((value["data"]["name"].as_str()?.to_owned(), typed.trim().to_owned()))
 }
 
-/// What fits to what was typed, as Discord wants it.
+/// Lists the choices that fit the text typed, as Discord wants them.
 pub(super) async fn choices(scope: &Scope, order: Order, typed: &str) -> Vec<Value> {
     let all: Vec<Choice> = match order {
         Order::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,

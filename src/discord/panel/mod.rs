@@ -2,8 +2,8 @@
 //! like.
 //!
 //! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what
-//! they mean: the [`Dispatcher`] does. What changes something is visible to all, what only shows something
-//! or went wrong to whoever asked. Pinned by `tests/discord/panel.rs`.
+//! they mean: the [`Dispatcher`] does. A change is visible to all; answers that only show
+//! something, and failures, to whoever asked. Pinned by `tests/discord/panel.rs`.
 
 mod caller;
 mod complete;
@@ -54,7 +54,7 @@ impl Response {
         Self { text: page::within(&text.into()), private: true, components: Value::Null }
     }
 
-    /// What changed something is for all, why it did not for whoever tried.
+    /// Answers a change: for all where it was made, with the reason for the caller alone where not.
     fn changed(result: Result<String, String>) -> Self {
         match result {
             Ok(text) => Self { private: false, ..Self::private(text) },

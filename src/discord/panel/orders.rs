@@ -1,4 +1,4 @@
-//! What the commands do.
+//! The actions behind the commands.
 
 use std::time::Duration;
 

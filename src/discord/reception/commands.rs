@@ -99,7 +99,7 @@ impl Reception {
     }
 }
 
-/// What somebody wrote behind a command, as an event.
+/// Makes an event of the text behind a command.
 fn asked(slash: &Slash) -> NewEvent {
     let origin = Origin::Interaction {
         channel: slash.channel,

@@ -16,7 +16,7 @@ const STRANGER: &str = "I answer here only whom my operator has let in. Ask them
 const LATER: &str = "I am restarting: what you write here is answered as soon as I am back.";
 const NO_ROOM: &str = "I cannot save anything at the moment, so what you write here waits: it is answered as soon as I can. (storage)";
 
-/// What became of a message that was for us.
+/// The outcome of a message that was for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is a prompt, and kept.
@@ -74,7 +74,7 @@ impl Reception {
         }
     }
 
-    /// Who wrote a message, as far as it says so.
+    /// Returns the author of a message, as far as it says so.
     pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
         Asker {
             user: message.author.id,
@@ -112,7 +112,7 @@ impl Reception {
             self.dispatcher.learn(channel, parent);
         }
         let prompt = NewEvent { missed, ..self.prompt(message, names, parent) };
-        let fate = match self.in_words(&asker, message, &prompt) {
+        let fate = match self.in_words(&asker, message, &prompt).await {
             Some(fate) => fate,
             None => self.until_kept(&prompt, (channel, id)).await,
         };
@@ -124,14 +124,17 @@ impl Reception {
     }
 
     /// Takes a message as the answer to the question that is open in its channel. None: it is none.
-    fn in_words(&self, asker: &Asker, message: &Message, prompt: &NewEvent) -> Option<Fate> {
+    async fn in_words(&self, asker: &Asker, message: &Message, prompt: &NewEvent) -> Option<Fate> {
         let roles = asker.roles.iter().copied().chain(asker.guild).collect();
         let name = prompt.author.clone().unwrap_or_default();
         let person = Person::User { id: asker.user, roles, owner: asker.owner, name };
-        // Nobody knew what would be asked while nobody listened.
-        if prompt.missed || !prompt.attached.is_empty() {
+        let (channel, id) = (message.channel_id, message.id);
+        // Above the question nobody knew what would be asked.
+        let unasked = prompt.missed && !self.asks.may_answer(channel, id);
+        if unasked || !prompt.attached.is_empty() {
             return None;
         }
+        self.asks.back_in(channel).await;
         match self.dispatcher.answer_in_words(&prompt.lane, &person, &prompt.prompt)? {
             Ok(()) => Some(Fate::Taken),
             // Somebody was quicker; then it is a prompt like any other.
@@ -143,7 +146,7 @@ impl Reception {
         }
     }
 
-    /// What somebody wrote, as an event.
+    /// Makes an event of a message.
     pub(super) fn prompt(
         &self,
         message: &Message,

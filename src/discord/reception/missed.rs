@@ -1,9 +1,9 @@
-//! What was written while nobody listened.
+//! The messages that were written while nobody listened.
 //!
 //! A channel is read on from the last message that was handled there, page by page, all that is for
 //! the bot in order and before anything newer of that channel; how far it came is noted with every
-//! message, so that it goes on there after a death. What is too old is counted and told. Pinned by
-//! `tests/gateway/intake.rs` and `tests/gateway/faults`.
+//! message, so that it goes on there after a death. Messages that are too old are counted and told.
+//! Pinned by `tests/gateway/intake.rs` and `tests/gateway/faults`.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ const CHANNELS_MOST: usize = 1_000;
 /// Message ids remembered, so that none is handled twice.
 const IDS_KEPT: usize = 4_096;
 
-/// What became of the missed messages of a channel.
+/// The counts of what became of a channel's missed messages.
 #[derive(Default)]
 struct Tally {
     prompts: usize,

@@ -1,4 +1,4 @@
-//! What arrives from Discord, in order: who may ask, what was asked, what was missed.
+//! The arrivals from Discord, in order: who may ask, what was asked, what was missed.
 //!
 //! Every channel has a line of its own and is seen to one arrival after the other, so that the
 //! order of its messages is the order of its events; no channel waits for another one. A message is
@@ -25,6 +25,7 @@ use tracing::{debug, error, info, warn};
 
 use super::Identity;
 use super::api::{Api, nonce};
+use super::asks::Asks;
 use super::commands::Verb;
 use super::interactions::Interactions;
 use super::mention::Name;
@@ -42,7 +43,7 @@ use people::People;
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// A refusal is told at most this often in a channel.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
-/// Requests made while the next arrival of the channel waits. What they cannot find out is asked
+/// Requests made while the next arrival of the channel waits. Answers they did not get are asked
 /// for again.
 const LOOK_UP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
 /// A command waits so long for what its channel's line has before it: Discord wants to hear of it
@@ -70,7 +71,7 @@ pub(super) enum Arrival {
     Probe(HealthProbe),
 }
 
-/// What is told of a command once nothing of it can be lost any more.
+/// The answer to a command once nothing of it can be lost any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It is kept; its answer comes later.
@@ -109,7 +110,7 @@ enum Work {
     Probe(HealthProbe),
 }
 
-/// What a channel still has to be seen to; there is one while somebody does.
+/// The work a channel still waits for; there is one while somebody does it.
 #[derive(Default)]
 struct Line {
     work: VecDeque<Work>,
@@ -123,6 +124,7 @@ pub(super) struct Reception {
     pub(super) identity: Arc<Identity>,
     pub(super) interactions: Arc<Interactions>,
     pub(super) waiting: Arc<Waiting>,
+    pub(super) asks: Arc<Asks>,
     pub(super) dispatcher: Dispatcher,
     pub(super) notes: Arc<Notes>,
     pub(super) closing: Arc<AtomicBool>,
@@ -145,7 +147,7 @@ impl Reception {
     pub(super) fn new(
         api: Api,
         identity: Arc<Identity>,
-        (interactions, waiting): (Arc<Interactions>, Arc<Waiting>),
+        (interactions, waiting, asks): (Arc<Interactions>, Arc<Waiting>, Arc<Asks>),
         (dispatcher, notes): (Dispatcher, Arc<Notes>),
         closing: Arc<AtomicBool>,
         (timeouts, redactor): (Timeouts, Redactor),
@@ -155,6 +157,7 @@ impl Reception {
             identity,
             interactions,
             waiting,
+            asks,
             dispatcher,
             notes,
             closing,
@@ -330,7 +333,7 @@ async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool
     }
 }
 
-/// What is the same for a message or interaction that is told twice.
+/// The key of an event: the same for a message or interaction that is told twice.
 pub(super) fn key(id: u64) -> String {
     format!("discord:{id}")
 }

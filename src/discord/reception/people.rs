@@ -1,4 +1,4 @@
-//! What was looked up of channels and members, so that Discord is asked once.
+//! The channels and members that were looked up, so that Discord is asked once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl People {
         Ok(role)
     }
 
-    /// What [`People::our_role`] found before.
+    /// Returns the role that [`People::our_role`] found before; asks nobody.
     pub(in super::super) fn known_role(&self, guild: Option<u64>) -> Option<u64> {
         guild.and_then(|guild| self.roles.lock().get(&guild).copied().flatten())
     }

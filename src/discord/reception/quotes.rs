@@ -1,4 +1,4 @@
-//! What a message replies to or forwards, for the agent.
+//! The message that another one replies to or forwards, for the agent.
 
 use crate::discord::heading;
 use crate::discord::mention::{self, Name};
@@ -11,7 +11,7 @@ const OURS: usize = 300;
 /// messages, 2026-08).
 const OTHERS: usize = 4_000;
 
-/// What a message replies to, or else what it forwards.
+/// Returns the message this one replies to, or else forwards.
 pub(super) fn quoted(message: &Message, me: u64, names: &[Name]) -> Option<Quoted> {
     if let Some(referenced) = &message.referenced_message {
         return reply(referenced, me, names);

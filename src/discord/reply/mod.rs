@@ -118,6 +118,17 @@ impl Outlet for Discord {
         self.inner.put_away(event).await;
     }
 
+    fn continue_questions(&self, ids: &[String]) {
+        self.inner.asks.go_on_with(ids);
+    }
+
+    fn close_question(&self, id: &str) {
+        let (inner, id) = (Arc::clone(&self.inner), id.to_owned());
+        tokio::spawn(async move {
+            inner.asks.give_up(&inner.api, &id, inner.options.windows.send).await;
+        });
+    }
+
     async fn settle_offer(&self, channel: u64, message: u64) {
         notices::settle(&self.inner, channel, message).await;
     }
@@ -211,6 +222,11 @@ impl Reply for ChannelReply {
         self.progress.changed.notify_one();
     }
 
+    fn stood_above(&mut self) {
+        self.progress.operations.stood(self.progress.text());
+        self.progress.changed.notify_one();
+    }
+
     fn settled(&mut self, id: &str, how: &Settlement) {
         self.progress.operations.settled(id, how);
         self.progress.changed.notify_one();
@@ -235,19 +251,19 @@ struct Writer {
     inner: Arc<Inner>,
     channel: u64,
     live: Live,
-    /// What was asked, above the first message.
+    /// The question, above the first message.
     heading: Option<String>,
-    /// What was said before something else that stands below it.
+    /// The text before something else that stands below it.
     above: String,
     progress: Arc<Progress>,
     questions: QuestionMessages,
-    /// What was shown while the prompt waited.
+    /// The mark or line shown while the prompt waited.
     marker: Option<QueueMarker>,
     /// None while somebody is being waited for.
     typing: Option<Typing>,
     /// Whether there is a draft to take back.
     posted: bool,
-    /// Nobody waits: there is no typing and no draft, and of an answer that says nothing no
+    /// No typing and no draft are shown, as nobody waits; an answer that says nothing gets no
     /// message.
     unasked: bool,
 }
@@ -323,8 +339,12 @@ impl Writer {
             }
         };
         for operation in self.progress.operations.take() {
-            if let QuestionOperation::Close(id, content) = operation {
-                self.questions.close(&id, &content).await;
+            match operation {
+                QuestionOperation::Post(question, _, _, Some(at)) => {
+                    self.questions.take_over(&question.id, at);
+                }
+                QuestionOperation::Close(id, content) => self.questions.close(&id, &content).await,
+                _ => {}
             }
         }
         self.questions.close_all().await;
@@ -335,20 +355,37 @@ impl Writer {
     async fn run_operations(&mut self) {
         for operation in self.progress.operations.take() {
             match operation {
-                QuestionOperation::Post(question, unseen, before) => {
-                    self.go_below(before).await;
+                QuestionOperation::Post(question, unseen, before, left) => {
+                    if !self.stood(&before).await {
+                        self.go_below(before).await;
+                    }
                     if let Some(typing) = self.typing.take() {
                         typing.stop().await;
                     }
-                    self.questions.post(&question, unseen, &self.progress.changed).await;
+                    self.questions.post(&question, unseen, &self.progress.changed, left).await;
                 }
                 QuestionOperation::Below(before) => self.go_below(before).await,
+                QuestionOperation::Stood(before) => drop(self.stood(&before).await),
                 QuestionOperation::Close(id, content) => self.questions.close(&id, &content).await,
             }
         }
         if !self.questions.is_waiting() {
             self.type_on();
         }
+    }
+
+    /// Takes over what an earlier life left above something else, where that is the end of `before`.
+    /// False: what stands there, if anything, is not known to say it.
+    async fn stood(&mut self, before: &str) -> bool {
+        if !self.above.is_empty() || before.trim().is_empty() {
+            return false;
+        }
+        let Some(said) = self.live.says_above(DRAFT_TIMEOUTS).await else { return false };
+        let stood = !said.is_empty() && before.trim_end().ends_with(&said);
+        if stood {
+            before.trim_end().clone_into(&mut self.above);
+        }
+        stood
     }
 
     /// Shows what was said until now and leaves it there: what comes stands below something else.
@@ -376,8 +413,8 @@ impl Writer {
         }
     }
 
-    /// What of a text is said below something else; none: it does not begin with what was said
-    /// above.
+    /// Returns the part of a text that goes below something else; none: it does not begin with the
+    /// text above.
     fn below_of<'t>(&self, text: &'t str) -> Option<&'t str> {
         let rest = text.strip_prefix(&self.above)?;
         Some(if self.above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
@@ -388,7 +425,7 @@ impl Writer {
         !self.below_of(text).unwrap_or(text).trim().is_empty()
     }
 
-    /// What of a text is to be said, below what was asked where nothing that stays stands above.
+    /// Returns the part of a text still to be said, below the question where nothing stands above.
     fn to_say(&self, text: &str) -> String {
         match self.below_of(text) {
             Some(rest) if !self.above.is_empty() => rest.to_owned(),
@@ -402,7 +439,7 @@ impl Writer {
         }
     }
 
-    /// What to show now: the text so far, and what the agent is doing where there is room for it.
+    /// Returns the draft to show now: the text so far, and the agent's action where there is room.
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
             let transcript = self.progress.transcript.lock();

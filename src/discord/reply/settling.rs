@@ -110,8 +110,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Posts what the agent made beside text, below the answer. What Discord does not take at all
-    /// is left out.
+    /// Posts the files the agent made, below the answer. Those Discord does not take at all are
+    /// left out.
     async fn put_files(&self, files: &[AnswerFile]) -> Result<(), RestError> {
         for (number, AnswerFile { name, path }) in files.iter().enumerate() {
             let bytes = match tokio::fs::read(path).await {

@@ -17,8 +17,8 @@ pub(in crate::discord) enum RestError {
     /// There are more important requests, for so long at least.
     #[error("there is no room beside more important requests")]
     Crowded(Duration),
-    /// Nobody we trust vouches for who answers there. Only before anything was ever answered: later
-    /// it may pass.
+    /// The certificate of whoever answers is not trusted. Only before anything was ever answered:
+    /// later it may pass.
     #[error("{0}")]
     Untrusted(String),
     /// No usable answer in time.

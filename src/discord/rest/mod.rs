@@ -30,17 +30,17 @@ const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONG_WAIT: Duration = Duration::from_secs(5);
-/// What rustls says of a certificate it does not take; its error type is not ours to name.
+/// The words of rustls about a certificate it does not take; its error type is not ours to name.
 const UNTRUSTED: &str = "invalid peer certificate";
 
 /// How long a request may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// For one attempt.
+    /// Longest time of a single attempt.
     pub(super) attempt: Duration,
     /// All attempts and the waits between them.
     pub(super) total: Duration,
-    /// What it is worth beside others.
+    /// Its rank beside other requests.
     pub(super) rank: Rank,
 }
 
@@ -96,7 +96,7 @@ struct Shared {
     /// Whether the last attempt got no usable answer, and how often one did after that.
     away: AtomicBool,
     back: watch::Sender<u64>,
-    /// See [`Rest::clock_ahead`].
+    /// The seconds of [`Rest::clock_ahead`]; none: not known yet.
     ahead: Mutex<Option<i64>>,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Member, User, id, ids, maybe_id};
 use crate::event::Attached;
 
-/// A message.
+/// A message, as far as Discord's object is read here.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::discord) struct Message {
     #[serde(deserialize_with = "id")]
@@ -51,7 +51,7 @@ pub(in crate::discord) struct Reaction {
     pub(in crate::discord) me: bool,
 }
 
-/// What a reaction shows.
+/// The emoji of a reaction.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::discord) struct Emoji {
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! What we read of Discord's objects: only the fields we use, so that Discord may change all
-//! others.
+//! The objects of Discord as far as they are read: only the fields we use, so that Discord may
+//! change all others.
 
 mod messages;
 
@@ -25,7 +25,7 @@ pub(super) fn age_of(id: u64) -> Duration {
     SystemTime::now().duration_since(given).unwrap_or_default()
 }
 
-/// A user.
+/// A Discord account, of a person or a bot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct User {
     #[serde(deserialize_with = "id")]
@@ -69,7 +69,7 @@ pub(super) struct RoleTags {
     pub(super) bot_id: Option<u64>,
 }
 
-/// Who used a command, a button, a menu or a window; in direct messages there is no member.
+/// Finds who used a command, a button, a menu or a window; in direct messages there is no member.
 pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Member)> {
     let member = &interaction["member"];
     match User::deserialize(&member["user"]) {
@@ -99,9 +99,9 @@ pub(super) struct Slash {
     pub(super) roles: Vec<u64>,
     pub(super) nick: Option<String>,
     pub(super) name: String,
-    /// What the user wrote: the option `prompt` or `message`.
+    /// The text of the user: the option `prompt` or `message`.
     pub(super) prompt: String,
-    /// What the user chose or wrote, by option.
+    /// The options the user chose or wrote, each with its text.
     pub(super) given: Vec<(String, String)>,
 }
 
@@ -173,7 +173,7 @@ pub(super) struct Channel {
     pub(super) guild_id: Option<u64>,
     #[serde(default, deserialize_with = "maybe_id")]
     pub(super) parent_id: Option<u64>,
-    /// Who opened the thread.
+    /// The user who opened the thread.
     #[serde(default, deserialize_with = "maybe_id")]
     pub(super) owner_id: Option<u64>,
 }

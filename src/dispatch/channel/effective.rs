@@ -1,8 +1,8 @@
 //! The settings in force in a lane: those the operator set for all or wrote for the channel, and
 //! those people chose.
 //!
-//! Pure. The operator's word is a ceiling: people choose below it. What a backend does not support
-//! is not asked of it.
+//! Pure. The operator's word is a ceiling: people choose below it. A backend is not asked for
+//! anything it does not support.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Effective {
     pub model: Option<String>,
     /// An id of the descriptor's. None: the agent's own.
     pub effort: Option<String>,
-    /// At most [`Effective::ceiling`].
+    /// The level up to which the agent acts without asking; at most [`Effective::ceiling`].
     pub safety: Safety,
     /// `build`, unless the backend has a mode for planning.
     pub mode: Mode,
@@ -32,11 +32,11 @@ pub struct Effective {
 
 /// Names under which a lane's choices are kept with its binding.
 pub(super) mod names {
-    pub const MODEL: &str = "model";
-    pub const EFFORT: &str = "effort";
-    pub const SAFETY: &str = "safety";
-    pub const MODE: &str = "mode";
-    pub const ALL: [&str; 4] = [MODEL, EFFORT, SAFETY, MODE];
+    pub(crate) const MODEL: &str = "model";
+    pub(crate) const EFFORT: &str = "effort";
+    pub(crate) const SAFETY: &str = "safety";
+    pub(crate) const MODE: &str = "mode";
+    pub(crate) const ALL: [&str; 4] = [MODEL, EFFORT, SAFETY, MODE];
 }
 
 /// Works out what is in force: `own` is what people chose for the lane and backend, `lane` what the

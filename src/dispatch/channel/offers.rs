@@ -11,7 +11,7 @@ use crate::workspace::LaneSettings;
 impl ChannelContext {
     /// Whether a lane may be answered by a backend because people chose it. `settings` is what the
     /// operator wrote about the lane and the channel of its thread.
-    pub(super) fn may_choose(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> bool {
+    pub(crate) fn may_choose(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> bool {
         let choices = &self.parts.choices;
         let listed = settings.backends.as_ref().unwrap_or(&choices.backends);
         *lane == Lane::Console

@@ -18,13 +18,13 @@ use crate::workspace::LaneSettings;
 pub enum Setting {
     /// The backend that answers.
     Backend,
-    /// Which model answers.
+    /// The model of that backend.
     Model,
     /// How much it thinks.
     Effort,
     /// The level up to which it acts without asking.
     Safety,
-    /// Build or plan.
+    /// The mode of turns: build or plan.
     Mode,
 }
 

@@ -1,7 +1,7 @@
 //! Conversations that a lane can take up again, and shortening the present one.
 //!
-//! A lane never shows the conversations of another, and no session is open in two lanes. What the
-//! agent knows beside those of the gateway was begun by somebody at its own terminal: it is for
+//! A lane never shows the conversations of another, and no session is open in two lanes. Sessions
+//! of the agent that the gateway did not begin come from somebody at its own terminal: they are for
 //! owners. Pinned by `tests/dispatch/sessions.rs`.
 
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub struct Conversations {
 /// One that can be taken up again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// The agent's id.
+    /// The agent's own id of the session, with which it is resumed.
     pub id: SessionId,
     /// Its first words or what the agent calls it; one plain line, perhaps empty.
     pub title: String,

@@ -63,7 +63,7 @@ struct State {
 }
 
 impl DriftMonitor {
-    /// Makes one that knows what was noted before. What it begins is tracked by `tasks`.
+    /// Makes one that knows the earlier notes. Its tasks are tracked by `tasks`.
     pub(super) fn new(parts: Arc<Parts>, tasks: TaskTracker) -> Arc<Self> {
         let quota = RateLimiter::direct(
             Quota::with_period(NOTICE_INTERVAL)

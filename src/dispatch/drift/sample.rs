@@ -6,7 +6,7 @@ use crate::redact::Redactor;
 
 /// Bytes of a sample that are looked at; the contract promises 2 KiB.
 const INPUT_LIMIT: usize = 4 << 10;
-/// Characters shown.
+/// Characters of a sample that people are shown.
 const SAMPLE_LIMIT: usize = 300;
 /// Longer texts within are content rather than form: only their beginning is shown.
 const TEXT_LIMIT: usize = 40;

@@ -14,7 +14,7 @@ use governor::{Quota, RateLimiter};
 /// People remembered before those who have been quiet for a while are looked for.
 const PEOPLE_LIMIT: usize = 1_000;
 
-/// By person.
+/// Counts prompts by the Discord id of the person.
 type Limiter<C> =
     RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 

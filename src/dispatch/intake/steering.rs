@@ -1,5 +1,5 @@
-//! Messages of people for a turn that runs. What does not reach it becomes an ordinary prompt, so
-//! that nothing a person wrote is lost in silence.
+//! Messages of people for a turn that runs. A message that does not reach it becomes an ordinary
+//! prompt, so that nothing a person wrote is lost in silence.
 
 use tokio::sync::oneshot;
 

@@ -87,13 +87,20 @@ pub(crate) enum Steerable {
 pub(crate) struct Lanes {
     pub(crate) queue: Mutex<Queue>,
     pub(crate) running: Mutex<HashMap<Lane, Running>>,
+    /// Messages that turns took in which go on from an earlier life, until those begin here.
+    carried: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
 }
 
 impl Lanes {
     pub(crate) fn new(queue: Queue) -> Self {
-        Self { queue: Mutex::new(queue), running: Mutex::default(), finished: Notify::new() }
+        Self {
+            queue: Mutex::new(queue),
+            running: Mutex::default(),
+            carried: Mutex::default(),
+            finished: Notify::new(),
+        }
     }
 
     /// Whether something runs or waits in a lane.
@@ -112,6 +119,11 @@ impl Lanes {
         }
     }
 
+    /// Keeps a message that a turn took in which goes on from an earlier life of the gateway.
+    pub(crate) fn carry(&self, turn: Sequence, message: Event) {
+        self.carried.lock().entry(turn).or_default().push(message);
+    }
+
     /// Notes that a turn begins.
     pub(crate) fn begin(
         &self,
@@ -126,7 +138,7 @@ impl Lanes {
             backend: None,
             reply: None,
             summary: EventSummary::of(event, Timestamp::now()),
-            received: Some(Vec::new()),
+            received: Some(self.carried.lock().remove(&event.sequence).unwrap_or_default()),
         };
         self.running.lock().insert(event.lane.clone(), running);
     }

@@ -11,6 +11,9 @@ use crate::event::{Event, Lane, Sequence};
 use crate::figures::{self, Outcome};
 use crate::turn::StopReason;
 
+/// How often a hand-over looks whether answers are delivered.
+const DELIVERY_LOOK: Duration = Duration::from_millis(20);
+
 /// The turn and events that were stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
@@ -68,7 +71,7 @@ impl Dispatcher {
     }
 
     /// Stops a turn if it is the one that runs in a lane, and returns once a crash does not bring
-    /// it back. What waits there goes on. False: it does not run.
+    /// it back. Waiting events there go on. False: it does not run.
     pub async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
         if self.inner.lanes.queue.lock().running_in(lane) != Some(event) {
             return false;
@@ -108,9 +111,39 @@ impl Dispatcher {
         journal.flush().await;
     }
 
+    /// Leaves everything to the next life of the gateway, whose agents go on meanwhile: takes nothing
+    /// new, gives answers that are on their way up to `grace`, and returns when all of it is on disk.
+    /// The program is to end at once then, without letting go of anything by itself.
+    pub async fn leave_running(&self, grace: Duration) {
+        let (running, waiting) = {
+            let mut queue = self.inner.lanes.queue.lock();
+            queue.close();
+            // They are in the journal.
+            (queue.running(), queue.drain_waiting().len())
+        };
+        tracing::info!(running, waiting, "shutdown: turns are handed over to the next start");
+        let delivered = async {
+            while self.inner.delivery.pending() > 0 {
+                tokio::time::sleep(DELIVERY_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(grace, delivered).await.is_err() {
+            tracing::warn!(
+                "shutdown: answers that are on their way are delivered by the next start"
+            );
+        }
+        if let Some(journal) = &self.inner.parts.journal
+            && !journal.flush().await
+        {
+            tracing::error!(
+                "shutdown: state/queue.md could not be written; some events may be answered again after the next start"
+            );
+        }
+    }
+
     /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what
-    /// runs then, and returns when all of it has ended. What still waits is kept for the next
-    /// start, or refused where nothing is kept.
+    /// runs then, and returns when all of it has ended. Events that still wait are kept for the
+    /// next start, or refused where nothing is kept.
     pub async fn shutdown(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = self.inner.lanes.queue.lock();

@@ -37,7 +37,7 @@ pub struct Answer {
     /// More about a failure, for the operator at the terminal only; never shown in Discord.
     #[serde(skip)]
     pub detail: Option<String>,
-    /// Its cost.
+    /// The tokens and cost of the turn; none: the agent told nothing.
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.
     pub took: Duration,

@@ -10,7 +10,7 @@ use crate::agent::{FileChange, FileDiff, ToolStart};
 pub struct Excerpt {
     /// Name of the language, as a code block wants it.
     pub language: &'static str,
-    /// The text.
+    /// The lines inside the code block, without its fence.
     pub text: String,
 }
 

@@ -19,7 +19,7 @@ pub enum Refusal {
     /// Too much is waiting.
     #[error("Too many requests are waiting ({depth}). Please try again later.")]
     Full {
-        /// Events waiting.
+        /// Events that wait already.
         depth: usize,
     },
     /// The gateway is stopping.
@@ -34,9 +34,9 @@ pub enum Refusal {
     /// More files than are taken.
     #[error("{}", if *limit == 0 { "Files are not taken here. Write it in words.".to_owned() } else { format!("That is {count} files, at most {limit} are taken. Send fewer.") })]
     TooManyFiles {
-        /// With the prompt.
+        /// Files that came with the prompt.
         count: usize,
-        /// `ATTACHMENTS_MAX`.
+        /// Most files of a prompt, `ATTACHMENTS_MAX`.
         limit: usize,
     },
     /// A file is larger than is taken.
@@ -44,9 +44,9 @@ pub enum Refusal {
     FileTooLarge {
         /// For people, in quotes.
         name: String,
-        /// The announced size.
+        /// The size that was announced, bytes.
         bytes: u64,
-        /// `ATTACHMENT_LIMIT_BYTES`.
+        /// The limit in bytes, `ATTACHMENT_LIMIT_BYTES`.
         limit: u64,
     },
     /// Its author asks faster than `USER_PROMPTS_PER_MINUTE`.
@@ -62,7 +62,7 @@ pub enum Refusal {
     TooLong {
         /// The size of the prompt.
         bytes: usize,
-        /// `PROMPT_LIMIT_BYTES`.
+        /// The limit in bytes, `PROMPT_LIMIT_BYTES`.
         limit: usize,
     },
 }
@@ -82,7 +82,7 @@ impl From<Rejection> for Refusal {
 /// `timeout` is the turn's budget, `retry` the failure the agent was retrying after.
 /// `docs/messages.md` lists all of it.
 #[must_use]
-pub fn failure(
+pub(crate) fn failure(
     ending: &Ending,
     timeout: Duration,
     retry: Option<&str>,
@@ -131,7 +131,7 @@ pub fn failure(
 
 /// More about it, for the operator at the terminal.
 #[must_use]
-pub fn detail(ending: &Ending) -> Option<String> {
+pub(crate) fn detail(ending: &Ending) -> Option<String> {
     match ending {
         Ending::Agent(failure) => {
             Some(failure.message.clone()).filter(|message| !message.is_empty())

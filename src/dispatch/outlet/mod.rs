@@ -89,6 +89,18 @@ pub trait Outlet: Send + Sync {
         let _ = event;
     }
 
+    /// Says which questions of an earlier life stay open because their turns go on: each is asked
+    /// again under its id, or closed. Told before anything new is heard. Must return at once.
+    fn continue_questions(&self, ids: &[String]) {
+        let _ = ids;
+    }
+
+    /// Closes a question of an earlier life that was to stay open: its turn could not go on.
+    /// Returns at once. Best effort.
+    fn close_question(&self, id: &str) {
+        let _ = id;
+    }
+
     /// Removes the button of a failure, if it is still there: the reply it offers was delivered.
     /// Best effort.
     async fn settle_offer(&self, channel: u64, message: u64) {
@@ -121,7 +133,7 @@ pub struct PriorDelivery {
 }
 
 /// Notes ids of messages.
-pub type Note = dyn Fn(&[u64]) + Send + Sync;
+pub(super) type Note = dyn Fn(&[u64]) + Send + Sync;
 
 impl PriorDelivery {
     /// Makes that of a reply that no later life will find again.
@@ -189,6 +201,10 @@ pub trait Reply: Send {
     /// People wrote to the turn while it ran: its further text belongs below that.
     /// Must return at once.
     fn steered(&mut self) {}
+
+    /// In an earlier life of the gateway something stood below the text so far: a question, or what
+    /// people wrote. Must return at once.
+    fn stood_above(&mut self) {}
 
     /// The turn is over: delivers the answer whole and removes what was only for the time being
     /// (typing, drafts). Takes as long as it takes: where it cannot be delivered now it waits until

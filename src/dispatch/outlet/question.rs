@@ -17,9 +17,9 @@ const OPTION_LIMIT: usize = 10;
 /// A question that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenQuestion {
-    /// Random; names the question in buttons, logs and state.
+    /// The same for every life of the gateway; names the question in buttons, logs and state.
     pub id: String,
-    /// One line.
+    /// The question in one line, for people.
     pub title: String,
     /// The thing that is asked.
     pub subject: Subject,
@@ -54,7 +54,7 @@ pub enum Subject {
 /// The outcome of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Settlement {
-    /// Somebody decided.
+    /// A person decided, in Discord or at the terminal.
     Answered {
         /// The name of the person.
         by: String,
@@ -214,7 +214,7 @@ impl OpenQuestion {
         })
     }
 
-    /// The decision in a line that somebody writes; none: it is no answer. Of a list of questions
+    /// The decision in a line that somebody writes; none: it is no answer. For a list of questions
     /// only the choice of an option is one, and only where there is one question: anything else may
     /// be meant for somebody else.
     #[must_use]
@@ -273,7 +273,7 @@ impl AskOption {
     }
 }
 
-/// On one line.
+/// Joins all words to one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 
 use self::fit::{fit, shown};
 use self::planning::Planning;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
 use crate::agent::descriptor::Expands;
-use crate::agent::{Ask, AskKind, Decision};
+use crate::agent::{Ask, AskKey, AskKind, Decision};
 use crate::event::Lane;
 use crate::figures;
 use crate::redact::Redactor;
@@ -78,6 +79,8 @@ pub enum AnswerRefusal {
 /// The turn that asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
+    /// Its correlation id, the same for every life of the gateway.
+    pub(crate) turn: String,
     pub(crate) lane: Lane,
     /// Marks the lines of the log.
     pub(crate) span: tracing::Span,
@@ -114,12 +117,12 @@ impl Questions {
     pub(crate) fn open(
         &self,
         context: Context,
-        ask: &Ask,
+        (ask, time): (&Ask, u32),
         answerer: Answerer,
         reply: &Arc<ReplyHandle>,
     ) -> OpenQuestion {
-        let mut id = uuid::Uuid::new_v4().simple().to_string();
-        id.truncate(16);
+        let mut open = self.open.lock();
+        let id = question_id(&context.turn, ask.ask, time);
         let shown = OpenQuestion::of(id.clone(), ask, context.asker, &self.redactor);
         figures::question("opened");
         tracing::info!(question = id, kind = kind(&ask.kind), "question opened");
@@ -131,7 +134,7 @@ impl Questions {
             reply: Arc::clone(reply),
             asked: Instant::now(),
         };
-        self.open.lock().insert(id, entry);
+        open.insert(id, entry);
         shown
     }
 
@@ -257,6 +260,16 @@ impl Questions {
     }
 }
 
+/// The id of a question, the same for every life of the gateway. `time` counts from 1 how often the
+/// guest asked under this key in the turn.
+pub(crate) fn question_id(turn: &str, ask: AskKey, time: u32) -> String {
+    short_hash(&format!("{turn}/{ask}/{time}"))
+}
+
+fn short_hash(of: &str) -> String {
+    Sha256::digest(of).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn kind(kind: &AskKind) -> &'static str {
     match kind {
         AskKind::Permission(_) => "permission",
@@ -277,5 +290,20 @@ fn word(decision: &Decision) -> &'static str {
         Decision::DenyAndStop => "deny and stop",
         Decision::Answers(_) => "answers",
         Decision::Dismissed => "dismissed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_follows_from_turn_key_and_how_often_it_was_used() {
+        let first = question_id("1f0c9a2e", 9, 1);
+        assert_eq!(first, question_id("1f0c9a2e", 9, 1));
+        assert!(first.len() == 16 && first.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_ne!(first, question_id("1f0c9a2e", 8, 1));
+        assert_ne!(first, question_id("1f0c9a2f", 9, 1));
+        assert_ne!(first, question_id("1f0c9a2e", 9, 2));
     }
 }

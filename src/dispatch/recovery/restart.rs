@@ -1,12 +1,12 @@
 //! After a restart: what becomes of the events that an earlier life of the gateway left open.
 //!
-//! An event that waited runs. One that ran and had used no tool runs again; for one that had used a
+//! A turn whose agent outlived the gateway goes on. An event that waited runs. One that ran and had used no tool runs again; for one that had used a
 //! tool, people are asked. An answer that was not delivered is. An event that was running during
 //! three crashes of the gateway is set aside, and people are asked. Pinned by
 //! `tests/dispatch/kept.rs`.
 
 use crate::dispatch::outlet::{Answer, Notice, Offer};
-use crate::dispatch::questions::Person;
+use crate::dispatch::questions::{Person, question_id};
 use crate::dispatch::{Dispatcher, Inner};
 use crate::event::{Event, Lane, Origin, Sequence};
 use crate::vigil;
@@ -27,6 +27,8 @@ enum Turn {
     Again,
     /// People are asked about it.
     Asked,
+    /// It outlived the gateway.
+    GoesOn,
 }
 
 impl Turn {
@@ -104,18 +106,30 @@ pub enum AgainRefusal {
 }
 
 impl Dispatcher {
+    /// Brings back the agents that outlived the gateway, with their turns. To be called once, before
+    /// [`Dispatcher::recover`].
+    pub async fn revive(&self) {
+        self.inner.links.revive(&self.inner.parts.backends).await;
+    }
+
     /// Brings back what an earlier life left open. To be called once, before anything is submitted;
     /// returns at once, and people are asked in the background.
     pub fn recover(&self) {
         let Some(journal) = self.inner.parts.journal.clone() else { return };
         let (mut restored, mut offers, mut offered, mut threads) = (0, Vec::new(), 0, Vec::new());
+        let mut going_on = Vec::new();
         {
             let mut queue = self.inner.lanes.queue.lock();
             for entry in journal.open_events() {
-                match entry.heard.map_or(Turn::Again, |turn| Turn::of(journal.entry(turn).as_ref()))
-                {
+                let turn = |turn| self.inner.turn_of(journal.entry(turn).as_ref());
+                match entry.heard.map_or(Turn::Again, turn) {
                     Turn::Again => {}
                     _ if entry.answer.is_some() => {}
+                    Turn::GoesOn => {
+                        // Over with the turn that took it in.
+                        self.inner.lanes.carry(entry.heard.unwrap_or_default(), entry.event);
+                        continue;
+                    }
                     Turn::Over => {
                         let _ =
                             journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
@@ -131,7 +145,10 @@ impl Dispatcher {
                         continue;
                     }
                 }
-                if entry.offered.is_some() {
+                if self.inner.turn_of(Some(&entry)) == Turn::GoesOn {
+                    going_on.push(entry.event.sequence);
+                    queue.restore(entry.event);
+                } else if entry.offered.is_some() {
                     offered += 1;
                 } else if entry.event.opens_thread && entry.answer.is_none() {
                     restored += 1;
@@ -145,12 +162,19 @@ impl Dispatcher {
                 }
             }
         }
-        if restored + offers.len() + offered > 0 {
+        // Of what is answered or given up nobody waits for the rest.
+        self.inner.links.end_continued_but(|event, _| going_on.contains(&event));
+        let asks = self.inner.links.continued_asks();
+        let questions: Vec<String> =
+            asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
+        self.inner.parts.outlet.continue_questions(&questions);
+        if going_on.len() + restored + offers.len() + offered > 0 {
             tracing::info!(
+                going_on = going_on.len(),
                 restored,
                 asked = offers.len(),
                 offered,
-                "events of an earlier life of the gateway: restored, asked about now, asked about before"
+                "events of an earlier life of the gateway: their turns go on, restored, asked about now, asked about before"
             );
         }
         let inner = self.inner.clone();
@@ -231,6 +255,16 @@ impl Dispatcher {
 }
 
 impl Inner {
+    /// The treatment of an event, from its entry in the journal.
+    fn turn_of(&self, entry: Option<&Entry>) -> Turn {
+        let goes_on = |entry: &&Entry| {
+            entry.answer.is_none()
+                && entry.offered.is_none()
+                && self.links.continues(entry.event.sequence, &entry.event.lane)
+        };
+        entry.filter(goes_on).map_or_else(|| Turn::of(entry), |_| Turn::GoesOn)
+    }
+
     /// Asks people whether an event is to be done again, below what there is of its answer.
     pub(crate) async fn offer(&self, journal: &Journal, entry: &Entry, why: Why) {
         let (event, aside) = (&entry.event, why == Why::SetAside);

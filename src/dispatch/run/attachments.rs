@@ -53,6 +53,15 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    /// Those of a turn that an earlier life of the gateway began, which its agent has.
+    pub(super) fn of_earlier(parts: &[Part]) -> Self {
+        let place = |part: &Part| match part {
+            Part::Image(file) | Part::File(file) => TempDir::of(Path::new(&file.path)),
+            Part::Text(_) => None,
+        };
+        Self { temp_dir: parts.iter().find_map(place), ..Self::default() }
+    }
+
     /// Fetches the files of an event. A stop ends the waiting for them.
     pub(super) async fn fetch(
         parts: &Parts,

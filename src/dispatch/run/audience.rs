@@ -32,6 +32,8 @@ pub(super) struct TurnAudience<'a> {
     pub(super) context: Context,
     /// Ids of the questions asked and not settled.
     pub(super) asked: HashMap<AskKey, String>,
+    /// How often the guest asked under each key.
+    pub(super) times: HashMap<AskKey, u32>,
     pub(super) kept: Kept,
     /// The first tool, until it is on disk that there was one.
     pub(super) first_tool: Option<(Saving, EventKind)>,
@@ -102,6 +104,33 @@ impl Audience for TurnAudience<'_> {
         self.pass(event);
     }
 
+    /// At once, for people must not see less of the turn than there was.
+    fn relive(&mut self, event: &EventKind, _transcript: &Transcript) {
+        if matches!(event, EventKind::ToolStart(_)) {
+            // It is noted already, or is as soon as may be.
+            drop(self.kept.used_tool());
+        }
+        self.pass(event);
+    }
+
+    fn interrupted_before(&mut self, ask: Option<&Ask>) {
+        if let Some(ask) = ask {
+            *self.times.entry(ask.ask).or_default() += 1;
+        }
+        let refused = |ask: &Ask| match &ask.kind {
+            AskKind::Permission(tool) if !self.tools.permits(tool) => true,
+            kind => self.context.planning.refusal(kind).is_some(),
+        };
+        // What was refused at once nobody saw.
+        if !ask.is_some_and(refused) {
+            self.reply.with(|reply| reply.stood_above());
+        }
+    }
+
+    fn answered_before(&mut self, ask: &Ask, decision: &Decision) {
+        self.context.planning.decided(ask, decision);
+    }
+
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         let (saving, event) = self.first_tool.take()?;
         let shown = async move {
@@ -113,6 +142,11 @@ impl Audience for TurnAudience<'_> {
     }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        *self.times.entry(ask.ask).or_default() += 1;
+        self.ask_again(ask, answer);
+    }
+
+    fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
         if let AskKind::Permission(tool) = &ask.kind
             && !self.tools.permits(tool)
         {
@@ -131,7 +165,8 @@ impl Audience for TurnAudience<'_> {
             answer.decide(refusal);
             return;
         }
-        let question = self.questions.open(self.context.clone(), ask, answer, &self.reply);
+        let time = self.times.get(&ask.ask).copied().unwrap_or(1);
+        let question = self.questions.open(self.context.clone(), (ask, time), answer, &self.reply);
         if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
             self.questions.close(&before);
         }

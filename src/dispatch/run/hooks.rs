@@ -109,6 +109,7 @@ impl Inner {
             blobs,
             stop,
             steers,
+            continued: None,
         };
         let result = crate::turn::run(request, &self.links, &mut Nobody).await;
         self.links.forget(&lane);

@@ -15,8 +15,9 @@ mod temp_dir;
 mod thread;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
@@ -29,15 +30,34 @@ use super::channel::DIRECTORY;
 use super::durability::{Kept, safe};
 use super::outlet::handle::ReplyHandle;
 use super::outlet::{Answer, messages};
-use super::questions::Context;
 use super::questions::planning::Planning;
+use super::questions::{Context, question_id};
 use crate::agent::descriptor::Feature;
-use crate::agent::{AllowedTools, FailureKind, SessionReady};
+use crate::agent::{AllowedTools, FailureKind, Mode, SessionReady, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::fold::Transcript;
-use crate::turn::{Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked};
-use crate::workspace::{Binding, BindingsError, Hook, LostTurn, Saving, SessionId};
+use crate::turn::{
+    Backend, ContinuedTurn, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked,
+};
+use crate::workspace::{Binding, BindingsError, Hook, LaneSettings, LostTurn, Saving, SessionId};
+
+/// What stops a turn, and what people write to it while it runs.
+type Control = (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>);
+
+/// A turn whose guest is told, or was told, to begin.
+struct Begun {
+    /// Its correlation id.
+    id: String,
+    backend: Arc<dyn Backend>,
+    start: StartTurn,
+    /// Nothing is to be changed.
+    planning: bool,
+    taken: Taken,
+    binding: Binding,
+    /// Its place on a link, where an earlier life of the gateway began it.
+    continued: Option<ContinuedTurn>,
+}
 
 impl Inner {
     /// Runs the event's turn and delivers its answer.
@@ -51,7 +71,8 @@ impl Inner {
         if let Some(probe) = self.health.probe_of(&event) {
             return self.health.complete(probe).await;
         }
-        let id = turn_id();
+        let continued = self.links.continued_id(event.sequence, &event.lane);
+        let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
         let unknown = tracing::field::Empty;
         // A span of the highest level: lines of every level are to carry its ids.
         let span = tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
@@ -72,21 +93,27 @@ impl Inner {
                 return;
             }
             self.lost.supersede(&event, &kept).await;
-            kept.started();
+            if !continues {
+                kept.started();
+            }
             // Before anything is done in the thread: after a restart nobody else says where it
             // belongs.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
                 self.channels.learn(*channel, parent);
             }
             let hooks = self.parts.workspace.hooks().await;
-            self.begin_hook(&hooks, &event, &stop).await;
+            if !continues {
+                self.begin_hook(&hooks, &event, &stop).await;
+            }
             let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.parts.redactor);
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.wait_for_next_life()).flatten() {
+                kept.let_go();
                 return self.delivery.put_off(&reply, answer, &id, next).await;
             }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
+            kept.let_go();
             for received in self.lanes.take_received(&event) {
                 self.durability.check_off(&received);
             }
@@ -106,7 +133,7 @@ impl Inner {
         &self,
         event: &Event,
         id: &str,
-        (stop, steers): (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>),
+        (stop, steers): Control,
         reply: &Arc<ReplyHandle>,
         kept: &Kept,
     ) -> Answer {
@@ -116,6 +143,9 @@ impl Inner {
             let timeout = self.parts.host.query_timeout;
             let failure = messages::failure(&reason.into(), timeout, None, id);
             return Answer { failure, ..Answer::by(self.parts.choices.backend.clone()) };
+        }
+        if let Some(turn) = self.links.take_continued(event.sequence, &event.lane) {
+            return self.go_on(event, turn, (stop, steers), reply, kept).await;
         }
         let bindings = self.parts.workspace.bindings();
         let (name, lane, refused) = self.channels.answering(&event.lane).await;
@@ -174,8 +204,102 @@ impl Inner {
         let (choices, cwd) = (&self.parts.choices, directory.clone());
         let (mut start, planning) =
             start::start(&self.channels, choices, event, &*backend, &lane, cwd, session).await;
-        let planning = Planning::new(planning);
         start.parts.extend(taken.parts.iter().cloned());
+        let mut begun =
+            Begun { id: id.to_owned(), backend, start, planning, taken, binding, continued: None };
+        begun.taken.notices.extend(self.channels.fallen_back(
+            &event.lane,
+            refused.as_deref(),
+            begun.backend.descriptor().label(),
+        ));
+        if moved {
+            begun.taken.notices.push(
+                "The working directory here is another one now; this is a new conversation."
+                    .to_owned(),
+            );
+        }
+        self.conclude(event, begun, lane.ping, (stop, steers), reply, kept).await
+    }
+
+    /// Goes on with the turn of an event that an earlier life of the gateway began.
+    async fn go_on(
+        &self,
+        event: &Event,
+        turn: ContinuedTurn,
+        control: Control,
+        reply: &Arc<ReplyHandle>,
+        kept: &Kept,
+    ) -> Answer {
+        let descriptor = turn.backend.descriptor();
+        let name = descriptor.name.clone();
+        let (_, lane, _) = self.channels.answering(&event.lane).await;
+        if let Some(why) = self.not_any_more(event, &turn, &lane).await {
+            for (ask, time) in &turn.asks {
+                self.parts.outlet.close_question(&question_id(&turn.id, *ask, *time));
+            }
+            tracing::warn!(
+                why,
+                "a turn that outlived the gateway is ended: it has more than it may have now"
+            );
+            return Answer::failed(
+                name,
+                format!(
+                    "I was restarted, and what may be done here is less than it was ({why}), so I stopped. Please ask again. (restarted, {})",
+                    turn.id
+                ),
+            );
+        }
+        tracing::info!("the turn goes on where the gateway died");
+        let binding = self.parts.workspace.bindings().get(&event.lane, &name).await;
+        let start = turn.start.clone();
+        let begun = Begun {
+            id: turn.id.clone(),
+            backend: Arc::clone(&turn.backend),
+            planning: start.settings.mode == Mode::Plan,
+            taken: Taken::of_earlier(&start.parts),
+            start,
+            binding,
+            continued: Some(turn),
+        };
+        self.conclude(event, begun, lane.ping, control, reply, kept).await
+    }
+
+    /// Why a turn that outlived the gateway may not go on as it began; none: it may.
+    async fn not_any_more(
+        &self,
+        event: &Event,
+        turn: &ContinuedTurn,
+        lane: &LaneSettings,
+    ) -> Option<&'static str> {
+        let (descriptor, settings) = (turn.backend.descriptor(), &turn.start.settings);
+        let in_force = self.channels.in_force(&event.lane, lane, descriptor).await;
+        if settings.safety > in_force.safety {
+            return Some("the level of safety");
+        }
+        let allowed = &self.parts.choices.allowed_tools;
+        let cannot_keep =
+            !descriptor.has(Feature::AllowedTools) && *allowed == AllowedTools::Only(Vec::new());
+        let other = descriptor.has(Feature::AllowedTools)
+            && settings.allowed_tools != allowed_for(allowed, descriptor);
+        if cannot_keep || other {
+            return Some("the allowed tools");
+        }
+        (!self.channels.may_choose(&event.lane, lane, &descriptor.name)).then_some("the agents")
+    }
+
+    /// Runs a turn that is begun to its end, and makes its answer.
+    async fn conclude(
+        &self,
+        event: &Event,
+        begun: Begun,
+        ping: Option<Duration>,
+        (stop, steers): Control,
+        reply: &Arc<ReplyHandle>,
+        kept: &Kept,
+    ) -> Answer {
+        let Begun { id, backend, start, planning, taken, binding, continued } = begun;
+        let planning = Planning::new(planning);
+        let (name, directory) = (backend.descriptor().name.clone(), PathBuf::from(&start.cwd));
         let asked_model = start.settings.model.clone();
         let requested = start.native_id.clone();
         let (label, generation) =
@@ -186,15 +310,19 @@ impl Inner {
         tracing::info!(resume = requested.is_some(), "turn begins");
         self.lanes.answered_by(&event.lane, &backend, reply);
         let context = Context {
+            turn: id.to_owned(),
             lane: event.lane.clone(),
             span: tracing::Span::current(),
             asker: event.asker,
             expands: backend.descriptor().expands.clone(),
             planning: planning.clone(),
         };
-        let tools = ToolGate { allowed, backend: backend.clone() };
+        let tools = ToolGate {
+            allowed: self.parts.choices.allowed_tools.clone(),
+            backend: backend.clone(),
+        };
         let request = TurnRequest {
-            id: id.to_owned(),
+            id: id.clone(),
             event: event.sequence,
             lane: event.lane.clone(),
             backend,
@@ -202,6 +330,7 @@ impl Inner {
             blobs: taken.blobs.clone(),
             stop,
             steers,
+            continued,
         };
         let mut audience = TurnAudience {
             stream: StreamRedactor::new(&self.parts.redactor),
@@ -210,32 +339,27 @@ impl Inner {
             questions: self.questions.clone(),
             context,
             asked: HashMap::new(),
+            times: HashMap::new(),
             kept: kept.clone(),
             first_tool: None,
             tools,
         };
-        let result = crate::turn::run(request, &self.links, &mut audience).await;
+        let mut result = crate::turn::run(request, &self.links, &mut audience).await;
+        kept.hold(std::mem::take(&mut result.place));
         audience.flush();
         drop(audience);
         let mut notices = taken.notices.clone();
         drop(taken);
         self.report(&name, &result);
         let offer =
-            self.lost.lose(event, id, &name, (&binding, requested.as_deref()), &result).await;
+            self.lost.lose(event, &id, &name, (&binding, requested.as_deref()), &result).await;
         notices.extend(planning.notice(&self.parts.redactor));
-        notices.extend(self.channels.fallen_back(&event.lane, refused.as_deref(), &label));
         notices.extend(
             self.keep(event, &name, &binding, requested.as_deref(), &result, &directory).await,
         );
         if binding.unreadable {
             notices.push(
                 "What was kept of this conversation could not be read; this is a new one."
-                    .to_owned(),
-            );
-        }
-        if moved {
-            notices.push(
-                "The working directory here is another one now; this is a new conversation."
                     .to_owned(),
             );
         }
@@ -251,7 +375,7 @@ impl Inner {
                 &result.ending,
                 self.parts.host.query_timeout,
                 result.transcript.retry(),
-                id,
+                &id,
             ),
             detail: messages::detail(&result.ending),
             text,
@@ -262,7 +386,7 @@ impl Inner {
             took: result.took,
             files,
             offer,
-            ping: event.asker.filter(|_| lane.ping.is_some_and(|after| result.took >= after)),
+            ping: event.asker.filter(|_| ping.is_some_and(|after| result.took >= after)),
         }
     }
 

@@ -43,6 +43,19 @@ impl TempDir {
         Ok(temp_dir)
     }
 
+    /// Takes over the one that an earlier life of the gateway made for this file; none: there is
+    /// none any more.
+    pub(super) fn of(file: &Path) -> Option<Self> {
+        let path = file.parent()?;
+        if !path.file_name()?.to_string_lossy().starts_with(PREFIX) {
+            return None;
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(CWD, path, flags, Mode::empty()).ok()?;
+        // Nothing more is put there.
+        Some(Self { folder, path: path.to_owned(), files: 0 })
+    }
+
     /// Puts a file there; returns where it is. `extension` is plain.
     ///
     /// # Errors

@@ -146,7 +146,7 @@ pub fn conversation(known: &Conversation, now: Timestamp) -> String {
 
 /// How long ago something was, in one unit.
 #[must_use]
-pub fn ago(then: Timestamp, now: Timestamp) -> String {
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second() - then.as_second()).unwrap_or(0);
     if seconds < 60 {
         "just now".to_owned()

@@ -30,16 +30,16 @@ const MAX_HANDOVERS: usize = 4;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Area {
-    /// Its name.
+    /// The name of the area, as reports show it.
     pub name: &'static str,
     /// How many trials there were.
     pub trials: usize,
-    /// What there were trials of.
+    /// The plural of the things tried, for people.
     pub of: &'static str,
     /// Why there was nothing to try, where that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What was found.
+    /// The faults that its trials found.
     pub findings: Vec<Finding>,
 }
 

@@ -10,7 +10,7 @@ use crate::agent::{
 };
 use crate::turn::{Generation, Guest};
 
-/// What is wrong with a guest.
+/// The fault built into a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,

@@ -8,7 +8,7 @@ use crate::agent::{Descriptor, Safety, Spawn, StartTurn, Value};
 use crate::kit::damage;
 use crate::turn::plan;
 
-/// What decides over a process: the descriptor, the files of the link, and how its turn was begun.
+/// The grounds for allowing a process: the descriptor, the files of the link, how its turn began.
 pub(super) struct Launches<'a> {
     descriptor: &'a Descriptor,
     files: HashMap<String, PathBuf>,

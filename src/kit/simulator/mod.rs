@@ -19,7 +19,7 @@ use crate::agent::{Command, Exited, Input, TimedInput};
 use crate::turn::replay::Keys;
 use crate::turn::{Backend, Guest, GuestFailure};
 
-/// What stands in every prompt of the kit's own, to be found again where it must not be.
+/// A marker in every prompt of the kit's own, to be found again where it must not be.
 pub(super) const PROMPT: &str = "kit-prompt-7c1f7e52";
 /// Rounds in which everything open ends, each because of what the guest did in the one before.
 const MAX_ROUNDS: usize = 64;

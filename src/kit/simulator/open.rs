@@ -1,5 +1,5 @@
-//! What a host keeps open for a guest: turns, processes, connections and timers. Each knows how it
-//! ends.
+//! The things a host keeps open for a guest: turns, processes, connections and timers. Each knows
+//! how it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::agent::{
 /// Processes a turn may start.
 const MAX_SPAWNS: usize = 8;
 
-/// Session and turn.
+/// The session and the turn within it, by the numbers the host gave.
 pub(super) type TurnId = (u32, u32);
 
 #[derive(Default)]

@@ -10,9 +10,9 @@ pub(in crate::kit) struct Violation {
     pub(in crate::kit) rule: Rule,
     /// The line of the recording that the last input is from.
     pub(in crate::kit) line: Option<usize>,
-    /// The last input.
+    /// The JSON of the last input, shortened.
     pub(in crate::kit) input: String,
-    /// What the guest did.
+    /// The behaviour of the guest.
     pub(in crate::kit) got: String,
     pub(in crate::kit) expected: String,
 }

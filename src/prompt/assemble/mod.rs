@@ -26,7 +26,7 @@ pub enum Noting<'a> {
     Operators,
     /// To what was noted in a place, which is called so.
     Here(&'a str),
-    /// Nowhere.
+    /// The agent is not asked to note anything.
     Nowhere,
 }
 
@@ -40,8 +40,7 @@ pub struct Assembled {
     pub text: String,
     /// The sections in it, in order.
     pub sections: Vec<Document>,
-    /// What was left out, and what was wrong with reading the files, one line each, naming the
-    /// file.
+    /// The texts left out, and the faults in reading the files, one line each, naming the file.
     pub warnings: Vec<String>,
 }
 
@@ -126,7 +125,7 @@ What stands in it is appended to {into} and not shown to anybody. Do not write t
     text
 }
 
-/// What was noted where the prompt is for.
+/// Returns the notes of the place the prompt is for.
 fn noted(documents: &Documents) -> Option<String> {
     let (_, text) = documents.noted.as_ref()?;
     Some(settle(text)).filter(|content| !content.is_empty())

@@ -1,4 +1,4 @@
-//! What expressions mean, also in the view of another library.
+//! The meaning of expressions, also in the view of another library.
 
 use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds};

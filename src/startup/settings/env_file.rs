@@ -10,7 +10,7 @@ use std::str::Chars;
 
 /// What a file says.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct EnvFile {
+pub(super) struct EnvFile {
     /// By name, each with the line it stands in.
     pub values: BTreeMap<String, (String, usize)>,
     /// What cannot be read.
@@ -21,7 +21,7 @@ pub struct EnvFile {
 
 impl EnvFile {
     /// Reads a file's content.
-    pub fn parse(content: &[u8]) -> Self {
+    pub(super) fn parse(content: &[u8]) -> Self {
         let mut file = Self::default();
         let text = match std::str::from_utf8(content) {
             Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),

@@ -16,7 +16,7 @@ const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// What was found outside of the environment.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(super) struct Found {
     /// By name.
     pub values: HashMap<String, String>,
     /// Names, each with the place it stands in, for those that turn out to mean nothing.
@@ -31,7 +31,7 @@ pub struct Found {
 
 impl Found {
     /// Looks at all of them; a later one wins.
-    pub fn look(
+    pub(super) fn look(
         env_file: Option<&Path>,
         credentials: Option<&Path>,
         descriptor: Option<i32>,
@@ -130,7 +130,7 @@ impl Found {
 }
 
 /// The folder of credentials, where somebody named one.
-pub fn credentials() -> Option<PathBuf> {
+pub(super) fn credentials() -> Option<PathBuf> {
     std::env::var_os(CREDENTIALS).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 

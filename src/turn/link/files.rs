@@ -6,7 +6,7 @@ use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -25,6 +25,9 @@ const DELIVERIES: u8 = 4;
 /// Files a link may put, and their size in bytes.
 const FILES: usize = 8;
 const FILE_SIZE: usize = 1 << 20;
+/// The folders in the private one.
+const FILES_FOLDER: &str = "files";
+const TEMPORARY_FOLDER: &str = "tmp";
 
 /// Private files of a link, and the temporary folder of its agent; gone with it.
 ///
@@ -37,13 +40,17 @@ pub(super) struct Files {
     folder: Option<Folder>,
     /// The beginning of the folder's name.
     prefix: String,
+    /// The folder outlives this: whoever lets go of the link removes it.
+    outlives: bool,
     /// Files written so far: names the ones that are not in their place yet.
     written: u32,
 }
 
 /// The private folder on disk.
 struct Folder {
+    /// Removes it when dropped.
     owned: Option<TempDir>,
+    path: PathBuf,
     files: PathBuf,
     /// Swapping the folder of that name against another one brings nothing.
     handle: OwnedFd,
@@ -51,18 +58,27 @@ struct Folder {
 }
 
 impl Folder {
-    fn make(prefix: &str) -> io::Result<Self> {
-        let folder = tempfile::Builder::new()
+    fn make(prefix: &str, outlives: bool) -> io::Result<Self> {
+        let mut folder = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))
             .tempdir()?;
-        let (files, temporary) = (folder.path().join("files"), folder.path().join("tmp"));
-        for path in [&files, &temporary] {
-            rustix::fs::mkdir(path, Mode::RWXU)?;
+        let path = folder.path().to_owned();
+        folder.disable_cleanup(outlives);
+        for name in [FILES_FOLDER, TEMPORARY_FOLDER] {
+            rustix::fs::mkdir(path.join(name), Mode::RWXU)?;
         }
-        let handle =
-            open(&files, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { owned: Some(folder), files, handle, temporary })
+        let mut made = Self::at(&path)?;
+        made.owned = Some(folder).filter(|_| !outlives);
+        Ok(made)
+    }
+
+    /// One that is there.
+    fn at(path: &Path) -> io::Result<Self> {
+        let (files, temporary) = (path.join(FILES_FOLDER), path.join(TEMPORARY_FOLDER));
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = open(&files, flags, Mode::empty())?;
+        Ok(Self { owned: None, path: path.to_owned(), files, handle, temporary })
     }
 }
 
@@ -78,13 +94,46 @@ impl Drop for Folder {
 }
 
 impl Files {
-    pub(super) fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), ..Self::default() }
+    /// `outlives`: they are needed longer than the gateway lives, until [`Files::remove`].
+    pub(super) fn new(prefix: &str, outlives: bool) -> Self {
+        Self { prefix: prefix.to_owned(), outlives, ..Self::default() }
+    }
+
+    /// Goes on with the folder of an earlier life.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub(super) fn take_over(&mut self, folder: &Path) -> io::Result<()> {
+        self.folder = Some(Folder::at(folder)?);
+        Ok(())
+    }
+
+    /// Goes on with a file that an earlier life put; false: it is not there.
+    pub(super) fn restore(&mut self, name: &str) -> bool {
+        let path = self.folder.as_ref().map(|folder| folder.files.join(name));
+        match path.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
+            Some(path) => self.paths.insert(name.to_owned(), path),
+            None => return false,
+        };
+        self.written += 1;
+        true
+    }
+
+    /// Where they lie, once there are any.
+    pub(super) fn place(&self) -> Option<&Path> {
+        self.folder.as_ref().map(|folder| folder.path.as_path())
+    }
+
+    /// Removes those that would outlive their link.
+    pub(super) fn remove(&mut self) {
+        if let Some(folder) = self.folder.take().filter(|_| self.outlives) {
+            remove(folder.path.clone());
+        }
     }
 
     fn folder(&mut self) -> io::Result<&Folder> {
         if self.folder.is_none() {
-            self.folder = Some(Folder::make(&self.prefix)?);
+            self.folder = Some(Folder::make(&self.prefix, self.outlives)?);
         }
         self.folder.as_ref().ok_or_else(|| io::Error::other("there is no folder"))
     }
@@ -121,6 +170,18 @@ impl Files {
     }
 }
 
+/// Removes a folder in the background: an agent may have left much there.
+pub(in crate::turn) fn remove(folder: PathBuf) {
+    let remove = move || {
+        // What cannot be removed now is swept at a later start.
+        let _ = std::fs::remove_dir_all(folder);
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+        Err(_) => remove(),
+    }
+}
+
 /// Writes a file that nobody could have put there, and moves it to its place: a link there is
 /// replaced, never followed.
 fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
@@ -154,6 +215,16 @@ impl Stock {
         }
         let made = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
         Ok(self.secrets.entry(name.to_owned()).or_insert_with(made))
+    }
+
+    /// The secrets by name, for a later life of the gateway.
+    pub(super) fn secrets(&self) -> &HashMap<String, String> {
+        &self.secrets
+    }
+
+    /// Goes on with the secrets of an earlier life.
+    pub(super) fn take_over(&mut self, secrets: HashMap<String, String>) {
+        self.secrets = secrets;
     }
 
     /// Returns the secret of a name that was used before.

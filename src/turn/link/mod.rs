@@ -7,6 +7,7 @@
 //! `tests/links/`.
 
 mod files;
+mod keepsake;
 mod net;
 mod processes;
 mod replies;
@@ -17,12 +18,16 @@ mod turns;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::recording::Recording;
-use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher};
+pub(super) use self::files::remove as remove_folder;
+pub(super) use self::keepsake::Keepsake;
+pub(super) use self::task::{Continued, NotRebuilt, OpenSession};
+
+use super::recording::{Entry, Recording};
+use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor};
 use crate::agent::{
     Ask, AskKey, Decision, EventKind, Failure, Part, QueryKind, QueryResult, SessionKey,
     SessionReady, StartTurn, SteerOutcome, TurnDone, TurnRef, Unrecognised, Usage,
@@ -132,6 +137,15 @@ pub(super) enum Report {
     Stderr(String),
     /// The link was about to close: the turn never began.
     Refused,
+    /// Of a turn that an earlier life began: this question was answered then.
+    Answered(AskKey, Decision),
+    /// Of such a turn: the guest was told what people wrote to it.
+    Steered,
+    /// Of such a turn: the guest was told to interrupt it.
+    Stopping,
+    /// All that was reported before happened in an earlier life, in which the turn took so much of
+    /// its time.
+    CaughtUp(Duration),
     /// Nothing more will be reported.
     Over(Option<GuestFailure>),
 }
@@ -145,6 +159,26 @@ pub(super) struct Link {
     pub(super) recording: Arc<Path>,
     requests: mpsc::UnboundedSender<LinkRequest>,
     state: Arc<State>,
+}
+
+/// A way to a link that does not keep it from leaving.
+pub(super) struct WeakLink {
+    requests: mpsc::WeakUnboundedSender<LinkRequest>,
+}
+
+impl WeakLink {
+    /// Whether the link lives.
+    pub(super) fn lives(&self) -> bool {
+        self.requests.strong_count() > 0
+    }
+
+    /// Asks it to go over to another generation, if it lives.
+    pub(super) fn renew(&self, backend: &Arc<dyn Backend>) {
+        if let Some(requests) = self.requests.upgrade() {
+            // Nobody waits: the log says what became of it.
+            let _ = requests.send(LinkRequest::Renew(Arc::clone(backend), oneshot::channel().0));
+        }
+    }
 }
 
 struct State {
@@ -173,6 +207,16 @@ pub(super) struct Parts {
     pub(super) id: String,
 }
 
+/// A link that goes on.
+pub(super) struct Resumed<Life> {
+    pub(super) link: Link,
+    /// Those that are not over.
+    pub(super) turns: Vec<Continued>,
+    pub(super) sessions: Vec<OpenSession>,
+    /// To be run for it to live.
+    pub(super) life: Life,
+}
+
 impl Link {
     /// Opens a link; returns the way to it and what must be run for it to live.
     pub(super) fn open(
@@ -195,6 +239,40 @@ impl Link {
             state: Arc::clone(&state),
         };
         (link, task::run(parts, recording, received, state))
+    }
+
+    /// Opens a link as an earlier life of the gateway left it, with the turns and sessions it has.
+    ///
+    /// # Errors
+    /// Why it cannot go on; its processes are to be ended then.
+    pub(super) async fn resume(
+        parts: Parts,
+        recording: Recording,
+        entries: &[Entry],
+        left: (&Survivor, Keepsake),
+    ) -> Result<Resumed<impl Future<Output = ()> + Send + 'static + use<>>, NotRebuilt> {
+        let (requests, received) = mpsc::unbounded_channel();
+        let state = Arc::new(State {
+            closing: AtomicBool::new(false),
+            output: AtomicBool::new(false),
+            turns: AtomicU32::new(0),
+            idle_since_ms: AtomicU32::new(0),
+            opened: Instant::now(),
+            generation: parking_lot::Mutex::new(parts.backend.generation().clone()),
+        });
+        let link = Self {
+            id: parts.id.as_str().into(),
+            recording: recording.path().into(),
+            requests,
+            state: Arc::clone(&state),
+        };
+        let (rebuilt, life) =
+            task::resume(parts, recording, (entries, left), received, state).await?;
+        Ok(Resumed { link, turns: rebuilt.turns, sessions: rebuilt.sessions, life })
+    }
+
+    pub(super) fn downgrade(&self) -> WeakLink {
+        WeakLink { requests: self.requests.downgrade() }
     }
 
     /// Asks it to do something. A link that has gone does nothing; whoever waits for an answer sees

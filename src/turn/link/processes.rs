@@ -1,7 +1,10 @@
 //! The processes of a link: how many there may be, what they do, and what they are told to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
 
 use crate::agent::{BasicAuth, ProcKey};
 use crate::turn::{Process, ProcessCommand, ProcessEvent};
@@ -17,6 +20,20 @@ pub(super) struct Processes {
     running: BTreeMap<ProcKey, Running>,
     /// Since the last turn began.
     started: u32,
+    records: Records,
+}
+
+/// How much of what held processes said is written down, and who is still to be told.
+#[derive(Default)]
+struct Records {
+    /// Lines, and the end as one more, of each process.
+    heard: BTreeMap<ProcKey, u64>,
+    /// Once the recording has so many lines, a process is told that so much of it is there.
+    due: VecDeque<(u64, ProcKey, u64)>,
+    /// Those whose end is written down and still needed.
+    ends: Vec<ProcKey>,
+    /// Ways to those that have ended.
+    ended: BTreeMap<ProcKey, mpsc::UnboundedSender<ProcessCommand>>,
 }
 
 /// A process of a link.
@@ -29,6 +46,7 @@ struct Running {
 }
 
 /// Where a process listens on loopback.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Endpoint {
     pub(super) port: u16,
     /// How the host signs in there.
@@ -58,7 +76,71 @@ impl Processes {
     }
 
     pub(super) fn remove(&mut self, proc: ProcKey) {
-        self.running.remove(&proc);
+        if let Some(ended) = self.running.remove(&proc).filter(|ended| ended.process.held) {
+            self.records.ended.insert(proc, ended.process.commands.clone());
+        }
+    }
+
+    /// Goes on with a process of an earlier life, of which so much is written down.
+    pub(super) fn take_over(
+        &mut self,
+        proc: ProcKey,
+        process: Process,
+        endpoint: Option<Endpoint>,
+        heard: u64,
+    ) {
+        self.records.heard.insert(proc, heard);
+        self.running.insert(proc, Running { process, exit: None, endpoint });
+    }
+
+    /// Notes that so many more lines of a process, or its end, stand in the recording once that has
+    /// `lines`.
+    pub(super) fn recorded(&mut self, proc: ProcKey, more: u64, lines: u64) {
+        let heard = self.records.heard.entry(proc).or_default();
+        *heard += more;
+        match self.records.due.back_mut() {
+            Some((at, last, so_far)) if *at == lines && *last == proc => *so_far = *heard,
+            _ => self.records.due.push_back((lines, proc, *heard)),
+        }
+    }
+
+    /// The end of a process of an earlier life stands in the recording, as the last of so much.
+    pub(super) fn ended_before(&mut self, proc: ProcKey, process: Process, heard: u64) {
+        self.records.heard.insert(proc, heard.saturating_sub(1));
+        self.records.ended.insert(proc, process.commands);
+        self.ended(proc);
+    }
+
+    /// The end of a process stands in the recording.
+    pub(super) fn ended(&mut self, proc: ProcKey) {
+        self.records.ends.push(proc);
+    }
+
+    /// No turn needs those processes any more whose end stands in the recording, which has so many
+    /// lines.
+    pub(super) fn tell_ends(&mut self, lines: u64) {
+        for proc in std::mem::take(&mut self.records.ends) {
+            self.recorded(proc, 1, lines);
+        }
+    }
+
+    /// The recording has so many lines: whoever holds the processes need not keep what stands there.
+    pub(super) fn tell_recorded(&mut self, lines: u64) {
+        while let Some((_, proc, heard)) = self.records.due.pop_front_if(|due| due.0 <= lines) {
+            let recorded = ProcessCommand::Recorded(heard);
+            if let Some(running) = self.running.get(&proc).filter(|running| running.process.held) {
+                let _ = running.process.commands.send(recorded);
+            } else if let Some(ended) = self.records.ended.get(&proc) {
+                let _ = ended.send(recorded);
+            }
+        }
+    }
+
+    /// Where those listen that do.
+    pub(super) fn endpoints(&self) -> BTreeMap<ProcKey, Endpoint> {
+        let listens =
+            |(proc, running): (&ProcKey, &Running)| Some((*proc, running.endpoint.clone()?));
+        self.running.iter().filter_map(listens).collect()
     }
 
     /// Kills all of them.

@@ -2,11 +2,12 @@
 //! the questions they ask.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use super::Report;
-use crate::agent::{Ask, AskKey, AskKind, Safety, SessionKey, TurnKey, TurnRef};
+use crate::agent::{Ask, AskKey, AskKind, Decision, Safety, SessionKey, TurnKey, TurnRef};
 use crate::event::Lane;
 use crate::fold::Transcript;
 
@@ -165,6 +166,26 @@ impl Turns {
     /// it is not open.
     pub(super) fn answered(&mut self, ask: AskKey) -> Option<Vec<String>> {
         self.asks.remove(&ask).map(|ask| ask.secrets)
+    }
+
+    /// A question was answered in an earlier life of the gateway.
+    pub(super) fn answered_before(&mut self, ask: AskKey, decision: Decision) {
+        let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
+        if let Some(open) = asked_in {
+            let _ = open.reports.send(Report::Answered(ask, decision));
+        }
+    }
+
+    /// A turn of an earlier life has been told all that happened then; it took so much of its time.
+    pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration) {
+        if let Some(open) = self.open.get(&turn) {
+            let _ = open.reports.send(Report::CaughtUp(spent));
+        }
+    }
+
+    /// The key of an open turn by its correlation id.
+    pub(super) fn by_id(&self, id: &str) -> Option<TurnKey> {
+        self.open.values().find(|open| open.id == id).map(|open| open.turn.turn)
     }
 
     /// Tells the turn that asked a question that nobody needs the answer any more.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::watch;
+
 use super::format::{Entry, What};
 use super::retention;
 use crate::figures;
@@ -58,11 +60,40 @@ pub(super) struct RecordingFile {
     pub(super) cut: AtomicBool,
     /// Because there was no room for more; another one may find some.
     pub(super) full: AtomicBool,
+    /// An earlier life of the gateway began it.
+    continues: bool,
+    /// How many lines of this life are with the system, for those who wait for that; all, once it is
+    /// cut.
+    pub(super) written: Option<watch::Sender<u64>>,
 }
 
 impl RecordingFile {
-    pub(super) fn at(path: PathBuf) -> Arc<Self> {
-        Arc::new(Self { path, cut: AtomicBool::new(false), full: AtomicBool::new(false) })
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self {
+            path,
+            cut: AtomicBool::new(false),
+            full: AtomicBool::new(false),
+            continues: false,
+            written: None,
+        }
+    }
+
+    /// Each line is handed to the system as soon as may be, and somebody waits for that.
+    pub(super) fn written_ahead(self) -> Self {
+        Self { written: Some(watch::Sender::new(0)), ..self }
+    }
+
+    /// It goes on where an earlier life of the gateway ended.
+    pub(super) fn continued(self) -> Self {
+        Self { continues: true, ..self }
+    }
+
+    /// Nothing more is written to it; nobody waits for that.
+    pub(super) fn end(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+        if let Some(written) = &self.written {
+            written.send_replace(u64::MAX);
+        }
     }
 }
 
@@ -74,6 +105,8 @@ struct OpenRecording {
     waiting: Vec<u8>,
     /// Bytes on the disk.
     written: u64,
+    /// Lines taken in this life.
+    lines: u64,
 }
 
 impl OpenRecording {
@@ -81,9 +114,11 @@ impl OpenRecording {
         if let Some(folder) = target.path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let file =
-            OpenOptions::new().create_new(true).append(true).mode(0o600).open(&target.path)?;
-        Ok(Self { target: Arc::clone(target), file, waiting: Vec::new(), written: 0 })
+        let mut options = OpenOptions::new();
+        options.append(true).mode(0o600);
+        let file = options.create_new(!target.continues).open(&target.path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { target: Arc::clone(target), file, waiting: Vec::new(), written, lines: 0 })
     }
 
     fn bytes(&self) -> u64 {
@@ -99,6 +134,11 @@ impl OpenRecording {
             return Err(error);
         }
         self.written += waiting.len() as u64;
+        if let Some(written) = &self.target.written
+            && !self.target.cut.load(Ordering::Relaxed)
+        {
+            written.send_replace(self.lines);
+        }
         Ok(())
     }
 }
@@ -137,6 +177,7 @@ impl RecordingsFolder {
     ) -> io::Result<()> {
         if self.limits.bytes == 0 {
             // The operator wants none.
+            target.end();
             return Ok(());
         }
         let size = line.len() as u64 + 1;
@@ -171,10 +212,13 @@ impl RecordingsFolder {
 
     fn append(&mut self, target: &Arc<RecordingFile>, line: &str) -> io::Result<()> {
         if !self.open.contains_key(&target.path) {
+            // One that goes on was counted among the closed ones.
+            self.closed.retain(|(_, path), _| *path != target.path);
             self.open.insert(target.path.clone(), OpenRecording::create(target)?);
         }
         let Some(recording) = self.open.get_mut(&target.path) else { return Ok(()) };
         let before = recording.bytes();
+        recording.lines += 1;
         recording.waiting.extend_from_slice(line.as_bytes());
         recording.waiting.push(b'\n');
         let done = if recording.waiting.len() >= BUFFER { recording.flush() } else { Ok(()) };
@@ -184,7 +228,7 @@ impl RecordingsFolder {
 
     /// Ends a recording before its time: its last line says why.
     fn cut(&mut self, target: &Arc<RecordingFile>, t: f64, size: u64, why: &str) -> io::Result<()> {
-        target.cut.store(true, Ordering::Relaxed);
+        target.end();
         figures::recording_cut(size);
         tracing::warn!(recording = %target.path.display(), why, "a recording is cut; what follows of its agent is not recorded");
         if !self.open.contains_key(&target.path) {
@@ -200,6 +244,10 @@ impl RecordingsFolder {
         let Some(recording) = self.open.get_mut(path) else { return Ok(()) };
         let before = recording.bytes();
         let done = recording.flush();
+        if done.is_err() && recording.target.written.is_some() {
+            // A line is missing: nobody may count on what would follow.
+            recording.target.end();
+        }
         self.bytes = self.bytes + recording.bytes() - before;
         done
     }
@@ -217,6 +265,20 @@ impl RecordingsFolder {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let paths: Vec<PathBuf> = self.open.keys().cloned().collect();
         // Each is tried, whatever becomes of the others.
+        paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
+    }
+
+    /// Hands to the system what somebody waits for.
+    pub(super) fn flush_awaited(&mut self) -> io::Result<()> {
+        let awaited = |recording: &&OpenRecording| {
+            recording.target.written.is_some() && !recording.waiting.is_empty()
+        };
+        let paths: Vec<PathBuf> = self
+            .open
+            .values()
+            .filter(awaited)
+            .map(|recording| recording.target.path.clone())
+            .collect();
         paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
     }
 
@@ -302,7 +364,7 @@ mod tests {
     use super::*;
 
     fn target(folder: &Path, name: &str) -> Arc<RecordingFile> {
-        RecordingFile::at(folder.join("2026-01-02").join(name))
+        Arc::new(RecordingFile::at(folder.join("2026-01-02").join(name)))
     }
 
     fn room(bytes: u64) -> RecordingLimits {

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Where kept recordings are, below the folder of all.
-pub const FOLDER: &str = "lost";
+pub(super) const FOLDER: &str = "lost";
 
 /// Keeps a recording under another name: the same file, or where that is not possible a copy of
 /// what there is. One that is kept already stays. Blocks.
 ///
 /// # Errors
 /// The system's error.
-pub fn keep(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn keep(from: &Path, to: &Path) -> io::Result<()> {
     let folder = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     match fs::hard_link(from, to) {
@@ -59,7 +59,7 @@ pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<Found
 ///
 /// # Errors
 /// When the folder cannot be listed. A single file that cannot be removed is skipped.
-pub fn prune_lost(
+pub(super) fn prune_lost(
     folder: &Path,
     max_age: Duration,
     max_bytes: u64,

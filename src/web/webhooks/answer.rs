@@ -1,4 +1,4 @@
-//! What callers are told: a status, a line of JSON, and when to come back.
+//! The answers to callers: a status, a line of JSON, and when to come back.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ impl Refused {
         }
     }
 
-    /// The status's number.
+    /// The number of the HTTP status, for example 401.
     pub(super) fn status(&self) -> u16 {
         self.told().0.as_u16()
     }

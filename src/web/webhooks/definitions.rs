@@ -41,7 +41,7 @@ impl Definitions {
         Self { file, secrets, armed: Mutex::default() }
     }
 
-    /// All that can be called now. What is new and wrong is logged.
+    /// The webhooks that can be called now. New faults are logged.
     pub(super) async fn current(&self) -> Arc<All> {
         let (webhooks, changed) = self.file.refresh().await;
         let mut armed = self.armed.lock();
@@ -66,7 +66,7 @@ impl Armed {
     }
 }
 
-/// What is wrong with definitions and their secrets, one line each.
+/// Lists the faults of definitions and their secrets, one line each.
 #[must_use]
 pub fn faults(webhooks: &Webhooks, secrets: &Secrets) -> Vec<String> {
     arm(webhooks, secrets).1

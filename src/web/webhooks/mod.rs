@@ -40,13 +40,13 @@ const PLACES: usize = 64;
 /// For calls that are being answered when all is over.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
-/// What calls are answered with.
+/// The parts that calls are answered with.
 pub struct Desk {
-    /// Who may call.
+    /// The webhooks there are, with their secrets.
     pub definitions: Definitions,
-    /// Takes the events.
+    /// The dispatcher that takes the events of calls.
     pub dispatcher: Dispatcher,
-    /// What was taken before.
+    /// The deliveries taken before, so that none is taken twice.
     pub deliveries: Deliveries,
 }
 
@@ -98,7 +98,7 @@ impl Bound {
 
 /// A listener that answers. Dropping it stops listening without waiting.
 pub struct Serving {
-    /// Where.
+    /// The address it listens on, with the port the system chose.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,

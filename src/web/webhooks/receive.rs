@@ -24,13 +24,13 @@ use crate::figures;
 use crate::prompt::{Payload, quote_payload, readable_form};
 use crate::workspace::{Claimed, Scheme, Webhook};
 
-/// Largest body, bytes.
+/// Largest body of a call, in bytes.
 const BODY: usize = 1 << 20;
 /// From the last header to the last byte of the body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between a piece of the body and the next.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What proves a call only together with its body.
+/// Headers that prove a call only together with its body.
 const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
 /// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any
 /// `PROMPT_LIMIT_BYTES`.
@@ -46,7 +46,7 @@ pub(super) enum Stage {
     Closing,
 }
 
-/// What all calls share.
+/// The state that all calls share.
 pub(super) struct Shared {
     pub(super) desk: Desk,
     pub(super) stage: watch::Sender<Stage>,
@@ -56,14 +56,14 @@ pub(super) struct Shared {
     pub(super) refusals: Refusals,
 }
 
-/// What a body claims to be.
+/// The format a body claims to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Plain,
     Form,
 }
 
-/// Answers a call.
+/// Answers a call of a webhook: checks it, makes an event of it, and has the event kept.
 pub(super) async fn receive(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(caller): ConnectInfo<Caller>,

@@ -12,7 +12,7 @@ use super::answer::Refused;
 /// Between two lines of a kind.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What was logged when, by status and webhook that exists; others share a line.
+/// The last line for each status and webhook that exists; other calls share one.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<(u16, Option<String>), Logged>>);
 

@@ -8,7 +8,7 @@ use crate::workspace::ledger::{Entry, Token, code};
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(in crate::workspace) struct Item {
     pub(super) lane: Lane,
     pub(super) backend: String,
     pub(super) current: bool,

@@ -7,7 +7,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use item::{Item, is_setting};
+pub(super) use item::Item;
+use item::is_setting;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::Ledger;
@@ -42,7 +43,7 @@ impl SessionId {
         }
     }
 
-    /// Returns the id.
+    /// Returns the id in the agent's own form.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -74,12 +75,12 @@ pub enum BindingsError {
     File(#[from] FileError),
 }
 
-/// What a lane has with a backend.
+/// The state of a lane with one backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
     /// The session to continue.
     pub session: Option<SessionId>,
-    /// What was chosen for this lane and backend, by name.
+    /// The settings chosen for this lane and backend, by name.
     pub settings: BTreeMap<String, String>,
     /// Counts the lane's resets and resumed sessions since the program began; see
     /// [`Bindings::set_session_if`].
@@ -101,7 +102,7 @@ struct State {
 }
 
 impl State {
-    /// What a lane has with any backend.
+    /// The entries of a lane with any backend.
     fn of(&self, lane: &Lane) -> impl Iterator<Item = &Item> {
         let first = (lane.clone(), String::new());
         self.ledger
@@ -122,7 +123,7 @@ impl Bindings {
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
-    /// What a lane has with a backend; empty when there is nothing.
+    /// Returns the state of a lane with a backend; empty when there is nothing.
     pub async fn get(&self, lane: &Lane, backend: &str) -> Binding {
         let key = (lane.clone(), backend.to_owned());
         self.look(move |state| {

@@ -26,7 +26,7 @@ impl Fixture {
         fs::read_to_string(&self.path).unwrap()
     }
 
-    /// What a program started now would know.
+    /// Opens the file as a program started now would.
     fn restarted(&self) -> Bindings {
         Bindings::open(&self.path).unwrap()
     }

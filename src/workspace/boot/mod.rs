@@ -13,9 +13,9 @@ use super::{DOCUMENT_LIMIT, FileError, memory};
 use crate::disk::{read_ordinary, replace, sync_folder};
 use crate::markdown::outline::{Part, below, outline};
 
-/// What a start finds required where `boot.md` does not say.
+/// Files a start requires where `boot.md` does not say.
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];
-/// What it makes besides, with nothing but a heading, where there is no `boot.md`.
+/// Files it makes besides, with nothing but a heading, where there is no `boot.md`.
 const OPTIONAL: [&str; 4] = ["agents.md", "user.md", "memory.md", "tools.md"];
 
 const MARK: &str = "# Boot
@@ -25,7 +25,7 @@ handed over again at the next start.
 
 ";
 
-/// What `boot.md` says.
+/// The content of `boot.md`: files, texts for new ones, and instructions for the first start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Boot {
     required: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Boot {
     warnings: Vec<String>,
 }
 
-/// What the start made of the files.
+/// The result of looking through the files at start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Booted {
     /// Files that were there.
@@ -46,14 +46,14 @@ pub struct Booted {
     pub missing: Vec<String>,
     /// There is no `boot.md`: built-in defaults were used.
     pub by_default: bool,
-    /// What the agent is to be told because this is the first start.
+    /// The text for the agent because this is the first start.
     pub instructions: Option<String>,
-    /// What could not be read in `boot.md`, one line each.
+    /// Parts of `boot.md` that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Boot {
-    /// Reads a file's text. What cannot be meant is named and left out.
+    /// Reads a file's text. Parts that cannot be meant are named and left out.
     fn parse(text: &str) -> Self {
         let mut boot = Self::default();
         let parts = outline(text);
@@ -85,7 +85,7 @@ impl Boot {
         boot
     }
 
-    /// What counts without a file.
+    /// Returns the files that count without a `boot.md`.
     fn built_in() -> Self {
         Self {
             required: REQUIRED.iter().chain(&OPTIONAL).map(|name| (*name).to_owned()).collect(),

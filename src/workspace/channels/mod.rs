@@ -19,18 +19,18 @@ use crate::event::Lane;
 use crate::markdown::Entry;
 use crate::markdown::sections::{Section, sections};
 
-/// What the operator wrote for a lane, or for a project.
+/// The operator's settings for a lane, or for a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneSettings {
     /// Working directory, as written.
     pub directory: Option<String>,
-    /// Who answers.
+    /// The backend that answers, by name.
     pub backend: Option<String>,
     /// The backends that people may choose, in place of those that are offered for all.
     pub backends: Option<Vec<String>>,
     /// For [`LaneSettings::backend`]; without one, for the default backend.
     pub model: Option<String>,
-    /// Likewise.
+    /// The effort for the same backend as [`LaneSettings::model`].
     pub effort: Option<String>,
     /// The most that is allowed.
     pub safety: Option<Safety>,
@@ -52,13 +52,13 @@ pub struct LaneSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
     lanes: BTreeMap<Lane, LaneSettings>,
-    /// What could not be read, one line each.
+    /// Parts that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Channels {
-    /// Reads a file's text. What cannot be meant is named; where it would have limited something,
-    /// the strictest counts.
+    /// Reads a file's text. Parts that cannot be meant are named; where they would have limited
+    /// something, the strictest counts.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (sections, strange) = sections(text);
@@ -118,7 +118,7 @@ impl Channels {
         channels
     }
 
-    /// What was written for a lane and its project; nothing for one that is not named.
+    /// Returns the settings for a lane; none are set for one that is not named.
     #[must_use]
     pub fn of(&self, lane: &Lane) -> LaneSettings {
         self.lanes.get(lane).cloned().unwrap_or_default()
@@ -153,7 +153,7 @@ impl LaneSettings {
     }
 }
 
-/// What follows a word and blanks.
+/// Returns the text behind a word and blanks.
 fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
     let (first, rest) = title.split_once(char::is_whitespace)?;
     (first.eq_ignore_ascii_case(word) && !rest.trim().is_empty()).then(|| rest.trim())

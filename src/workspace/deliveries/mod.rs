@@ -1,8 +1,8 @@
 //! `state/webhooks.md`: which deliveries of webhooks were taken, so that a repeated one is known
 //! also after a restart.
 //!
-//! What is known is looked up in memory; the file is appended to, many deliveries at once when they
-//! come fast.
+//! Known deliveries are looked up in memory; the file is appended to, many at once when they come
+//! fast.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -57,11 +57,11 @@ struct Known {
     unsaved: Vec<Delivery>,
 }
 
-/// Webhook and id.
-type Key = (String, String);
+/// The webhook's name and the delivery's id.
+pub(super) type Key = (String, String);
 
 #[derive(Clone, Debug)]
-struct Delivery {
+pub(super) struct Delivery {
     webhook: String,
     id: String,
     at_ms: i64,
@@ -105,7 +105,7 @@ impl Deliveries {
         Ok(Self(Arc::new(Shared { known: Mutex::new(known), file: Mutex::new(file) })))
     }
 
-    /// Claims a delivery, at once. Of several at the same time one gets it.
+    /// Claims a delivery, at once. One of several at the same time gets it.
     #[must_use]
     pub fn claim(&self, webhook: &str, id: &str, now_ms: i64) -> Claimed {
         let key = (webhook.to_owned(), id.to_owned());

@@ -32,15 +32,15 @@ pub struct CronJob {
     pub name: String,
     /// Where it stands in the file, from 1.
     pub line: usize,
-    /// When.
+    /// The times at which it runs.
     pub expression: Cron,
-    /// The prompt.
+    /// The prompt for the agent.
     pub instruction: String,
     /// Where its answers go; none: the operator's output channel.
     pub channel: Option<u64>,
-    /// Of its clock; none: the operator's.
+    /// Time zone of its clock; none: the operator's.
     pub zone: Option<TimeZone>,
-    /// What becomes of times at which nothing ran.
+    /// The fate of times at which nothing ran.
     pub missed: Missed,
 }
 
@@ -49,7 +49,7 @@ pub struct CronJob {
 pub struct CronJobs {
     /// In the order of the file, their names all different.
     pub jobs: Vec<CronJob>,
-    /// What could not be read, one line each.
+    /// Parts that could not be read, one line each.
     pub warnings: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Name, expression, instruction.
+/// Reads name, expression and instruction of all jobs.
 fn told(text: &str) -> Vec<(String, String, String)> {
     let read = CronJobs::parse(text);
     assert_eq!(read.warnings, Vec::<String>::new());

@@ -36,7 +36,7 @@ const MOST: u64 = 1 << 30;
 pub struct Journal {
     pages: Arc<Mutex<Pages>>,
     jobs: Arc<Mutex<Sender<Job>>>,
-    /// What was tried last could not be written.
+    /// The last try to write failed.
     failing: Arc<AtomicBool>,
 }
 
@@ -68,25 +68,9 @@ impl Journal {
     }
 
     fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {
-        let bytes = match read_ordinary(path, MOST) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(source) => return Err(FileError::new("read", path, source)),
-        };
-        let (mut pages, warnings) = Pages::read(&String::from_utf8_lossy(&bytes));
+        let (mut pages, warnings) = read(path, &read_text(path)?)?;
         for warning in warnings {
-            tracing::warn!("`{}` {warning}", path.display());
-        }
-        if pages.last() > LARGEST {
-            let fault = format!(
-                "an event has the number {}, which no gateway gave it; mend or remove that line",
-                pages.last()
-            );
-            return Err(FileError::new(
-                "read",
-                path,
-                std::io::Error::new(std::io::ErrorKind::InvalidData, fault),
-            ));
+            tracing::warn!("{warning}");
         }
         for event in pages.prune(now_ms) {
             tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier life of the gateway is given up: nobody waits for it");
@@ -103,6 +87,16 @@ impl Journal {
                 .map_err(failed)?;
         vigil::thread("journal", move || writer.run()).map_err(failed)?;
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
+    }
+
+    /// Reads the file as a start would, and changes nothing: how many events are open, and what
+    /// cannot be read, a line each. What is just being written at its end is left out. Blocks.
+    pub(super) fn look(path: &Path) -> Result<(usize, Vec<String>), FileError> {
+        let text = read_text(path)?;
+        let tail = text.rfind('\n').map_or(0, |end| end + 1);
+        let whole = if Record::is_checked(&text[tail..]) { &text } else { &text[..tail] };
+        let (pages, warnings) = read(path, whole)?;
+        Ok((pages.open().count(), warnings))
     }
 
     /// Whether nothing can be written at the moment. It is found out by trying, once a second.
@@ -234,6 +228,30 @@ impl Journal {
         // was written.
         let _ = self.jobs.lock().send(job);
     }
+}
+
+/// The text of the file; a missing one is an empty one.
+fn read_text(path: &Path) -> Result<String, FileError> {
+    match read_ordinary(path, MOST) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(source) => Err(FileError::new("read", path, source)),
+    }
+}
+
+/// What the file says, and what of it cannot be read, a line each.
+fn read(path: &Path, text: &str) -> Result<(Pages, Vec<String>), FileError> {
+    let (pages, warnings) = Pages::read(text);
+    if pages.last() > LARGEST {
+        let fault = format!(
+            "an event has the number {}, which no gateway gave it; mend or remove that line",
+            pages.last()
+        );
+        let fault = std::io::Error::new(std::io::ErrorKind::InvalidData, fault);
+        return Err(FileError::new("read", path, fault));
+    }
+    let named = |warning| format!("`{}` {warning}", path.display());
+    Ok((pages, warnings.into_iter().map(named).collect()))
 }
 
 impl std::fmt::Debug for Journal {

@@ -1,4 +1,4 @@
-//! What the journal says: which events are open and how far each came, and which are over. Pure.
+//! The journal's content: which events are open and how far each came, and which are over. Pure.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -30,7 +30,7 @@ pub struct Entry {
     pub tool: bool,
     /// The messages of its reply; of the attempts before, too: the next one goes on in them.
     pub posted: Vec<u64>,
-    /// What it came to, while nobody knows whether that was delivered.
+    /// Its answer, while nobody knows whether that was delivered.
     pub answer: Option<String>,
     /// People were asked whether to do it again; milliseconds since 1970.
     pub offered: Option<i64>,
@@ -123,7 +123,7 @@ impl Pages {
         text
     }
 
-    /// Takes in what happened. What is said about an event that is not open changes nothing.
+    /// Takes in a record. One about an event that is not open changes nothing.
     pub(super) fn apply(&mut self, record: &Record) {
         let sequence = record.sequence();
         self.last = self.last.max(sequence);

@@ -21,13 +21,13 @@ pub(super) enum Record {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mark {
-    /// Its turn began.
+    /// Its turn began; each mark of this kind counts one start.
     Started,
     /// Its agent used a tool.
     Tool,
     /// The messages of its reply.
     Posted(Vec<u64>),
-    /// What it came to, in the form of whoever keeps it.
+    /// Its answer, in the form of whoever keeps it.
     Answered(String),
     /// Its turn was given up without anybody being refused.
     Waiting,
@@ -46,7 +46,7 @@ pub(super) enum Mark {
     Last,
 }
 
-/// What is kept of an event that is over.
+/// The part that is kept of an event that is over.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finished {
     pub(super) at_ms: i64,
@@ -231,7 +231,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
     Ok(Record::Mark(sequence, mark))
 }
 
-/// Eight hexadecimal digits.
+/// Computes a line's checksum: the first 4 bytes of its SHA-256 in hex.
 fn check(content: &str) -> String {
     Sha256::digest(content.as_bytes()).iter().take(4).fold(String::new(), |mut digits, byte| {
         let _ = write!(digits, "{byte:02x}");

@@ -23,7 +23,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// A file larger than this is made short again.
 const LARGE: u64 = 8 << 20;
 
-/// Something to write.
+/// A line to write, and whoever waits for it to be on the disk.
 pub(super) struct Job {
     /// A whole line; empty to be told when everything before is written.
     pub(super) line: String,

@@ -21,7 +21,7 @@ use crate::markdown::sections::{Section, sections};
 /// How one agent is started, and what it can do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Of the backend.
+    /// The name of the backend it makes.
     pub name: String,
     /// For people; empty: the name.
     pub label: String,
@@ -49,9 +49,9 @@ pub struct Profile {
 /// All of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profiles {
-    /// By name.
+    /// The profiles by the name of their backend.
     pub all: BTreeMap<String, Profile>,
-    /// What was left out, one line each.
+    /// Parts that were left out, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl ProfileFile {
 }
 
 impl Profiles {
-    /// Reads a file's text. What cannot be meant is left out and named.
+    /// Reads a file's text. Parts that cannot be meant are left out and named.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut profiles = Self::default();
@@ -199,7 +199,7 @@ impl Profile {
         )?)
     }
 
-    /// What the component's descriptor becomes for this agent.
+    /// Makes the descriptor for this agent from the component's.
     ///
     /// # Errors
     /// When the profile says something no descriptor may.

@@ -121,6 +121,11 @@ impl Backend {
         self.agent != "codex-acp"
     }
 
+    /// OpenCode 1.18.33 tells what nobody listened to only once a text is whole.
+    pub fn tells_torn_text_at_its_end(&self) -> bool {
+        self.component == "opencode" && !self.one_shot
+    }
+
     /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made
     /// within the same.
     pub fn resumes_in_another_minute_only(&self) -> bool {

@@ -8,6 +8,7 @@
 mod backends;
 mod exceptions;
 mod gateway;
+mod lives;
 mod program;
 mod report;
 mod results;
@@ -91,7 +92,8 @@ async fn every_cell_passes_or_says_why_not() {
     let mut run = 0;
     // First the rows that start the program itself: once a gateway has run in this process, it ends
     // what it did not start.
-    let of_the_program = |scenario: &Scenario| matches!(scenario.about, About::Boundary);
+    let of_the_program =
+        |scenario: &Scenario| matches!(scenario.about, About::Boundary | About::Service);
     for (backend, programs) in [true, false]
         .into_iter()
         .flat_map(|programs| BACKENDS.iter().map(move |backend| (backend, programs)))

@@ -1,8 +1,8 @@
-//! What can go wrong on the way to Discord and there.
+//! The faults that can occur on the way to Discord and there.
 
 use std::time::Duration;
 
-/// What happens to a request.
+/// The fault that a request meets.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// This status, nothing done.

@@ -139,7 +139,7 @@ impl LocalDiscord {
         id
     }
 
-    /// A webhook writes.
+    /// Posts a message as a Discord webhook does, and returns its id.
     pub fn webhook(&self, channel: u64, text: &str) -> u64 {
         self.write(channel, ANN, text, None, true)
     }
@@ -372,7 +372,7 @@ impl LocalDiscord {
         let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
     }
 
-    /// What those messages say.
+    /// Returns the texts of those messages.
     pub fn texts(&self, channel: u64) -> Vec<String> {
         self.messages(channel).into_iter().map(|message| message.content).collect()
     }
@@ -406,7 +406,7 @@ impl LocalDiscord {
         })
     }
 
-    /// The registered commands.
+    /// Returns the commands the bot registered, as JSON.
     pub fn commands(&self) -> Value {
         self.world.with(|state| state.commands.clone())
     }
@@ -421,7 +421,7 @@ impl LocalDiscord {
         self.world.with(|state| state.gateway.closed_with.clone())
     }
 
-    /// Open gateway connections.
+    /// Counts the gateway connections that are open.
     pub fn connections(&self) -> usize {
         self.world.with(|state| state.gateway.connections.len())
     }
@@ -431,7 +431,7 @@ impl LocalDiscord {
         self.world.with(|state| state.gateway.refused)
     }
 
-    /// Things to break.
+    /// Returns the switches for what is to go wrong.
     pub fn faults(&self) -> Faults<'_> {
         Faults { world: &self.world }
     }
@@ -519,7 +519,7 @@ impl Drop for LocalDiscord {
     }
 }
 
-/// Things to break.
+/// Switches for what is to go wrong in this Discord.
 pub struct Faults<'a> {
     world: &'a World,
 }
@@ -607,7 +607,7 @@ impl Faults<'_> {
         self.world.with(|state| state.strange = true);
     }
 
-    /// What the role of everyone may do, as a set of permissions.
+    /// Sets the permissions of the role of everyone.
     pub fn everyone_may(&self, permissions: u64) {
         self.world.with(|state| state.everyone = permissions);
     }
@@ -624,7 +624,7 @@ impl Faults<'_> {
         self.world.with(|state| state.flags = flags);
     }
 
-    /// Logins left today.
+    /// Sets how many logins are left today.
     pub fn logins_left(&self, left: u64) {
         self.world.with(|state| state.gateway.logins_left = left);
     }

@@ -141,7 +141,7 @@ fn parts(components: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(|row| row["components"].as_array().into_iter().flatten())
 }
 
-/// What Discord's description does not say of components.
+/// Lists the ways in which components differ from Discord's description.
 pub(super) fn faults(components: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if components.as_array().is_some_and(|rows| rows.len() > 5) {

@@ -627,7 +627,7 @@ fn expired() -> Outcome {
     (401, json!({"code": 50027, "message": "Invalid Webhook Token"}))
 }
 
-/// What `/ask` and the others look like when somebody uses them.
+/// Makes the JSON of `/ask` and the others when somebody uses them.
 pub(super) fn slash_json(
     state: &mut State,
     channel: u64,
@@ -647,7 +647,7 @@ pub(super) fn slash_json(
     interaction_json(state, channel, user, 2, &data, None)
 }
 
-/// What it looks like while somebody types the option of a command.
+/// Makes the JSON of a command whose option somebody is typing.
 pub(super) fn typing_json(
     state: &mut State,
     channel: u64,

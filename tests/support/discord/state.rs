@@ -38,7 +38,7 @@ pub fn room(number: u64) -> u64 {
     CROWD + number
 }
 
-/// A message.
+/// A message, with its history for tests to look at.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub id: u64,
@@ -55,7 +55,7 @@ pub struct Message {
     pub attachments: Vec<Value>,
     pub ephemeral: bool,
     pub deleted: bool,
-    /// Buttons and menus.
+    /// Buttons and menus below it, as JSON.
     pub components: Value,
     pub created: Instant,
     /// Every content it had after the first, and when.
@@ -91,7 +91,7 @@ pub struct Interaction {
     pub message: Option<u64>,
     /// The window it brought up.
     pub window: Option<Value>,
-    /// What was suggested while something was typed.
+    /// The suggestions shown while something was typed.
     pub suggested: Option<Value>,
 }
 
@@ -171,13 +171,13 @@ pub(super) struct State {
     /// A field of MESSAGE_CREATE set to a form that serenity cannot read.
     pub(super) strange: bool,
     pub(super) gateway: Gateway,
-    /// What the role of everyone may do.
+    /// The permissions of the role of everyone.
     pub(super) everyone: u64,
-    /// Overwrites of channels.
+    /// Overwrites of permissions by channel, as JSON.
     pub(super) overwrites: HashMap<u64, Value>,
     /// Flags of the application.
     pub(super) flags: u64,
-    /// What its clock is ahead of ours.
+    /// Seconds its clock is ahead of ours.
     pub(super) clock_ahead: i64,
     /// How late every answer comes, once what was asked is done.
     pub(super) latency: Duration,

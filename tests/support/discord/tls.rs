@@ -18,7 +18,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
-/// Nobody knows it but who reads its file.
+/// A certificate authority that nobody knows but who reads its file.
 pub(super) struct Authority {
     file: NamedTempFile,
     acceptor: TlsAcceptor,
@@ -48,7 +48,7 @@ impl Authority {
         Self { file, acceptor: TlsAcceptor::from(Arc::new(config)) }
     }
 
-    /// Its certificate, PEM.
+    /// The file of its certificate, in PEM.
     pub(super) fn file(&self) -> &Path {
         self.file.path()
     }

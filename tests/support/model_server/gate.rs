@@ -14,7 +14,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Makes a gate that is closed.
     pub fn new() -> Self {
         Self { reached: Arc::new(Semaphore::new(0)), open: Arc::new(Semaphore::new(0)) }
     }

@@ -47,7 +47,7 @@ pub(super) fn read(body: &Value, call: &str) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// What is said in a content, without thoughts.
+/// Returns the texts of a content, without thoughts.
 fn parts(content: &Value) -> Vec<&str> {
     list(&content["parts"])
         .iter()

@@ -1,4 +1,4 @@
-//! What the model means to do, said with the tools each agent offers it.
+//! The intents of the model, said with the tools each agent offers it.
 
 use serde_json::{Value, json};
 

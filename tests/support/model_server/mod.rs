@@ -4,9 +4,9 @@
 //! (OpenCode, Qwen Code), and Google's generateContent (Gemini CLI), all from one script. The test
 //! writes it: a queue of [`Reply`]s, or a closure over the request. Nothing in it sleeps; where
 //! pace matters a test puts a [`Gate`] into the reply and opens it. Every request is kept for
-//! assertions, without its key. What agents ask for themselves (titles, which model to take) gets
-//! an answer that does no harm and is no request of the script's; everything else gets 404. Both
-//! are listed by [`ModelServer::others`].
+//! assertions, without its key. Requests of agents for themselves (titles, which model to take) get
+//! an answer that does no harm and are none of the script's; everything else gets 404. Both are
+//! listed by [`ModelServer::others`].
 
 mod chat;
 mod gate;
@@ -46,7 +46,7 @@ type Script = Box<dyn FnMut(&ModelRequest) -> Option<Reply> + Send>;
 /// Longest wait for something a test expects, before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a request came through.
+/// The API a request came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
     Messages,

@@ -1,4 +1,4 @@
-//! What the model says: a list of steps, the same whatever API it is said through.
+//! The model's replies: a list of steps, the same whatever API it is said through.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) enum Step {
     Break(Break),
 }
 
-/// Nothing follows it.
+/// The way a reply breaks off; no step follows it.
 #[derive(Clone)]
 pub(super) enum Break {
     /// An error event in the stream.
@@ -50,7 +50,7 @@ pub(super) enum What {
     Meant(Intent),
 }
 
-/// What a service says when it fails.
+/// A service's answer when it fails.
 #[derive(Clone)]
 pub(super) struct Fault {
     /// HTTP status; inside a stream the one it stands for.

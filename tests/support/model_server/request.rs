@@ -1,4 +1,4 @@
-//! What reached the model, with the questions tests ask about it, whatever API it came through.
+//! The requests that reached the model, with the questions tests ask about them, whatever the API.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct ModelRequest {
     asked: Asked,
 }
 
-/// What all APIs can say.
+/// The content of a request that all APIs can say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     pub(super) model: String,

@@ -1,4 +1,4 @@
-//! What holds of the service itself; runs without any CLI.
+//! The behaviour of the service itself; runs without any CLI.
 
 use serde_json::{Value, json};
 

@@ -12,9 +12,9 @@ use super::gate::Gate;
 use super::intent::{Call, Input};
 use super::reply::{Block, Break, Fault, Piece, Reply, Step, What};
 
-/// What every answer is said to have cost, in tokens.
+/// Input tokens that every answer claims to have cost.
 pub const TOKENS_IN: u32 = 11;
-/// See [`TOKENS_IN`].
+/// Output tokens that every answer claims to have cost.
 pub const TOKENS_OUT: u32 = 7;
 
 /// A block of an answer without the pauses in it.
@@ -38,7 +38,7 @@ pub(super) trait Voice: Send {
     fn close_text(&mut self, _whole: &str) -> Vec<Value> {
         vec![]
     }
-    /// A whole thought.
+    /// Says a whole thought of the model.
     fn thinking(&mut self, thought: &str) -> Vec<Value>;
     /// A whole call of a tool.
     fn call(&mut self, id: &str, call: &Call) -> Vec<Value>;

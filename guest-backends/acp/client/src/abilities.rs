@@ -1,8 +1,8 @@
-//! What an agent said it can do, when it was greeted.
+//! The abilities an agent announced when it was greeted.
 
 use aetheel_backend_sdk::json::Value;
 
-/// What the agent said it can do.
+/// The abilities of an agent, as its answer to `initialize` has them.
 #[derive(Debug, Default)]
 pub(crate) struct Abilities {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Abilities {
 pub(crate) enum Steering {
     #[default]
     None,
-    /// `_session/steering` (codex-acp 2.6.0).
+    /// Another request, `_session/steering` (codex-acp 2.6.0).
     Method,
     /// Another prompt (claude-agent-acp 0.49.0).
     Prompt,

@@ -1,6 +1,6 @@
 use aetheel_backend_sdk::wit::{EventKind, Failure, Mode, Safety, Settings};
 
-/// What one agent does in a way of its own. Made anew for every link.
+/// The ways in which one agent differs from the others. Made anew for every link.
 pub trait Agent: Default + 'static {
     /// Returns the descriptor, see [`aetheel_backend_sdk::Backend::describe`].
     fn describe() -> String;
@@ -32,7 +32,7 @@ pub trait Agent: Default + 'static {
         None
     }
 
-    /// What a piece of text means that is no part of the answer.
+    /// Turns a piece of text that is no part of the answer into the event it stands for.
     fn aside(&self, _text: &str) -> Option<EventKind> {
         None
     }
@@ -55,7 +55,7 @@ pub trait Agent: Default + 'static {
 pub struct Launch {
     /// One of the descriptor's programs.
     pub program: String,
-    /// Without the program.
+    /// Its arguments, without the program itself.
     pub arguments: Vec<String>,
     /// Variables it is started with.
     pub environment: Vec<(String, String)>,
@@ -87,7 +87,7 @@ pub enum SystemPrompt {
     /// As `_meta.systemPrompt.append` when the session is opened, as claude-agent-acp 0.49.0 takes
     /// it; a change as [`Self::Prompt`].
     Meta,
-    /// Not at all.
+    /// The agent cannot be given one.
     None,
 }
 

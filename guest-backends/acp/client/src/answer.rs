@@ -9,12 +9,12 @@ use aetheel_backend_sdk::Emit;
 /// Bytes that must be alike before a piece is taken for a second beginning.
 const ALIKE: usize = 8;
 
-/// What a piece of text is.
+/// The kind of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Part of the answer.
     Text,
-    /// Thinking.
+    /// Part of the agent's thinking.
     Thinking,
 }
 
@@ -23,7 +23,7 @@ pub enum Holds {
 pub struct Answer {
     parts: u32,
     last: Option<(Holds, Option<String>)>,
-    /// What was said since the last tool use.
+    /// The text since the last tool use.
     tail: String,
     /// The text parts since then, the first piece of the first, and when the last piece came.
     shown: Vec<u32>,

@@ -1,9 +1,9 @@
-//! A link with an agent of the protocol: what is kept of it, and what is made of each thing that
-//! happens on it.
+//! A link with an agent of the protocol: its state, and the effect of each thing that happens on
+//! it.
 //!
-//! The SDK sees to the process and to which turns are open. What a waiting turn needs next stands
-//! in [`opening`](crate::opening), what the agent says in [`messages`](crate::messages), what
-//! people do meanwhile in [`control`](crate::control).
+//! The SDK sees to the process and to which turns are open. The next step of a waiting turn stands
+//! in [`opening`](crate::opening), the agent's messages in [`messages`](crate::messages), commands
+//! of people meanwhile in [`control`](crate::control).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::permission::Options;
 use crate::session::{How, Session};
 use crate::turn::Turn;
 
-/// What was asked of the agent.
+/// The purpose of a request to the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     Initialize,
@@ -35,7 +35,7 @@ pub(crate) enum Call {
     Close(u32),
     /// Session, turn, what, and the value chosen.
     Set(u32, u32, What, String),
-    /// Session and turn.
+    /// `session/prompt`, for this session and turn.
     Prompt(u32, u32),
     Steer(u32),
     List(u32),

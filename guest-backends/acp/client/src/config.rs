@@ -1,4 +1,4 @@
-//! What can be chosen in a session: mode, model, effort.
+//! The choices of a session: mode, model, effort.
 //!
 //! Agents offer it as `configOptions` told apart by category (the newer way), as `modes` and
 //! `models` with methods of their own, or as both (codex-acp 2.6.0). Values are the agent's own.
@@ -15,7 +15,7 @@ const PLAN: &str = "plan";
 const BYPASS: &str = "bypassPermissions";
 const ASKING: &str = "default";
 
-/// What can be chosen.
+/// A thing that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Mode,
@@ -37,9 +37,9 @@ impl fmt::Display for What {
 enum Way {
     /// `session/set_config_option` with this id.
     Option(String),
-    /// `session/set_mode`.
+    /// By the request `session/set_mode`.
     Mode,
-    /// `session/set_model`.
+    /// By the request `session/set_model`.
     Model,
 }
 
@@ -47,9 +47,9 @@ enum Way {
 struct Choice {
     way: Way,
     now: String,
-    /// What it was when the session was opened.
+    /// The value when the session was opened.
     first: String,
-    /// Id and name.
+    /// Id and name of each value.
     values: Vec<(String, String)>,
     /// Chosen by us since: to be taken back when nothing is chosen any more.
     touched: bool,

@@ -1,4 +1,4 @@
-//! What people do to a running turn: stop it, add to it, answer what it asks.
+//! Commands of people to a running turn: stop it, add to it, answer the agent's questions.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::live::LinkContext;
@@ -164,7 +164,7 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    /// Asks a person.
+    /// Puts a question to people, and keeps the request that waits for the decision.
     pub(crate) fn ask(
         &mut self,
         turn: TurnRef,

@@ -1,4 +1,4 @@
-//! What the agent sends: answers, requests, notifications.
+//! The agent's messages: answers, requests, notifications.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
@@ -219,8 +219,8 @@ impl<A: Agent> Client<A> {
     }
 }
 
-/// Whether what is asked for only looks, or asks to go on with a plan. What the agent says nothing
-/// of may be anything.
+/// Whether what is asked for only looks, or asks to go on with a plan. Without a word of the agent
+/// about it, it may be anything.
 fn looks(told: &Value) -> bool {
     matches!(told.text("kind"), Some("read" | "search" | "fetch" | "think" | "switch_mode"))
 }

@@ -49,7 +49,7 @@ impl Options {
         if all.iter().all(|option| option.scope == Scope::Once) { Vec::new() } else { all }
     }
 
-    /// What a decision means, whatever it is called here.
+    /// Turns a decision into the one it means, whatever it is called here.
     pub(crate) fn meaning(&self, decision: &Decision) -> Decision {
         let Decision::Chosen(chosen) = decision else { return decision.clone() };
         match self.0.iter().find(|(_, id, _)| id == chosen).map(|(kind, ..)| kind.as_str()) {
@@ -60,7 +60,7 @@ impl Options {
         }
     }
 
-    /// What "always" means here.
+    /// Returns the agent's words for "always"; none: it does not offer that.
     pub(crate) fn always(&self) -> Option<String> {
         self.of_kind("allow_always").map(|(_, _, name)| name.clone())
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 /// written as an escape.
 const MARK: char = '\0';
 
-/// What goes before a prompt that is to be planned only, where the agent has no mode for it.
+/// Stands before a prompt that is to be planned only, where the agent has no mode for it.
 pub(crate) const PLAN_ONLY: &str = "<planning>\nThis message is for planning only. Look around, work out what is to be done, and answer with the \
     plan. Change no file and run no command that changes anything: it would be refused. Carry nothing out before a later message comes \
     without this note. It was not written by the people you talk with; their message follows.\n</planning>";

@@ -1,4 +1,4 @@
-//! What the host asks beside turns.
+//! The host's questions beside turns.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;

@@ -25,7 +25,7 @@ pub(crate) enum Stage {
     /// Opened from the agent's store. Gemini CLI 0.61.0 tells the history after it said so: it is
     /// over when nothing came for the time of this timer.
     Settling { timer: u32, stirred: bool },
-    /// Ready for prompts.
+    /// It takes prompts from now on.
     Ready,
 }
 
@@ -42,18 +42,18 @@ pub(crate) enum How {
     New,
     /// With its history told again.
     Load,
-    /// Without.
+    /// Its history stays untold.
     Resume,
     Fork,
 }
 
-/// A conversation.
+/// A conversation of the host, and the agent's session for it.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) stage: Stage,
     /// The agent's id, once known.
     pub(crate) native: Option<String>,
-    /// What the running agent knows it by: that id, but for a load of Gemini CLI (see
+    /// The id by which the running agent knows it: that one, but for a load of Gemini CLI (see
     /// [`Abilities::spaced`]).
     ///
     /// [`Abilities::spaced`]: crate::abilities::Abilities::spaced
@@ -68,8 +68,7 @@ pub(crate) struct Session {
     /// The system prompt the agent has.
     pub(crate) system: Option<String>,
     pub(crate) meter: Meter,
-    /// Something was allowed for the session. What that covers, and for how long, the agent alone
-    /// knows.
+    /// Something was allowed for the session. The agent alone knows its reach and its length.
     pub(crate) grants: Grants<()>,
     /// The agent is to forget that before the next prompt.
     pub(crate) lowered: bool,

@@ -3,8 +3,8 @@
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
-/// What an agent told of a session: cost counts from the session's beginning (OpenCode) or the
-/// process' (claude-agent-acp).
+/// The figures an agent told of a session: cost counts from the session's beginning (OpenCode) or
+/// the process' (claude-agent-acp).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     cost: Option<f64>,
@@ -20,12 +20,12 @@ impl Meter {
         Self { cost: Some(0.0), ..Self::default() }
     }
 
-    /// A turn begins.
+    /// Begins a turn: the cost so far belongs to those before.
     pub(crate) fn begin(&mut self) {
         self.before = self.cost;
     }
 
-    /// Reads a `usage_update`.
+    /// Takes in the session update `usage_update`: context window and cost.
     pub(crate) fn update(&mut self, update: &Value) {
         if let Some(used) = update.count("used") {
             self.context = Some((used, update.count("size").filter(|size| *size > 0)));

@@ -1,4 +1,4 @@
-//! What tools are called, what they are about, and how their uses ended.
+//! The names of tools, what they are about, and how their uses ended.
 //!
 //! The protocol tells a coarse kind (`edit`, `execute`, …); the tool's own name says more and
 //! stands in other places with every agent, if anywhere.
@@ -232,8 +232,7 @@ fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
 }
 
 /// The exit code of a command where that is all there is to tell of it: Gemini CLI 0.61.0 calls
-/// such a use a good one. Of a command that wrote something it tells what it wrote, and nothing
-/// else.
+/// such a use a good one. If a command wrote something, it tells that, and nothing else.
 fn exit_code_in(text: &str) -> Option<u32> {
     text.trim().strip_prefix("Command exited with code: ")?.parse().ok().filter(|code| *code != 0)
 }

@@ -22,7 +22,7 @@ use crate::tool::Tool;
 const IGNORED: [&str; 3] =
     ["available_commands_update", "config_option_update", "user_message_chunk"];
 
-/// An open turn.
+/// A turn from its prompt to its end, with the answer so far.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) key: TurnRef,

@@ -1,5 +1,10 @@
-//! What the tests of the backend share.
-#![allow(dead_code, clippy::unwrap_used, clippy::missing_panics_doc)]
+//! The parts that the tests of the backend share.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "each test binary uses a part of it, and a panic says what is wrong"
+)]
 
 use std::path::PathBuf;
 
@@ -13,7 +18,7 @@ use aetheel_backend_sdk::wit::{
 
 pub const SESSION: u32 = fixture::TURN.session;
 
-/// A recorded dialogue.
+/// Plays the dialogue recorded under this name in `tests/fixtures/acp`.
 pub fn play(name: &str) -> Play<Backend> {
     Play::load(
         &PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/acp").join(name),

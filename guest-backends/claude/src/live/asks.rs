@@ -1,5 +1,4 @@
-//! What Claude Code wants to know from people (`can_use_tool`), and how their decisions are told to
-//! it.
+//! The questions of Claude Code to people (`can_use_tool`), and how their decisions are told to it.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::Value;
@@ -43,7 +42,7 @@ struct Always {
 }
 
 impl Conversation {
-    /// The agent asks.
+    /// Takes a request: a permission or a question goes to people, others are answered.
     pub(super) fn asked(&mut self, message: &Value, text: &str, context: &mut LinkContext) {
         let request = message["request_id"].to_string();
         match (message["request"].text("subtype"), context.turn()) {
@@ -123,7 +122,7 @@ impl Conversation {
         self.asks.ask(turn, title, kind, offer, open, context.out());
     }
 
-    /// People decided.
+    /// Tells the agent the decision of people.
     pub(super) fn decided(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
         let Some(open) = self.asks.take(ask) else { return };
         if let (Decision::AllowAlways, Some(always)) = (&decision, &open.always) {
@@ -202,9 +201,9 @@ fn respond(subtype: &str, request: &str, more: &str) -> String {
     )
 }
 
-/// What "always" is, of what Claude Code suggests. Rules alone keep it from asking again; where
-/// there are none it is about files, and the mode that edits them freely does. Its other
-/// suggestions are wider than the question, and some would be written to its settings.
+/// Picks the meaning of "always" from the suggestions of Claude Code. Rules alone keep it from
+/// asking again; where there are none it is about files, and the mode that edits them freely does.
+/// Its other suggestions are wider than the question, and some would be written to its settings.
 fn always(suggestions: &[Value]) -> Option<Always> {
     let of = |kind: &str| {
         suggestions

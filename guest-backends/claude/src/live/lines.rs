@@ -1,5 +1,5 @@
-//! What the agent says: the control protocol is understood here, all else by [`Claude`] as part of
-//! a turn.
+//! The agent's lines: the control protocol is understood here, all else by [`Claude`] as part of a
+//! turn.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
@@ -125,7 +125,7 @@ impl Conversation {
     }
 }
 
-/// What comes outside a turn is of no turn: only what is new is told, to the operator.
+/// Takes a line outside any turn: only if it is new is it told, to the operator.
 fn outside(message: Option<&Value>, text: &str, truncated: bool, context: &mut LinkContext) {
     let mut events = Vec::new();
     Claude::default().said(

@@ -39,7 +39,7 @@ use crate::{plan, prompt};
 /// The backend with one process for a conversation.
 pub type Live = live::Live<Conversation>;
 
-/// A conversation.
+/// A conversation of the host with one process of Claude Code.
 #[derive(Debug, Default)]
 pub struct Conversation {
     session: Option<u32>,
@@ -53,7 +53,7 @@ pub struct Conversation {
     /// Sets of permissions allowed for the session: a process that was started anew has forgotten
     /// them.
     granted: Grants<String>,
-    /// What works in the background, by the agent's ids.
+    /// The work in the background, by the agent's ids.
     background: BTreeSet<String>,
     /// Runs out when there is a result, the agent is not one that says when it is idle, and
     /// something may still speak.

@@ -11,7 +11,7 @@ const NOTICE: usize = 200;
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) at: TurnRef,
-    /// Nobody asked for it but the agent.
+    /// The agent began it by itself.
     own: bool,
     /// A message took the place of what was asked before: the next result is of that.
     pub(super) replaced: bool,

@@ -11,7 +11,7 @@ use crate::tool;
 
 /// Tools that use tokens of their own.
 const ASKS_A_MODEL: [&str; 5] = ["Agent", "Task", "Skill", "WebFetch", "WebSearch"];
-/// What Claude Code says in the place of an answer that has no text.
+/// The words of Claude Code in the place of an answer that has no text.
 const NO_CONTENT: &str = "(no content)";
 
 impl Claude {

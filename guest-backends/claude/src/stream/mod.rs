@@ -2,8 +2,8 @@
 //! both modes.
 //!
 //! `--output-format json` prints one object of the type `result`, with `--verbose` an array of all
-//! messages: both are read just the same. What only the control protocol has is not read here but
-//! in [`crate::live`]. What messages hold is read in `content`.
+//! messages: both are read just the same. Messages of the control protocol alone are read in
+//! [`crate::live`], the contents of all others in `content`.
 
 mod content;
 
@@ -128,12 +128,12 @@ impl Claude {
         *self = Self { resumed, todo, spent, ..Self::default() };
     }
 
-    /// What outlives a turn, as JSON for another instance.
+    /// The state that outlives a turn, as JSON for another instance.
     pub(crate) fn kept(&self) -> serde_json::Value {
         serde_json::json!({ "spent": self.spent.kept(), "tasks": self.todo.kept() })
     }
 
-    /// What another instance kept.
+    /// Reads the state that another instance kept.
     pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
         Some(Self {
             spent: Spent::taken_over(&kept["spent"])?,

@@ -1,4 +1,4 @@
-//! What people are asked, and what the agent is told of their decisions.
+//! The questions to people, and how the agent is told of their decisions.
 
 use aetheel_backend_sdk::fixture::{asks, ends, is_done, unrecognised};
 use aetheel_backend_sdk::wit::{

@@ -1,5 +1,5 @@
 //! Conversations with a real Claude Code 2.1.197, played through the backend.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod asks;
 mod disturbed;
@@ -20,7 +20,7 @@ use aetheel_backend_sdk::wit::{
 };
 use claude::Backend;
 
-/// A played conversation.
+/// A recorded conversation with Claude Code while it is played through the backend.
 type Conversation = Play<Backend>;
 
 fn folder() -> PathBuf {

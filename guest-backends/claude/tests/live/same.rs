@@ -7,7 +7,7 @@ use claude::Backend;
 
 use crate::{folder, recorded, with};
 
-/// What the host and people hear.
+/// Returns the actions that the host and people notice.
 fn heard(actions: &[Action]) -> Vec<&Action> {
     actions
         .iter()

@@ -1,4 +1,4 @@
-//! What people did in each recorded conversation.
+//! The commands of people in each recorded conversation.
 
 use aetheel_backend_sdk::fixture::is_done;
 use aetheel_backend_sdk::wit::{

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Conversation, launches, recorded, scenarios, turn, with};
 
-/// What the agent was asked to change.
+/// Returns the changes that the agent was asked for.
 fn changes(play: &Conversation) -> Vec<Value> {
     let mut requests = play.written_with("\"control_request\"");
     requests.retain(|line| line["request"]["subtype"] != "initialize");

@@ -1,6 +1,6 @@
-//! What recorded runs of Claude Code 2.1.197 become: every run whole (with the actions beside it),
-//! and the hazards by name.
-#![allow(clippy::unwrap_used)]
+//! The actions for recorded runs of Claude Code 2.1.197: every run whole (with the actions beside
+//! it), and the hazards by name.
+#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
 mod answers;
 mod endings;

@@ -1,10 +1,10 @@
-//! What the agent asks of people, and what it is answered.
+//! The agent's questions to people, and the answers it gets.
 //!
 //! Every request is answered: with the person's decision, or, where there is nobody to ask, in the
 //! mildest way that refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no
 //! words with either, so what a person said with a refusal is steered into the turn.
 //!
-//! What is allowed for the session is remembered here, and told as `accept` each time: Codex' own
+//! Grants for the session are remembered here, and told as `accept` each time: Codex' own
 //! `acceptForSession` is the thread's, and the protocol of 0.169.0 has nothing that takes it back
 //! when the level is lowered.
 
@@ -26,7 +26,7 @@ pub(super) struct Open {
     pub(super) id: String,
     session: u32,
     what: What,
-    /// What "always" allows.
+    /// The grants that "always" gives.
     always: Vec<Grant>,
 }
 
@@ -34,10 +34,10 @@ pub(super) struct Open {
 /// permissions.
 pub(super) type Grant = String;
 
-/// What an answer looks like.
+/// The form of an answer.
 #[derive(Debug)]
 enum What {
-    /// `{"decision": …}`
+    /// The decision alone: `{"decision": …}`.
     Approval,
     /// The permissions asked for, as JSON.
     Permissions(String),
@@ -46,7 +46,7 @@ enum What {
     Form(Vec<(String, String)>),
 }
 
-/// What has to be done beside the answer.
+/// The action needed beside the answer.
 #[derive(Debug, PartialEq)]
 enum Then {
     Nothing,
@@ -259,8 +259,8 @@ impl What {
     }
 }
 
-/// What allowing a command for the session allows: the same one in the same directory, for the same
-/// reach.
+/// Returns the grants of allowing a command for the session: the same one in the same directory,
+/// for the same reach.
 fn command(params: &Value) -> Vec<Grant> {
     let fields = ["command", "cwd", "additionalPermissions", "networkApprovalContext"];
     let named: Vec<(&str, serde_json::Value)> = fields
@@ -272,8 +272,8 @@ fn command(params: &Value) -> Vec<Grant> {
     if named.is_empty() { Vec::new() } else { vec![json!({ "command": named }).to_string()] }
 }
 
-/// What allowing a change for the session allows: changes of each of its files, which the item
-/// before named.
+/// Returns the grants of allowing a change for the session: changes of each of its files, which the
+/// item before named.
 fn changes(params: &Value, input: &str) -> Vec<Grant> {
     let input = json::parse(input).unwrap_or(Value::Null);
     let root = params.text("grantRoot").map(|root| json!({ "root": root }).to_string());
@@ -361,7 +361,7 @@ fn field(id: &str, schema: &Value, required: bool) -> Question {
     }
 }
 
-/// What can be chosen: bare values, with names beside them, or each with a title.
+/// Reads the choices: bare values, with names beside them, or each with a title.
 fn choices(schema: &Value) -> Vec<Choice> {
     let names = schema.list("enumNames");
     let bare = schema.list("enum").iter().enumerate().filter_map(|(at, value)| {

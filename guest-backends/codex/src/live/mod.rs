@@ -45,7 +45,7 @@ pub struct Codex {
     asks: Asks<Open>,
 }
 
-/// What a request of ours was for.
+/// The purpose of a request of ours.
 #[derive(Debug)]
 enum Call {
     Initialize,

@@ -1,4 +1,4 @@
-//! What `app-server` tells by itself, and which turn it is about.
+//! The notifications of `app-server`, and the turn each is about.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext};
@@ -155,7 +155,7 @@ impl Codex {
         }
     }
 
-    /// What a sub-agent says goes to the tool that started it.
+    /// Hands the words of a sub-agent to the tool that started it.
     fn child_said(&mut self, params: &Value, text: &str, context: &mut LinkContext) {
         let thread = params.text("threadId").unwrap_or_default();
         for turn in self.sessions.values().filter_map(|session| session.turn.as_ref()) {
@@ -205,7 +205,7 @@ impl Codex {
         self.finish(turn, outcome, context);
     }
 
-    /// What was told of the system prompt may be lost: it is told again.
+    /// Forgets that a thread was told of the system prompt, which may be lost: it is told again.
     fn forget_told(&mut self, params: &Value) {
         let id = params.text("threadId");
         for thread in self.sessions.values_mut().filter_map(|session| session.thread.as_mut()) {

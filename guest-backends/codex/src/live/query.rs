@@ -177,7 +177,7 @@ fn session(told: &Value) -> Option<SessionInfo> {
 
 /// Seconds since 1970 as RFC 3339. The date by Howard Hinnant's `civil_from_days`, whose years
 /// begin in March.
-#[allow(clippy::cast_possible_truncation)] // `as` saturates, and the year fits
+#[allow(clippy::cast_possible_truncation, reason = "`as` saturates, and the year fits")]
 fn rfc3339(seconds: f64) -> String {
     let seconds = (seconds.clamp(0.0, 253_402_300_799.0)) as i64;
     let (day, second) = (seconds / 86_400 + 719_468, seconds % 86_400);

@@ -15,7 +15,7 @@ use super::{Call, Codex, refusal};
 use crate::native_id::NativeId;
 use crate::prompt;
 
-/// A conversation.
+/// A conversation of the host, and the thread of Codex for it.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) thread: Option<Thread>,
@@ -25,7 +25,7 @@ pub(crate) struct Session {
     /// The query that had the thread shortened. That is a turn of the agent's own, which another
     /// one must not disturb.
     pub(crate) compacting: Option<u32>,
-    /// What was allowed for the session.
+    /// The grants people gave for the session.
     pub(crate) grants: Grants<Grant>,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Thread {
     /// The id the host was told last.
     pub(crate) reported: String,
     pub(crate) in_force: InForce,
-    /// What it has without being told.
+    /// The model and effort it has without being told.
     pub(crate) model: Option<String>,
     pub(crate) effort: Option<String>,
 }
 
-/// What is so once `turn/start` is answered.
+/// The state of the thread once `turn/start` is answered.
 #[derive(Debug)]
 pub(crate) struct Begun {
     in_force: InForce,
@@ -380,8 +380,8 @@ impl Codex {
     }
 }
 
-/// Says what became of a message. What the agent refuses, because the turn is just over, is
-/// prompted again later.
+/// Says what became of a message. If the agent refuses it, because the turn is just over, it
+/// becomes a prompt later.
 pub(super) fn steered(message: u32, injected: bool, context: &mut LinkContext) {
     let outcome = if injected { SteerOutcome::Injected } else { SteerOutcome::NotNow };
     context.steered(message, outcome);

@@ -9,7 +9,7 @@ use crate::native_id::NativeId;
 use crate::story::{Story, plan};
 use crate::tokens::Tokens;
 
-/// A turn.
+/// A turn from its request to its end, with the story so far.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) key: TurnRef,
@@ -65,7 +65,7 @@ impl Turn {
         Emit::new(self.key, out)
     }
 
-    /// What it comes to.
+    /// Ends the turn and returns its result.
     pub(crate) fn result(mut self, outcome: Outcome, out: &mut Vec<Action>) -> TurnResult {
         self.story.end(&mut Emit::new(self.key, out));
         let text = if outcome == Outcome::Completed { self.story.answer.last() } else { None };

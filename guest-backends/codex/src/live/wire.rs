@@ -1,4 +1,4 @@
-//! What goes to `codex app-server`: settings, prompts and the threads they are for, in its words.
+//! The messages to `codex app-server`, in its words: settings, prompts and their threads.
 
 use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Part, Safety, Settings, Write};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ const BLOB: char = '\u{1}';
 pub(crate) const OWN_TEMPORARY_FOLDER: (&str, bool) =
     ("sandbox_workspace_write.exclude_slash_tmp", true);
 
-/// Who may do what.
+/// The rules for the agent's actions, in Codex' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) approval: &'static str,
@@ -62,7 +62,7 @@ impl Policy {
     }
 }
 
-/// What a thread goes by: as it was opened, and as turns changed it since. Changes last.
+/// The settings of a thread: as it was opened, and as turns changed it since. Changes last.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InForce {
     pub(crate) policy: Policy,

@@ -1,5 +1,5 @@
-//! What the tests of both modes share.
-#![allow(dead_code, clippy::unwrap_used)] // each test binary uses a part of it
+//! The parts that the tests of both modes share.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses a part of it")]
 
 use std::path::PathBuf;
 

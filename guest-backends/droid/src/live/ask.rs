@@ -1,8 +1,8 @@
-//! What Droid asks: permission for tools, whether to go on with a plan, and questions of the model.
+//! The questions of Droid: permission for tools, leave to go on with a plan, and the model's own.
 //!
 //! Every request is answered, and never with an error: Droid calls that an invalid message and
-//! waits for ever. What is not understood is answered with what refuses both kinds of request that
-//! 0.225.2 has.
+//! waits for ever. Requests that are not understood get an answer that refuses both kinds 0.225.2
+//! has.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;

@@ -28,7 +28,7 @@ use crate::failure;
 use crate::plan::{self, Fixed, word};
 
 const ENVELOPE: &str = r#""jsonrpc":"2.0","type":"$kind","factoryApiVersion":"1.0.0""#;
-/// What a request of ours was for.
+/// The purpose of a request of ours.
 #[derive(Debug)]
 enum Call {
     /// Make the session, with these settings.
@@ -57,15 +57,15 @@ pub type Live = live::Live<Droid>;
 #[derive(Debug)]
 pub struct Droid {
     calls: Calls<Call>,
-    /// What the process was started with.
+    /// The settings the process was started with.
     fixed: Fixed,
     /// The session to load before the next prompt, and whether a copy of it.
     resume: Option<(String, bool)>,
     /// The session that is open in the process.
     native: Option<String>,
-    /// What is in force in the session; none: not known.
+    /// The settings in force in the session; none: not known.
     put: Option<Put>,
-    /// What the session had before anybody chose.
+    /// The settings of the session before anybody chose.
     defaults: Put,
     /// The host's key of the session.
     session: u32,

@@ -1,4 +1,4 @@
-//! What Droid says while a turn runs (`droid.session_notification`).
+//! The notifications of Droid while a turn runs (`droid.session_notification`).
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::LinkContext;

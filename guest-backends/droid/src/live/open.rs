@@ -47,7 +47,7 @@ impl Put {
         }
     }
 
-    /// What a session says is in force.
+    /// Reads the settings that a session says are in force.
     fn told(settings: &Json) -> Self {
         let text = |key| settings.text(key).map(str::to_owned);
         let tools = settings

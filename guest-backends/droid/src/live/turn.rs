@@ -18,7 +18,7 @@ use crate::answer::Answer;
 use crate::failure::{self, Reason};
 use crate::{plan, tool, usage};
 
-/// The open turn.
+/// The turn that Droid has the prompt of.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) key: TurnRef,
@@ -47,7 +47,7 @@ pub(super) struct Turn {
 
 #[derive(Debug, Default)]
 struct Tool {
-    /// With its input.
+    /// People were told of its start, with its input.
     told: bool,
     ended: bool,
     writes: Option<FileDiff>,

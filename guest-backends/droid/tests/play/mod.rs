@@ -1,5 +1,10 @@
 //! Recorded dialogues of Droid, and short words for what came of them.
-#![allow(dead_code, clippy::unwrap_used, clippy::missing_panics_doc)] // every test file uses some of it
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "every test file uses some of it"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +49,7 @@ pub fn turn(turn: u32, prompt: &str) -> StartTurn {
     StartTurn { turn, ..live(prompt) }
 }
 
-/// A notification.
+/// Returns the line of a `droid.session_notification`.
 pub fn note(notification: &serde_json::Value) -> String {
     serde_json::json!({"type": "notification", "method": "droid.session_notification", "params": {"notification": notification}})
         .to_string()

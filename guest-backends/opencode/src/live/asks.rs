@@ -1,4 +1,4 @@
-//! What the agent asks people: permissions and questions.
+//! The agent's questions to people: permissions and questions.
 //!
 //! Every request is answered, unless the agent takes it back. A permission that is refused without
 //! a word ends the turn; with a word the model goes on. A question can be left unanswered, and the
@@ -230,7 +230,7 @@ impl OpenCode {
     }
 }
 
-/// What a permission is about: the use of the tool that wants it, or what the request says itself.
+/// Returns the subject of a permission: the use of the tool that wants it, or the request's own.
 fn about(permission: &str, request: &Value, used: Option<&ToolStart>) -> ToolStart {
     let patterns = texts(&request["patterns"]).join(", ");
     // Where it is about more than the tool shows: a place outside the directory, a change as a

@@ -16,11 +16,11 @@ pub(crate) struct Compaction {
     taken: bool,
     /// The session is at work since.
     busy: bool,
-    /// What the events told of it; they may come before the answer to the request.
+    /// The last event about it; it may come before the answer to the request.
     told: Option<Told>,
 }
 
-/// What an event says about it.
+/// An event about it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
     Busy,

@@ -1,4 +1,4 @@
-//! What the server tells of all its directories (`/global/event`): `{"directory", "payload":
+//! The events of the server, of all its directories (`/global/event`): `{"directory", "payload":
 //! {"type", "properties"}}`.
 
 use aetheel_backend_sdk::json::{self, Value};
@@ -55,6 +55,10 @@ const IGNORED_FAMILIES: [&str; 9] = [
     "workspace.",
     "worktree.",
 ];
+
+/// Where open questions are listed, and the events that tell one.
+const ASKS: [(&str, &str); 2] =
+    [("/permission", "permission.asked"), ("/question", "question.asked")];
 
 /// Titles the server gives before it knows a better one.
 const PROVISIONAL: [&str; 2] = ["New session - ", "Child session - "];
@@ -395,12 +399,36 @@ impl OpenCode {
         for message in &messages[first..] {
             open.message(&message["info"], &mut session.past);
             for part in message.list("parts") {
-                open.part(part, context.out());
+                open.missed(part, context.out());
             }
         }
         if idle {
             let next = open.idle();
-            self.follow(turn, next, context);
+            return self.follow(turn, next, context);
+        }
+        let cwd = session.cwd.clone();
+        for (path, kind) in ASKS {
+            let purpose = Purpose::Asks { turn, kind };
+            self.link.http(("GET", path), Some(&cwd), Vec::new(), purpose, context);
+        }
+    }
+
+    /// What is asked and was missed; what is known is not asked twice.
+    pub(super) fn asked_meanwhile(
+        &mut self,
+        turn: TurnRef,
+        kind: &str,
+        body: &Value,
+        context: &mut LinkContext,
+    ) {
+        for request in body.as_array().unwrap_or_default() {
+            let of = request.text("sessionID").unwrap_or_default();
+            let own = self.sessions.get(&turn.session);
+            let own = own.is_some_and(|session| session.native.as_deref() == Some(of));
+            let child = self.children.get(of).is_some_and(|child| child.session == turn.session);
+            if context.turn_of(turn.session) == Some(turn) && (own || child) {
+                self.asked(turn.session, kind, request, context);
+            }
         }
     }
 }

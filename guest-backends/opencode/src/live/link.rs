@@ -1,4 +1,4 @@
-//! What is asked of the host, and what for: keys, requests to the server, timers.
+//! The requests to the host, and their purposes: keys, requests to the server, timers.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const PATIENCE: u32 = 60_000;
 /// Milliseconds it may take to shorten a conversation, for which it asks the model.
 pub(crate) const LONG_PATIENCE: u32 = 600_000;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Purpose {
     /// Whether the server is well, before anything else is asked of it.
@@ -31,11 +31,16 @@ pub(crate) enum Purpose {
         message: u32,
     },
     Abort(TurnRef),
-    /// What became of a turn while no events came: whether it runs, then what was said.
+    /// The fate of a turn while no events came: whether it runs, then what was said.
     Status(TurnRef),
     Messages {
         turn: TurnRef,
         idle: bool,
+    },
+    /// The questions of a turn that were asked meanwhile, by the event that tells one.
+    Asks {
+        turn: TurnRef,
+        kind: &'static str,
     },
     /// An answer to a question of the agent.
     Reply,
@@ -45,7 +50,7 @@ pub(crate) enum Purpose {
     },
 }
 
-/// What the host asked.
+/// A question of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Health,

@@ -1,4 +1,4 @@
-//! What the host wants to know or have done outside a turn.
+//! The host's questions and errands outside a turn.
 //!
 //! Models are asked of `opencode models`: the server's own lists carry the keys of the providers.
 
@@ -222,7 +222,7 @@ fn session_info(session: &Value) -> Option<SessionInfo> {
 
 /// Returns a time as people write it, from milliseconds since 1970 (days to dates as in Howard
 /// Hinnant's `civil_from_days`).
-#[allow(clippy::cast_possible_truncation)] // `as` saturates, and the range is checked
+#[allow(clippy::cast_possible_truncation, reason = "`as` saturates, and the range is checked")]
 fn rfc3339(ms: f64) -> Option<String> {
     if !(0.0..253_402_300_800_000.0).contains(&ms) {
         return None;

@@ -1,4 +1,4 @@
-//! What follows from the server's answers to requests.
+//! The effects of the server's answers to requests.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::LinkContext;
@@ -54,6 +54,7 @@ impl OpenCode {
             Purpose::Steer { message, .. } => context.steered(message, SteerOutcome::Injected),
             Purpose::Status(turn) => self.status(turn, &body, context),
             Purpose::Messages { turn, idle } => self.caught_up(turn, idle, &body, context),
+            Purpose::Asks { turn, kind } => self.asked_meanwhile(turn, kind, &body, context),
             Purpose::Query { query, asked } => self.query_answered(query, asked, &body, context),
             Purpose::Prompt(_) | Purpose::Reply => {}
         }
@@ -94,7 +95,11 @@ impl OpenCode {
                 }
                 context.refuse(query, failure.clone());
             }
-            Purpose::Abort(_) | Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Reply => {
+            Purpose::Abort(_)
+            | Purpose::Status(_)
+            | Purpose::Messages { .. }
+            | Purpose::Asks { .. }
+            | Purpose::Reply => {
                 context.action(Action::Diagnostic(Diagnostic {
                     level: Level::Warn,
                     text: failure.message.clone(),
@@ -123,7 +128,7 @@ impl OpenCode {
     }
 }
 
-/// What a request is for, in words for people.
+/// Returns the purpose of a request, in words for people.
 fn what(purpose: &Purpose) -> &'static str {
     match purpose {
         Purpose::Greeting => "the health of OpenCode's server",
@@ -133,7 +138,7 @@ fn what(purpose: &Purpose) -> &'static str {
         Purpose::Prompt(_) => "the prompt",
         Purpose::Steer { .. } => "the further message",
         Purpose::Abort(_) => "the interrupt",
-        Purpose::Status(_) | Purpose::Messages { .. } => "what was missed",
+        Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Asks { .. } => "what was missed",
         Purpose::Reply => "the answer to a question",
         Purpose::Query { .. } => "the query",
     }

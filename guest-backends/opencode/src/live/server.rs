@@ -15,7 +15,7 @@ use super::OpenCode;
 use super::link::Purpose;
 use crate::{failure, safety};
 
-/// What its server says on stdout when it can be asked.
+/// The beginning of the line its server prints once it can be asked.
 const READY: &str = "opencode server listening on ";
 const PASSWORD: &str = "server-password";
 
@@ -27,7 +27,7 @@ pub(crate) struct Stream {
     pub(crate) heard: bool,
 }
 
-/// What starts it.
+/// Returns the process that runs the server, `opencode serve`.
 pub(crate) fn plan() -> Spawn {
     let text = |text: &str| Argument::Text(text.to_owned());
     let variable = |name: &str, value| Variable { name: name.to_owned(), value };

@@ -16,13 +16,13 @@ use crate::{prompt, safety};
 /// A model: its provider and its name there.
 pub(crate) type Model = (String, String);
 
-/// A conversation.
+/// A conversation of the host, and the server's session for it.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) key: u32,
     pub(crate) cwd: String,
     pub(crate) native: Option<String>,
-    /// What it is to be a copy of.
+    /// The session it is to be a copy of.
     source: Option<String>,
     stage: Stage,
     /// The host knows what resumes it.
@@ -38,8 +38,8 @@ pub(crate) struct Session {
     /// Whether a model was ever chosen for it: the server keeps the last one.
     pub(crate) chosen: bool,
     pub(crate) title: Option<String>,
-    /// What a person allowed for the whole session: permission and patterns. The server would allow
-    /// it to all sessions of the directory (1.18.33), so it is not told.
+    /// The grants of a person for the whole session: permission and patterns. The server would give
+    /// them to all sessions of the directory (1.18.33), so it is not told.
     pub(crate) allowed: BTreeSet<(String, Vec<String>)>,
     /// Messages of the turn before: the server has late words about them.
     pub(crate) past: BTreeSet<String>,
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// What is worth saving.
+    /// Returns the state that is worth saving.
     pub(crate) fn to_save(&self) -> Option<serde_json::Value> {
         let native = self.native.as_ref().filter(|_| self.stage == Stage::Ready)?;
         Some(json!({

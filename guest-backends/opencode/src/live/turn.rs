@@ -61,7 +61,7 @@ enum Who {
     Summary,
 }
 
-/// What follows from something the server said.
+/// The next step after something the server said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
@@ -138,6 +138,14 @@ impl Turn {
             Some(Who::Agent) => self.parts.part(part, None, &mut Emit::new(self.name, out)),
             Some(Who::Summary) => self.parts.aside(part),
             Some(Who::User) | None => {}
+        }
+    }
+
+    /// A part is told as it is after events were missed.
+    pub(crate) fn missed(&mut self, part: &Value, out: &mut Vec<Action>) {
+        match part.text("messageID").and_then(|id| self.messages.get(id)) {
+            Some(Who::Agent) => self.parts.missed(part, &mut Emit::new(self.name, out)),
+            _ => self.part(part, out),
         }
     }
 
@@ -229,7 +237,7 @@ impl Turn {
         }
     }
 
-    /// What it came to. Its messages belong to the past from now on.
+    /// Ends the turn and returns its result. Its messages belong to the past from now on.
     pub(crate) fn end(self, outcome: Outcome, past: &mut BTreeSet<String>) -> TurnResult {
         let text = if outcome == Outcome::Completed { self.parts.answer() } else { None };
         *past = self.messages.into_keys().collect();

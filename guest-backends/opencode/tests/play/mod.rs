@@ -3,9 +3,9 @@
 //!
 //! A recording numbers requests (`http`), and streams the same way (`sse`). The backend numbers its
 //! own, so a recorded answer goes to the request of the same method and path: the second recorded
-//! `POST /session/x/prompt_async` answers the second one made. What the recording has no request
-//! for is answered here where every server would answer the same.
-#![allow(clippy::unwrap_used, dead_code)] // every test file uses some of it
+//! `POST /session/x/prompt_async` answers the second one made. Requests missing in the recording
+//! are answered here where every server would answer the same.
+#![allow(clippy::unwrap_used, dead_code, reason = "every test file uses some of it")]
 
 pub mod said;
 

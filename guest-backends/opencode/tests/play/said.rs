@@ -1,6 +1,6 @@
 //! Words for tests over dialogues: the recorded ones with their commands, single events, and what
 //! came of them.
-#![allow(clippy::unwrap_used, dead_code)] // every test file uses some of it
+#![allow(clippy::unwrap_used, dead_code, reason = "every test file uses some of it")]
 
 use aetheel_backend_sdk::fixture;
 use aetheel_backend_sdk::wit::{
@@ -88,7 +88,7 @@ pub fn idle(play: &mut Play) -> &mut Play {
     play.tell("session.idle", json!({"sessionID": "ses_1"}))
 }
 
-/// What the recordings are made of, turn by turn.
+/// Plays the commands that a recording was made with, turn by turn.
 pub fn recorded(name: &str) -> Play {
     let mut play = Play::load(name);
     let decide = |play: &mut Play, decision: Decision| {

@@ -8,10 +8,10 @@ use crate::wit::{
 #[cfg(doc)]
 use crate::{Backend, live::Asks};
 
-/// What a backend knows of an agent that lives on. Made anew for every link.
-#[allow(unused_variables)] // the names say what the defaults have no use for
+/// The knowledge of a backend about an agent that lives on. Made anew for every link.
+#[allow(unused_variables, reason = "the names say what the defaults have no use for")]
 pub trait Agent: Default + 'static {
-    /// What people call the agent, for messages about its end.
+    /// The agent's name for people, in messages about its end.
     const NAME: &'static str = "the agent";
     /// Milliseconds the agent may take to leave once its stdin is closed. Then it is stopped. 0: it
     /// is stopped at once, as a server that does not listen to its stdin.
@@ -60,7 +60,7 @@ pub trait Agent: Default + 'static {
     fn line(&mut self, line: Line, context: &mut LinkContext);
 
     /// Ends a turn: called here when the agent says that it is over, and by the engine when it
-    /// cannot go on. What else is to be said at the end of a turn is said in it; a [`LinkContext::end`] is
+    /// cannot go on. All other last actions of a turn are emitted in it; a [`LinkContext::end`] is
     /// its last word.
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         context.end(turn, TurnResult { outcome, text: None, usage: None });

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use crate::Offer;
 use crate::wit::{Action, AskKind, TurnRef};
 
-/// What people are asked and have not decided, each with what the backend wants to remember of it
-/// (`W`): the agent's id of the request, what its options mean.
+/// The open questions to people, each with what the backend wants to remember of it (`W`): the
+/// agent's id of the request, what its options mean.
 #[derive(Clone, Debug)]
 pub struct Asks<W> {
     last: u32,

@@ -21,20 +21,20 @@ const OWN_TURNS: u32 = 0x8000_0000;
 pub(super) enum Phase {
     #[default]
     None,
-    /// Asked for.
+    /// The host was asked to start it, and has not answered.
     Asked,
     /// Runs, and was not yet greeted.
     Up,
     Ready,
-    /// Asked to go.
+    /// Its stdin is closed: it is to leave by itself.
     Leaving,
 }
 
-/// An open turn.
+/// A turn that did not end, and how far the agent knows of it.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) name: TurnRef,
-    /// What the agent was not told yet.
+    /// The turn's command, as long as the agent was not told.
     pub(super) start: Option<Box<StartTurn>>,
     pub(super) prompted: bool,
     pub(super) interrupted: bool,
@@ -267,8 +267,8 @@ impl<'a> LinkContext<'a> {
         }
     }
 
-    /// Ends a turn, if it is open. What an interrupted agent calls a failure is what was asked of
-    /// it.
+    /// Ends a turn, if it is open. A failure that an interrupted agent reports counts as the
+    /// interruption asked for.
     pub fn end(&mut self, turn: TurnRef, mut result: TurnResult) {
         if self.link.turns.get(&turn.session).is_none_or(|open| open.name != turn) {
             return;

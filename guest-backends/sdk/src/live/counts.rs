@@ -1,5 +1,5 @@
-/// What is counted on a link, and goes on being counted when it moves to another instance: the host
-/// knows turns and timers by these numbers.
+/// The numbers counted on a link, which goes on counting when it moves to another instance: the
+/// host knows turns and timers by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Turns the agent began.

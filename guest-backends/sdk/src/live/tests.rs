@@ -339,7 +339,7 @@ impl Agent for Slow {
     }
 }
 
-/// What it does when it is told something.
+/// Returns the toy's actions for an input, in words.
 fn tell(slow: &mut Live<Slow>, input: Input) -> Vec<String> {
     let mut out = Vec::new();
     slow.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");

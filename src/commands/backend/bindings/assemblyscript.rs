@@ -15,7 +15,7 @@ use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 use super::super::contract::EXPORT as CONTRACT;
 use super::typescript::{camel, docs, pascal};
 
-/// What a kind of type that the contract does not use becomes: the compiler says where.
+/// Stands for a kind of type that the contract does not use: the compiler says where.
 const UNKNOWN: &str = "NotInTheContract";
 const MEMORY: &str = include_str!("assemblyscript_memory.ts");
 const EXPORTS: &str = include_str!("assemblyscript_exports.ts");

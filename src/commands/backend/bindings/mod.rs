@@ -77,7 +77,7 @@ fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
     Ok(files)
 }
 
-/// What the language makes of the files.
+/// The next step in a language, once the files are written.
 const fn next(lang: Language) -> &'static str {
     match lang {
         Language::C => {

@@ -117,7 +117,7 @@ fn anonymous(resolve: &Resolve, kind: &TypeDefKind) -> String {
     }
 }
 
-/// What a function gives back: the error of a result is thrown.
+/// The type a function returns: the error of a result is thrown.
 fn returned(resolve: &Resolve, of: &Type) -> String {
     if let Type::Id(id) = of
         && let TypeDefKind::Result(result) = &resolve.types[*id].kind
@@ -149,12 +149,12 @@ pub(super) fn docs(out: &mut String, indent: &str, docs: &Docs) {
     };
 }
 
-/// `start-turn` as `StartTurn`.
+/// Turns a name of the contract into that of a type: `start-turn` into `StartTurn`.
 pub(super) fn pascal(name: &str) -> String {
     name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// `native-id` as `nativeId`.
+/// Turns a name of the contract into that of a field: `native-id` into `nativeId`.
 pub(super) fn camel(name: &str) -> String {
     let pascal = pascal(name);
     pascal[..1].to_lowercase() + &pascal[1..]

@@ -36,19 +36,19 @@ const KEY: u32 = 1;
 /// gets the recording.
 const CWD: &str = "/project";
 
-/// What the recording says that nothing else tells.
+/// Facts the recording states that nothing else tells.
 pub(in crate::commands) struct Said {
-    /// What the first turn began with.
+    /// The prompt of the first turn.
     pub prompt: String,
-    /// The agent's version.
+    /// The agent's version, for example `2.1.197`; none: not known.
     pub agent_version: Option<String>,
     /// How much the agent may do without asking.
     pub safety: Safety,
-    /// What its turns are for.
+    /// The purpose of its turns.
     pub mode: Mode,
     /// The process serves many turns.
     pub live: bool,
-    /// What a line of the agent contains when a turn is over.
+    /// A text: when a line of the agent contains it, a turn is over.
     pub until: Option<String>,
 }
 
@@ -102,6 +102,7 @@ async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Re
 fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -> Launch {
     Launch {
         run: "record".to_owned(),
+        proc: 1,
         program: PathBuf::from(&command[0]),
         arguments: command[1..].iter().map(OsString::from).collect(),
         environment: variables.clone().into_iter().collect(),
@@ -219,7 +220,7 @@ struct Notes {
     began: Instant,
     redactor: Redactor,
     lines: usize,
-    /// What every turn begins with, but for its number and prompt.
+    /// The command that every turn begins with, but for its number and prompt.
     pattern: StartTurn,
     /// The id of the turn that is open.
     turn: String,
@@ -335,7 +336,7 @@ impl Notes {
         })
     }
 
-    /// Nothing was recorded.
+    /// Removes the file of a recording that holds nothing.
     fn discard(self) {
         // What remains is an empty recording, and harms nobody.
         let _ = std::fs::remove_file(self.path);

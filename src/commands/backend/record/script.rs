@@ -1,4 +1,4 @@
-//! What is typed to an agent that is recorded: handed on as it comes, or, where one process serves
+//! The typing to an agent that is recorded: handed on as it comes, or, where one process serves
 //! many turns, line by line, with lines that begin the next turn.
 
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// Begins the next turn of an agent that lives on; what follows is its prompt.
 const TURN: &str = "/turn";
 
-/// What is to be done next.
+/// The next step towards the agent's stdin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The agent gets this.
@@ -17,11 +17,11 @@ pub(super) enum Next {
     Close,
 }
 
-/// See the module.
+/// The lines typed so far, and the steps they lead to.
 #[derive(Debug)]
 pub(super) struct Script {
     live: bool,
-    /// What a line of the agent contains when a turn is over.
+    /// A text: when a line of the agent contains it, a turn is over.
     until: Option<String>,
     waiting: VecDeque<Next>,
     /// A line that has no end yet.

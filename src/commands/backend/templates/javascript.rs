@@ -1,4 +1,4 @@
-//! JavaScript, by componentize-qjs.
+//! The project in JavaScript, made a component by componentize-qjs.
 
 use super::File;
 

@@ -1,4 +1,4 @@
-//! What `aetheel backend new` writes: a module for every language, and what all projects have.
+//! The projects `aetheel backend new` writes: a module for every language, and what all share.
 //!
 //! Owns no text of its own: the files stand in `templates/` and, what is shared with the rest of
 //! the repository, where they are used. In paths and contents, `{{name}}` is the backend's name. A

@@ -1,4 +1,4 @@
-//! Python, by componentize-py.
+//! The project in Python, made a component by componentize-py.
 
 use super::File;
 

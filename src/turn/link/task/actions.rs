@@ -24,6 +24,7 @@ impl Task {
     pub(super) async fn call_guest(&mut self) {
         let inputs = std::mem::take(&mut self.inputs);
         inputs.iter().for_each(|input| self.recording.input(input));
+        self.inputs_recorded(&inputs);
         let interrupting =
             inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
         let Ok(guest) = self.guest.as_mut() else { return };
@@ -67,7 +68,10 @@ impl Task {
         }
     }
 
-    async fn apply(&mut self, action: Action) {
+    pub(super) async fn apply(&mut self, action: Action) {
+        if acts_outside(&action) {
+            self.write_ahead().await;
+        }
         match action {
             Action::Spawn(spawn) => self.spawn(spawn).await,
             Action::Write(write) => match self.stock.body(&write.body) {
@@ -75,10 +79,7 @@ impl Task {
                 Err(reason) => self.dropped("write", &reason),
             },
             Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
-            Action::Stop(Stop { proc, signal, grace_ms }) => {
-                let grace = Duration::from_millis(grace_ms.min(GRACE_MS_LIMIT).into());
-                self.command(proc, ProcessCommand::Stop { signal, grace });
-            }
+            Action::Stop(wanted) => self.command(wanted.proc, stop(&wanted)),
             Action::PutFile(file) => {
                 if let Err(reason) = self.files.put(&file, &mut self.stock) {
                     self.dropped("put-file", &reason);
@@ -174,6 +175,9 @@ impl Task {
 
     /// Reports at once what the backend does not know.
     fn unknown_output(&self, unknown: &Unrecognised) {
+        if self.rebuilding {
+            return;
+        }
         (self.parts.on_unknown)(&UnknownOutput {
             backend: self.name(),
             generation: self.parts.backend.generation(),
@@ -199,6 +203,9 @@ impl Task {
     /// A turn nobody asked for has ended: what the agent said in it goes to its lane.
     fn unasked_done(&mut self, done: TurnDone) {
         let Some((session, transcript)) = self.turns.end_unasked(done.turn) else { return };
+        if self.rebuilding {
+            return;
+        }
         let text = done.text.unwrap_or_else(|| transcript.text());
         let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
             return;
@@ -213,4 +220,23 @@ impl Task {
         // Fails when the gateway is going away.
         let _ = self.parts.unasked.send(unasked);
     }
+}
+
+/// Whether an action reaches somebody who would notice that it is done twice.
+fn acts_outside(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Spawn(_)
+            | Action::Write(_)
+            | Action::CloseStdin(_)
+            | Action::Stop(_)
+            | Action::Http(_)
+            | Action::OpenStream(_)
+    )
+}
+
+/// The command that a guest's wish to stop a process makes.
+pub(super) fn stop(wanted: &Stop) -> ProcessCommand {
+    let grace = Duration::from_millis(wanted.grace_ms.min(GRACE_MS_LIMIT).into());
+    ProcessCommand::Stop { signal: wanted.signal, grace }
 }

@@ -42,6 +42,8 @@ impl Task {
         let failure = |kind, message| Failure { kind, message, retry_after_ms: None };
         let (launch, port) =
             self.plan(&spawn).map_err(|message| failure(FailureKind::Other, message))?;
+        let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
+        self.keep(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
         let process = self.parts.launcher.launch(launch).await.map_err(|error| {
             let kind = match error {
                 LaunchError::NotFound(_) => FailureKind::NotFound,
@@ -49,7 +51,6 @@ impl Task {
             };
             failure(kind, with_causes(&error))
         })?;
-        let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
         self.processes.add(spawn.proc, process, endpoint);
         Ok(())
     }
@@ -119,6 +120,7 @@ impl Task {
         let declared = descriptor.programs.iter().find(|known| known.name == spawn.program);
         let launch = Launch {
             run: self.parts.id.clone(),
+            proc: spawn.proc,
             program: PathBuf::from(command.remove(0)),
             arguments: command,
             environment,

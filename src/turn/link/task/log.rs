@@ -26,6 +26,9 @@ impl Task {
 
     /// Logs what the guest has to say.
     pub(super) fn diagnostic(&mut self, level: Level, text: &str) {
+        if self.rebuilding {
+            return;
+        }
         let text = text.escape_debug().to_string();
         self.spent.remarks = self.spent.remarks.saturating_add(1);
         if self.spent.remarks == REMARKS {
@@ -43,6 +46,9 @@ impl Task {
 
     /// Notes what the backend said in vain.
     pub(super) fn dropped(&mut self, what: &str, reason: &str) {
+        if self.rebuilding {
+            return;
+        }
         tracing::debug!(what, reason, "dropped what the backend said");
         self.recording.host(What::Host(format!("dropped {what}: {reason}")));
     }

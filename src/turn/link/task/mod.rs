@@ -2,35 +2,45 @@
 //!
 //! Here the task waits for what comes next and serves requests. `actions` calls the guest and does
 //! what it wants, `launch` starts its processes, `output` takes in what the agent says, `closing`
-//! is the way out, `renewal` the way to a newer generation, `log` marks the lines of the log.
+//! is the way out, `renewal` the way to a newer generation, `log` marks the lines of the log. A link
+//! that outlives the gateway is `held`, and `rebuild` brings one back; `deeds` says whether a guest
+//! agrees with what was done.
 
 mod actions;
 mod closing;
+mod deeds;
+mod held;
 mod launch;
 mod log;
+mod notes;
 mod output;
+mod rebuild;
 mod renewal;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
 use self::closing::Closing;
+pub(in crate::turn) use self::deeds::NotRebuilt;
+use self::held::written;
+pub(in crate::turn) use self::notes::{Continued, OpenSession};
+use self::rebuild::Rebuilt;
 use super::files::{Files, Stock};
 use super::net::Net;
 use super::processes::Processes;
 use super::replies::Replies;
 use super::turns::{OpenTurn, Session, Turns};
-use super::{Begin, LinkRequest, Parts, Report, State};
+use super::{Begin, Keepsake, LinkRequest, Parts, Report, State};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{
     Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, Query, Steer, TimedInput, TurnRef,
 };
-use crate::turn::recording::{Recording, What};
-use crate::turn::{Guest, GuestFailure};
+use crate::turn::recording::{Entry, Recording, What};
+use crate::turn::{Guest, GuestFailure, Survivor};
 
 /// Inputs after which a call into the guest is made although more are there.
 const BATCH: usize = 1024;
@@ -56,6 +66,10 @@ struct Task {
     agent_version: Option<String>,
     /// Marks the link's lines of the log.
     span: Span,
+    /// How far the recording is written, where the link outlives the gateway.
+    progress: Option<watch::Receiver<u64>>,
+    /// What happens now happened in an earlier life of the gateway.
+    rebuilding: bool,
 }
 
 /// Counts since the last turn began.
@@ -79,44 +93,80 @@ pub(super) async fn run(
     state: Arc<State>,
 ) {
     let guest = parts.backend.open().await;
-    let mut task = Task {
-        recording,
-        state,
-        guest,
-        inputs: Vec::new(),
-        spent: Spent::default(),
-        turns: Turns::default(),
-        replies: Replies::default(),
-        processes: Processes::default(),
-        net: Net::new(),
-        files: Files::new(&parts.host.scratch),
-        stock: Stock::default(),
-        timers: BTreeMap::new(),
-        closing: Closing::default(),
-        agent_version: None,
-        span: Span::none(),
-        parts,
-    };
-    task.renew_span();
+    let mut task = Task::new(parts, recording, guest, state);
     // A link is opened for something, which is on its way.
     if let Some(first) = requests.recv().await {
         let span = task.span.clone();
         task.serve(first).instrument(span).await;
-        let mut reachable = true;
-        loop {
-            let span = task.span.clone();
-            if !task.step(&mut reachable, &mut requests).instrument(span).await {
-                break;
-            }
-        }
+        task.live(requests).await;
+    } else {
+        task.finish(&mut requests).await;
     }
-    let span = task.span.clone();
-    task.finish(&mut requests).instrument(span).await;
-    // Only now is nothing of it left.
-    turn_away(&mut requests);
+}
+
+/// Brings a link back, from its recording and what else an earlier life of the gateway left; returns
+/// what it has, and what must be run for it to live.
+pub(super) async fn resume(
+    parts: Parts,
+    recording: Recording,
+    (entries, (survivor, keepsake)): (&[Entry], (&Survivor, Keepsake)),
+    requests: mpsc::UnboundedReceiver<LinkRequest>,
+    state: Arc<State>,
+) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), NotRebuilt> {
+    let guest = parts.backend.open().await;
+    let mut task = Task::new(parts, recording, guest, state);
+    let rebuilt = task.rebuild(entries, survivor, keepsake).await?;
+    Ok((rebuilt, task.live(requests)))
 }
 
 impl Task {
+    fn new(
+        parts: Parts,
+        recording: Recording,
+        guest: Result<Box<dyn Guest>, GuestFailure>,
+        state: Arc<State>,
+    ) -> Self {
+        let held = parts.launcher.holds();
+        let mut task = Self {
+            progress: recording.progress().filter(|_| held),
+            recording,
+            state,
+            guest,
+            inputs: Vec::new(),
+            spent: Spent::default(),
+            turns: Turns::default(),
+            replies: Replies::default(),
+            processes: Processes::default(),
+            net: Net::new(),
+            files: Files::new(&parts.host.scratch, held),
+            stock: Stock::default(),
+            timers: BTreeMap::new(),
+            closing: Closing::default(),
+            agent_version: None,
+            span: Span::none(),
+            rebuilding: false,
+            parts,
+        };
+        task.renew_span();
+        task
+    }
+
+    /// Does one thing after the other to the end.
+    async fn live(mut self, mut requests: mpsc::UnboundedReceiver<LinkRequest>) {
+        let mut reachable = true;
+        loop {
+            let span = self.span.clone();
+            if !self.step(&mut reachable, &mut requests).instrument(span).await {
+                break;
+            }
+        }
+        let span = self.span.clone();
+        self.finish(&mut requests).instrument(span).await;
+        // Only now is nothing of it left.
+        drop(self);
+        turn_away(&mut requests);
+    }
+
     /// Does one thing after waiting for it; false when nothing can happen any more.
     async fn step(
         &mut self,
@@ -153,6 +203,7 @@ impl Task {
                     self.net_input(more);
                 }
             }
+            lines = written(&mut self.progress) => self.processes.tell_recorded(lines),
             () = sleep_until(deadline) => self.clock(),
         }
         true
@@ -259,6 +310,7 @@ impl Task {
         self.renew_span();
         self.recording.host(What::Ending { turn: open.id, how: ending });
         self.stock.let_go(turn.turn);
+        self.tell_recorded();
         if open.done {
             self.rest();
         } else {
@@ -319,6 +371,7 @@ impl Task {
                 None => break,
             }
         }
+        self.let_go().await;
     }
 }
 

@@ -7,7 +7,7 @@ use super::{BATCH, Task};
 use crate::agent::{Exit, Exited, Failure, FailureKind, Input, Line, Pipe, ProcKey, TimedInput};
 use crate::figures;
 use crate::turn::link::Report;
-use crate::turn::recording::What;
+use crate::turn::recording::{self, What};
 use crate::turn::{OutputLine, ProcessCommand, ProcessEvent, reason};
 
 impl Task {
@@ -60,17 +60,22 @@ impl Task {
         if how != Exit::Code(0) && self.turns.is_empty() {
             tracing::info!(?how, "agent exited badly outside a turn");
         }
+        self.report_exit(how, &stderr_tail);
+        self.input(Input::Exited(Exited { proc, how, stderr_tail }));
+    }
+
+    /// Reports the end of a process to the turns.
+    pub(super) fn report_exit(&self, how: Exit, stderr_tail: &str) {
         let failure = Failure {
             kind: FailureKind::Crashed,
-            message: last_words(&stderr_tail, how),
+            message: last_words(stderr_tail, how),
             retry_after_ms: None,
         };
         self.turns.report_all(|| Report::Trouble(failure.clone()));
-        self.turns.report_all(|| Report::Stderr(stderr_tail.clone()));
+        self.turns.report_all(|| Report::Stderr(stderr_tail.to_owned()));
         if how == Exit::Code(0) {
             self.turns.report_all(|| Report::ExitedWell);
         }
-        self.input(Input::Exited(Exited { proc, how, stderr_tail }));
     }
 
     /// Takes in what came over HTTP; of a stream that was closed meanwhile, nothing.
@@ -81,7 +86,7 @@ impl Task {
         }
     }
 
-    fn count_output(&mut self, bytes: u64) {
+    pub(super) fn count_output(&mut self, bytes: u64) {
         self.spent.output = self.spent.output.saturating_add(bytes);
         if bytes > 0 {
             self.state.set_output(true);
@@ -108,9 +113,7 @@ impl Task {
     /// Closes the agent's stdin and goes on writing down its output. The turn's clocks go on; its
     /// questions are over, for nobody could hand an answer on.
     pub(super) fn drain(&mut self) {
-        self.recording.host(What::Host(
-            "no guest sees what follows: the agent is heard to its end".to_owned(),
-        ));
+        self.recording.host(What::Host(recording::UNSEEN.to_owned()));
         self.timers.clear();
         self.turns.report_all(|| Report::GuestFailed);
         self.turns.withdraw_all();

@@ -2,16 +2,61 @@
 
 use std::sync::Arc;
 
-use super::Task;
-use crate::turn::recording::What;
+use super::{Task, deeds};
+use crate::plain::with_causes;
+use crate::turn::recording::{self, What};
 use crate::turn::{Backend, GuestFailure};
 
 impl Task {
-    /// Goes over to a newer generation: its guest takes over what the present one saved.
+    /// Goes over to a newer generation: its guest is told the recording, also while turns run, or
+    /// takes over what the present one saved, between turns.
     pub(super) async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if !self.turns.is_empty() || !self.inputs.is_empty() || self.closing.is_ending() {
+        if self.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
             return false;
         }
+        if self.parts.backend.generation() == backend.generation() {
+            return true;
+        }
+        if self.is_held() && self.renew_by_recording(&backend).await {
+            return true;
+        }
+        self.turns.is_empty() && self.renew_by_state(backend).await
+    }
+
+    /// Goes over to a generation whose guest, told all that happened here, would have done what was
+    /// done.
+    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> bool {
+        self.recording.settled().await;
+        let path = self.recording.path().to_owned();
+        let read = move || recording::read(&std::fs::read_to_string(path).unwrap_or_default());
+        let Ok(Ok((_, entries))) = tokio::task::spawn_blocking(read).await else { return false };
+        let (from, to) = (self.parts.backend.generation(), backend.generation());
+        match deeds::retell(&**backend, &entries).await {
+            Ok(guest) => {
+                let turns = self.turns.len();
+                tracing::info!(%from, %to, turns, "link moved to the new generation: told the recording, it agrees");
+                self.recording.host(What::Host(format!(
+                    "from here on generation {to}, which was told all of the above"
+                )));
+                self.guest = Ok(guest);
+                self.take_backend(Arc::clone(backend));
+                true
+            }
+            Err(error) => {
+                tracing::info!(%from, %to, why = with_causes(&error), "a link cannot move to the new generation now: its turns finish on the old one");
+                false
+            }
+        }
+    }
+
+    fn take_backend(&mut self, backend: Arc<dyn Backend>) {
+        self.state.renewed(backend.generation());
+        self.parts.backend = backend;
+        self.renew_span();
+    }
+
+    /// Goes over between turns, by what the present guest saves.
+    async fn renew_by_state(&mut self, backend: Arc<dyn Backend>) -> bool {
         let Ok(guest) = self.guest.as_mut() else { return false };
         let saved_by = self.parts.backend.descriptor().version.clone();
         let state = match guest.save().await {
@@ -39,9 +84,7 @@ impl Task {
                     state,
                 });
                 self.guest = Ok(guest);
-                self.parts.backend = backend;
-                self.state.renewed(&to);
-                self.renew_span();
+                self.take_backend(backend);
                 true
             }
             Err(failure) => {

@@ -21,9 +21,9 @@ use crate::workspace::Scheme;
 pub const TOLERANCE: u64 = 300;
 /// Secrets a webhook may have at the same time.
 pub const SECRETS: usize = 2;
-/// Shortest secret, bytes.
+/// Shortest secret that is taken, bytes.
 const SHORTEST: usize = 16;
-/// Longest id, bytes.
+/// Longest id of a delivery that is taken, bytes.
 const ID: usize = 256;
 
 type Tag = Hmac<Sha256>;
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Key {
 /// A call that is what it says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// What is the same when the same delivery comes again; none: nothing is.
+    /// The delivery's id, the same when it comes again; none: its sender gave none.
     pub id: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Key {
     }
 }
 
-/// What the headers say, before any of it is believed.
+/// The claims of the headers, before any of it is believed.
 struct Said {
     /// Signed before the body.
     before: String,

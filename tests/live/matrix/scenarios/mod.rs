@@ -5,6 +5,7 @@ mod asks;
 mod boundary;
 mod failures;
 mod levels;
+mod outlive;
 mod prompts;
 mod sessions;
 mod stops;
@@ -16,7 +17,7 @@ use std::pin::Pin;
 
 use aetheel::agent::descriptor::Feature;
 
-use self::About::{Boundary, Level, Talk};
+use self::About::{Boundary, Level, Service, Talk};
 use super::gateway::{Cell, Gateway, Wishes};
 use crate::support::model_server::{ModelRequest, ModelServer, Reply};
 
@@ -39,6 +40,8 @@ pub struct Scenario {
 pub enum About {
     /// How people and the agent talk.
     Talk,
+    /// The same, with a gateway that is killed.
+    Service,
     /// What the sandbox keeps from the agent.
     Boundary,
     /// What the agent may do at a level, by its name for people; what came of it stands in a table
@@ -87,6 +90,8 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "error-500", "model error 500, then alive", [], Talk, failures::error_500;
     "cut", "a cut connection, then alive", [], Talk, failures::cut;
     "killed", "a killed agent, then alive", [], Talk, failures::killed;
+    "gateway-killed", "the gateway is killed in mid-answer, then alive", [], Service, outlive::in_text;
+    "gateway-killed-ask", "the gateway is killed while a question is open", [Permissions], Service, outlive::during_an_ask;
     "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
     "prompt-file", "`@file` is not read", [], Talk, prompts::file;
     "prompt-command", "`/command` is no command", [], Talk, prompts::command;

@@ -1,4 +1,4 @@
-//! What another instance has to know of a process that goes on.
+//! The state of a process that goes on, for another instance.
 
 use aetheel_backend_sdk::json::Value;
 use serde_json::json;

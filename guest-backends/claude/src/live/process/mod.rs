@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::plan::{self, Fixed};
 
-/// What a request of ours was for.
+/// The purpose of a request of ours.
 #[derive(Debug)]
 enum Asked {
     Initialize,
@@ -22,7 +22,7 @@ enum Asked {
     Sign(u32),
 }
 
-/// What can be changed in a running process.
+/// A setting that can be changed in a running process.
 #[derive(Clone, Debug, PartialEq)]
 enum Setting {
     Model(String),

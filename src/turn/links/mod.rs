@@ -1,6 +1,11 @@
 //! The links there are: which one serves a turn, which are kept warm, and how they go.
 //!
-//! Pinned by `tests/links/`.
+//! `revive` brings back those of an earlier life of the gateway, `renew` has those there are go over to
+//! a newer generation. Pinned by `tests/links/`.
+
+mod place;
+mod renew;
+mod revive;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +18,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Begin, Link, LinkRequest, OnUnknown, Parts, Query, QueryReply, Report, Unasked};
+pub use self::place::TurnPlace;
+pub use self::revive::ContinuedTurn;
+use super::link::{
+    Begin, Link, LinkRequest, OnUnknown, Parts, Query, QueryReply, Report, Unasked, WeakLink,
+};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Blob, Host, Launcher};
 use crate::agent::descriptor::Sharing;
@@ -35,6 +44,10 @@ struct Inner {
     unasked: mpsc::UnboundedSender<Unasked>,
     on_unknown: OnUnknown,
     kept: Mutex<HashMap<Key, KeptLink>>,
+    /// Every link that lives, with the name of its backend.
+    all: Mutex<Vec<(String, WeakLink)>>,
+    /// Turns of an earlier life that go on, by the sequence number of their event and their lane.
+    continued: Mutex<HashMap<(u64, Lane), ContinuedTurn>>,
     tasks: TaskTracker,
     /// Turn keys; unique over all links, which harms nobody.
     turns: AtomicU32,
@@ -100,6 +113,8 @@ impl Links {
             unasked,
             on_unknown,
             kept: Mutex::default(),
+            all: Mutex::default(),
+            continued: Mutex::default(),
             tasks: TaskTracker::new(),
             turns,
         }))
@@ -112,8 +127,8 @@ impl Links {
     }
 
     /// Begins a turn, on a link that is there or a fresh one.
-    pub(super) async fn begin(&self, wanted: Wanted<'_>, mut start: StartTurn) -> Lease {
-        let Wanted { id, event, lane, backend, blobs } = wanted;
+    pub(super) async fn begin(&self, wanted: &Wanted<'_>, mut start: StartTurn) -> Lease {
+        let Wanted { id, event, lane, backend, blobs } = *wanted;
         let descriptor = backend.descriptor();
         start.one_shot = descriptor.sharing == Sharing::Turn;
         let (link, key) = match descriptor.sharing {
@@ -263,7 +278,20 @@ impl Links {
             agent_version: self.0.host.agent_version(&descriptor.name),
             started: jiff::Timestamp::now().to_string(),
         };
-        let parts = Parts {
+        let parts = self.parts(id, backend, cwd);
+        let recording = if self.0.launcher.holds() {
+            self.0.recorder.begin_ahead(&header)
+        } else {
+            self.0.recorder.begin(&header)
+        };
+        let (link, life) = Link::open(parts, recording);
+        self.note(&descriptor.name, &link);
+        self.0.tasks.spawn(life);
+        link
+    }
+
+    fn parts(&self, id: &str, backend: &Arc<dyn Backend>, cwd: PathBuf) -> Parts {
+        Parts {
             backend: Arc::clone(backend),
             host: Arc::clone(&self.0.host),
             launcher: Arc::clone(&self.0.launcher),
@@ -271,10 +299,7 @@ impl Links {
             on_unknown: Arc::clone(&self.0.on_unknown),
             cwd,
             id: id.to_owned(),
-        };
-        let (link, life) = Link::open(parts, self.0.recorder.begin(&header));
-        self.0.tasks.spawn(life);
-        link
+        }
     }
 
     /// Asks a backend something outside a turn, over the link it has or one opened for it.

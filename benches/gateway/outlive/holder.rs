@@ -1,0 +1,77 @@
+//! A holder of its own, started as `aetheel run` starts one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aetheel::process::Sandbox;
+use aetheel::process::holder::{HeldLauncher, Holding};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::program::Home;
+
+/// What a started holder and its agents have; told to end when this is dropped.
+pub struct Holder {
+    state: PathBuf,
+    program: PathBuf,
+}
+
+impl Holder {
+    /// One for a home, which the first gateway starts.
+    pub fn new(home: &Home) -> Self {
+        let program = home.path().join("holder");
+        // It inherits our environment; what it logs is none of the figures.
+        let text = format!(
+            "#!/bin/sh\nLOG_LEVEL=error TMPDIR='{}' exec '{}' \"$@\"\n",
+            home.temporary().display(),
+            env!("CARGO_BIN_EXE_aetheel")
+        );
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { state: home.path().join("state"), program }
+    }
+
+    /// That of the whole program in a home, started by it.
+    pub fn of_program(home: &Home) -> Self {
+        Self { state: home.path().join("config/state"), program: PathBuf::new() }
+    }
+
+    /// A gateway's launcher.
+    pub async fn launcher(&self) -> HeldLauncher {
+        let holding =
+            Holding { program: Some(self.program.clone()), claim_within: Duration::from_secs(120) };
+        HeldLauncher::start_or_connect(&self.state, Sandbox::Off, holding).await.unwrap()
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        find(&self.state).expect("a holder runs")
+    }
+
+    /// Ends it with its agents, and waits until it is gone.
+    pub async fn end(self) {
+        let state = self.state.clone();
+        drop(self);
+        while find(&state).is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        if let Some(id) = find(&self.state) {
+            let _ = kill_process(Pid::from_raw(id as i32).unwrap(), Signal::TERM);
+        }
+    }
+}
+
+fn find(state: &Path) -> Option<u32> {
+    let ids = fs::read_dir("/proc").unwrap().flatten();
+    ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(|id: &u32| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(&format!(" hold --state {} ", state.display()))
+    })
+}

@@ -1,0 +1,107 @@
+//! `aetheel hold`: keeps agents while the gateway is away.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::service_manager::System;
+use crate::cli::{Hold, exit};
+use crate::config::LogFormat;
+use crate::process::holder::{self, HoldOptions, HolderError};
+use crate::redact::Redactor;
+use crate::telemetry;
+use crate::terminal::fail;
+
+/// Serves until SIGTERM.
+pub(super) fn run(wish: Hold) -> u8 {
+    if wish.detach
+        && let Err(error) = holder::detach()
+    {
+        fail(&format!("cannot leave the session of whoever started this: {error}"));
+        return exit::SOFTWARE;
+    }
+    if let Err(fault) = telemetry::start(log_format(), &log_level(), Redactor::new(&[])) {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    if wish.detach {
+        holder::leave_cgroup();
+    }
+    // One thread: there is little to do but to pass on.
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(serve(wish));
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            code
+        }
+        Err(error) => {
+            fail(&format!("cannot start the async runtime: {error}"));
+            exit::SOFTWARE
+        }
+    }
+}
+
+async fn serve(wish: Hold) -> u8 {
+    let stop = CancellationToken::new();
+    if let Err(error) = stop_at_signals(&stop) {
+        tracing::error!(%error, "cannot listen for signals");
+        return exit::SOFTWARE;
+    }
+    let mut options = HoldOptions::new(wish.state.unwrap_or_else(state));
+    options.claim_within = Duration::from_secs(wish.claim_within);
+    options.leave_when_empty = wish.leave_when_empty;
+    options.alone = true;
+    options.ready = || System::from_environment().serving();
+    match holder::hold(options, stop).await {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            let code = match error {
+                HolderError::Taken(_) => exit::LOCKED,
+                _ => exit::CONFIG,
+            };
+            // The log may be cut off from whoever looks at stderr.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            code
+        }
+    }
+}
+
+fn stop_at_signals(stop: &CancellationToken) -> std::io::Result<()> {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let (mut signals, stop) = (signal(kind)?, stop.clone());
+        tokio::spawn(async move {
+            signals.recv().await;
+            stop.cancel();
+        });
+    }
+    // Ignored: the terminal of whoever started it is not its own.
+    tokio::spawn(ignore(signal(SignalKind::hangup())?));
+    Ok(())
+}
+
+async fn ignore(mut signals: tokio::signal::unix::Signal) {
+    while signals.recv().await.is_some() {}
+}
+
+/// As the gateway has it.
+fn state() -> PathBuf {
+    crate::config::config_dir(|name| std::env::var(name).ok()).join("state")
+}
+
+fn log_level() -> String {
+    std::env::var("LOG_LEVEL")
+        .ok()
+        .filter(|level| !level.is_empty())
+        .unwrap_or_else(|| "info".to_owned())
+}
+
+fn log_format() -> LogFormat {
+    match std::env::var("LOG_FORMAT").as_deref() {
+        Ok("json") => LogFormat::Json,
+        Ok("human") => LogFormat::Human,
+        _ => LogFormat::Auto,
+    }
+}

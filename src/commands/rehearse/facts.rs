@@ -1,0 +1,309 @@
+//! What people and processes noticed of a link, and where two readings of it part. Pure.
+//!
+//! How a guest goes about it (timers, requests, thoughts, tools shown meanwhile) is its own affair:
+//! what counts is which processes it started, what people were asked, which answers they got, and
+//! how turns ended.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::agent::{Action, Ask, AskKind, Outcome, Spawn, TurnDone, TurnKey, Value};
+use crate::fold::Transcript;
+
+/// What counts of a link.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Facts {
+    processes: Vec<String>,
+    questions: Vec<String>,
+    turns: BTreeMap<TurnKey, Turn>,
+}
+
+/// What counts of a turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Turn {
+    transcript: Transcript,
+    done: Option<TurnDone>,
+}
+
+/// What a recording does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gaps {
+    /// It ends before its link does.
+    pub(super) unfinished: bool,
+    /// Not all that was said is written down.
+    pub(super) sparse: bool,
+}
+
+/// The subject of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum About {
+    /// A process that is started.
+    Process,
+    /// A question to people.
+    Question,
+    /// The answer of a turn.
+    Answer,
+    /// How a turn ends.
+    End,
+}
+
+impl About {
+    /// For people.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Question => "question",
+            Self::Answer => "answer",
+            Self::End => "end",
+        }
+    }
+}
+
+/// Where two readings part; none on one side: there is nothing of the kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Difference {
+    /// Its subject.
+    pub(super) about: About,
+    /// The turn, as the guest knows it.
+    pub(super) turn: Option<TurnKey>,
+    /// What was recorded.
+    pub(super) before: Option<String>,
+    /// What would be now.
+    pub(super) now: Option<String>,
+}
+
+impl Facts {
+    /// What counts among the actions of a guest.
+    pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
+        let mut facts = Self::default();
+        for action in actions {
+            match action {
+                Action::Spawn(spawn) => facts.processes.push(command(spawn)),
+                Action::Ask(ask) => facts.questions.push(question(ask)),
+                Action::Event(event) => {
+                    let turn = facts.turns.entry(event.turn).or_default();
+                    // After its end the host drops it.
+                    if turn.done.is_none() {
+                        turn.transcript.apply(&event.kind);
+                    }
+                }
+                Action::TurnDone(done) => {
+                    let turn = facts.turns.entry(done.turn).or_default();
+                    turn.done.get_or_insert_with(|| done.clone());
+                }
+                _ => {}
+            }
+        }
+        facts
+    }
+
+    /// Where another reading parts from this one, which was recorded.
+    pub(super) fn differences(&self, now: &Self, gaps: Gaps) -> Vec<Difference> {
+        let mut found = listed(About::Process, &self.processes, &now.processes, gaps.unfinished);
+        found.extend(listed(About::Question, &self.questions, &now.questions, gaps.unfinished));
+        let none = Turn::default();
+        let keys =
+            self.turns.keys().chain(now.turns.keys().filter(|key| !self.turns.contains_key(key)));
+        for key in keys {
+            let before = self.turns.get(key).unwrap_or(&none);
+            found.extend(before.differences(*key, now.turns.get(key).unwrap_or(&none), gaps));
+        }
+        found
+    }
+
+    /// Whether a turn that came to its end with an answer has none in another reading.
+    pub(super) fn is_lost_in(&self, now: &Self) -> bool {
+        self.turns.iter().any(|(key, before)| {
+            let now = now.turns.get(key);
+            before.completed()
+                && (!now.is_some_and(Turn::completed)
+                    || (!before.text().trim().is_empty()
+                        && now.is_none_or(|now| now.text().trim().is_empty())))
+        })
+    }
+}
+
+impl Turn {
+    fn text(&self) -> String {
+        let done = self.done.as_ref().and_then(|done| done.text.clone());
+        done.unwrap_or_else(|| self.transcript.text())
+    }
+
+    fn completed(&self) -> bool {
+        self.done.as_ref().is_some_and(|done| done.outcome == Outcome::Completed)
+    }
+
+    fn end(&self) -> Option<String> {
+        self.done.as_ref().map(|done| match &done.outcome {
+            Outcome::Completed => "completed".to_owned(),
+            Outcome::Interrupted => "interrupted".to_owned(),
+            Outcome::Failed(failure) => format!("failed: {}", failure.message),
+            Outcome::Lost(failure) => format!("lost: {}", failure.message),
+            Outcome::Limit(limit) => format!("limit: {limit}"),
+        })
+    }
+
+    fn differences(&self, key: TurnKey, now: &Self, gaps: Gaps) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let mut part = |about, before: Option<String>, now: Option<String>| {
+            if before != now {
+                found.push(Difference { about, turn: Some(key), before, now });
+            }
+        };
+        let (before_text, now_text) = (self.text(), now.text());
+        // Of a turn that goes on, the end of the recording may have been on its way to the disk.
+        let goes_on = gaps.unfinished && self.done.is_none();
+        let told = self.done.as_ref().is_some_and(|done| done.text.is_some());
+        if !((gaps.sparse && !told) || (goes_on && now_text.starts_with(&before_text))) {
+            part(About::Answer, some(before_text), some(now_text));
+        }
+        if !goes_on {
+            part(About::End, self.end(), now.end());
+        }
+        found
+    }
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The differences between two lists of one kind; of an unfinished one, more may come.
+fn listed(about: About, before: &[String], now: &[String], unfinished: bool) -> Vec<Difference> {
+    let longest = if unfinished { before.len() } else { before.len().max(now.len()) };
+    let pair = |at| (before.get(at).cloned(), now.get(at).cloned());
+    (0..longest)
+        .map(pair)
+        .filter(|(before, now)| before != now)
+        .map(|(before, now)| Difference { about, turn: None, before, now })
+        .collect()
+}
+
+/// A command line as a person reads it.
+fn command(spawn: &Spawn) -> String {
+    let argument = |value: &Value| match value {
+        Value::Text(text) if !text.is_empty() && !text.contains(char::is_whitespace) => {
+            text.clone()
+        }
+        Value::Text(text) => format!("{text:?}"),
+        Value::File(name) => format!("<file {name}>"),
+        Value::Port => "<port>".to_owned(),
+        Value::Secret(name) => format!("<secret {name}>"),
+        Value::Inherit => "<inherited>".to_owned(),
+    };
+    let words = std::iter::once(spawn.program.clone()).chain(spawn.arguments.iter().map(argument));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A question with its answers; its number is the guest's own.
+fn question(ask: &Ask) -> String {
+    let subject = match &ask.kind {
+        AskKind::Permission(tool) => serde_json::to_string(tool),
+        AskKind::PlanApproval(plan) => Ok(plan.clone()),
+        AskKind::Questions(questions) => serde_json::to_string(questions),
+        AskKind::SignIn(text) => Ok(text.clone()),
+    };
+    let labels =
+        ask.options.iter().map(|option| option.label.as_str()).chain(ask.always_label.as_deref());
+    let labels = labels.collect::<Vec<_>>().join(" | ");
+    format!("{} [{labels}] {}", ask.title, subject.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{AgentEvent, EventKind, Failure, FailureKind, Text};
+
+    const WHOLE: Gaps = Gaps { unfinished: false, sparse: false };
+    const UNFINISHED: Gaps = Gaps { unfinished: true, sparse: false };
+
+    fn spawn(program: &str, arguments: &[&str]) -> Action {
+        Action::Spawn(Spawn {
+            proc: 1,
+            program: program.to_owned(),
+            arguments: arguments.iter().map(|word| Value::Text((*word).to_owned())).collect(),
+            environment: Vec::new(),
+            stdin: Vec::new(),
+            keep_open: false,
+            listens: false,
+            basic_auth: None,
+            session: None,
+            turn: None,
+        })
+    }
+
+    fn says(text: &str) -> Action {
+        let text = Text { part: 1, text: text.to_owned(), replace: false, parent: None };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+    }
+
+    fn done(outcome: Outcome) -> Action {
+        Action::TurnDone(TurnDone { session: 1, turn: 1, outcome, text: None, usage: None })
+    }
+
+    fn failed() -> Action {
+        let message = "it says nothing".to_owned();
+        done(Outcome::Failed(Failure { kind: FailureKind::Other, message, retry_after_ms: None }))
+    }
+
+    fn between(before: &[Action], now: &[Action], gaps: Gaps) -> Vec<(About, String, String)> {
+        let told = |side: Option<String>| side.unwrap_or_default();
+        let found = Facts::of(before).differences(&Facts::of(now), gaps);
+        found.into_iter().map(|it| (it.about, told(it.before), told(it.now))).collect()
+    }
+
+    #[test]
+    fn the_same_said_in_other_pieces_is_the_same() {
+        let before = [spawn("a", &[]), says("one "), says("two"), done(Outcome::Completed)];
+        let now = [says("one two"), done(Outcome::Completed), says("late"), spawn("a", &[])];
+        assert_eq!(between(&before, &now, WHOLE), []);
+    }
+
+    #[test]
+    fn another_command_another_answer_and_another_end_are_differences() {
+        let before = [spawn("a", &["x y"]), says("one"), done(Outcome::Completed)];
+        let now = [spawn("a", &["x", "y"]), spawn("b", &[]), says("two"), failed()];
+        assert_eq!(
+            between(&before, &now, WHOLE),
+            [
+                (About::Process, "a \"x y\"".into(), "a x y".into()),
+                (About::Process, String::new(), "b".into()),
+                (About::Answer, "one".into(), "two".into()),
+                (About::End, "completed".into(), "failed: it says nothing".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn of_what_is_not_finished_more_may_come_but_nothing_else() {
+        let before = [spawn("a", &[]), says("one")];
+        let more = [spawn("a", &[]), says("one two"), spawn("b", &[]), done(Outcome::Completed)];
+        assert_eq!(between(&before, &more, UNFINISHED), []);
+        assert_eq!(between(&before, &more, WHOLE).len(), 3);
+        let other = [spawn("a", &[]), says("two")];
+        assert_eq!(between(&before, &other, UNFINISHED).len(), 1);
+    }
+
+    #[test]
+    fn an_answer_that_was_not_written_down_is_not_compared() {
+        let gaps = Gaps { sparse: true, ..WHOLE };
+        let end = done(Outcome::Completed);
+        assert_eq!(between(std::slice::from_ref(&end), &[says("one"), end.clone()], gaps), []);
+        assert_eq!(between(&[end], &[says("one"), failed()], gaps).len(), 1);
+    }
+
+    #[test]
+    fn an_answer_is_lost_where_there_is_none_any_more_and_not_where_it_reads_otherwise() {
+        let lost =
+            |before: &[Action], now: &[Action]| Facts::of(before).is_lost_in(&Facts::of(now));
+        let answered = [says("one"), done(Outcome::Completed)];
+        assert!(lost(&answered, &[says("one")]));
+        assert!(lost(&answered, &[says("one"), failed()]));
+        assert!(lost(&answered, &[done(Outcome::Completed)]));
+        assert!(!lost(&answered, &[says("two"), done(Outcome::Completed)]));
+        assert!(!lost(&[failed()], &[]));
+    }
+}

@@ -1,0 +1,67 @@
+//! `aetheel rehearse`: the dress rehearsal. The program looks at everything it would take over
+//! (settings, state, recordings) beside the gateway that runs, and changes nothing.
+//!
+//! Recordings are read again by the components that serve now, and compared with what was done when
+//! they were made. Pinned by the tests here and by `tests/gateway/upgrade.rs`.
+
+mod facts;
+mod recordings;
+mod report;
+
+use std::io::Write as _;
+
+use self::recordings::Row;
+use self::report::Report;
+use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::startup::settings::Settings;
+use crate::startup::{Prepared, Purpose};
+use crate::telemetry;
+use crate::terminal::{Paper, fail};
+use crate::workspace;
+
+/// What the operator wants.
+pub(super) struct Wish {
+    /// Recordings that are read again.
+    pub(super) recordings: usize,
+    /// As JSON.
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(settings: Settings, wish: Wish) -> u8 {
+    if let Err(fault) = telemetry::start(LogFormat::Human, "off", settings.redactor.clone()) {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    let redactor = settings.redactor.clone();
+    let report = rehearse(settings, wish.recordings).await;
+    let text = match serde_json::to_string_pretty(&report) {
+        Ok(text) if wish.json => text + "\n",
+        _ => report.page(Paper::of_stdout()),
+    };
+    // A closed stdout has nobody to tell; the exit code still does.
+    let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
+    report.code()
+}
+
+async fn rehearse(settings: Settings, most: usize) -> Report {
+    let state = workspace::inspect(&settings.config.config_dir).await;
+    let folder = settings.config.recordings_dir.clone();
+    let prepared = match Prepared::prepare(settings, Purpose::Rehearse).await {
+        Ok(prepared) => prepared,
+        Err(refused) => return Report::new(refused.faults, Vec::new(), state, Vec::new()),
+    };
+    let mut said = Vec::new();
+    prepared.describe(&mut said).await;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let told = |kind: &str| -> Vec<String> {
+        said.lines().filter_map(|line| line.strip_prefix(kind)).map(str::to_owned).collect()
+    };
+    let (mut faults, warnings) = (told("fault: "), told("warning: "));
+    let rows: Vec<Row> =
+        recordings::rehearse(&*prepared.agents(), &folder, most).await.unwrap_or_else(|error| {
+            faults.push(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()));
+            Vec::new()
+        });
+    Report::new(faults, warnings, state, rows)
+}

@@ -1,0 +1,242 @@
+//! Recordings read again by the components that serve their backends now.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::facts::{Difference, Facts, Gaps};
+use crate::disk::read_ordinary;
+use crate::turn::recording::{self, Entry, What, newest};
+use crate::turn::replay::{Batches, Replayed, Tape, replay};
+use crate::turn::{Backend, Backends, GuestFailure};
+
+/// Longest time for one recording.
+const ONE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time for all of them.
+const ALL_TIMEOUT: Duration = Duration::from_secs(80);
+/// Inputs the guest gets in one call.
+const BATCH: usize = 256;
+/// Largest recording that is read, bytes.
+const MOST: u64 = 256 << 20;
+/// One generation that fails so often is not tried again.
+const FAILURES: u32 = 3;
+
+/// A recording, and what became of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Row {
+    /// Its path below the folder of recordings.
+    pub(super) recording: String,
+    /// Its backend, where it can be told.
+    pub(super) backend: Option<String>,
+    /// Another component made it than serves now.
+    pub(super) by_another_component: bool,
+    /// One of its turns has no end yet.
+    pub(super) goes_on: bool,
+    /// What became of it.
+    #[serde(flatten)]
+    pub(super) reading: Reading,
+}
+
+/// What a component makes of a recording.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "reading")]
+pub(super) enum Reading {
+    /// Nobody would notice anything.
+    AsBefore,
+    /// Somebody would.
+    Otherwise {
+        /// What.
+        differences: Vec<Difference>,
+    },
+    /// It gives up, or finds no answer where there was one.
+    Unreadable {
+        /// Why.
+        why: String,
+        /// What would be otherwise.
+        differences: Vec<Difference>,
+    },
+    /// It cannot be compared.
+    Skipped {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Row {
+    /// Whether it speaks against a start. Another component may read otherwise: that is what it was
+    /// replaced for.
+    pub(super) fn fails(&self) -> bool {
+        match self.reading {
+            Reading::AsBefore | Reading::Skipped { .. } => false,
+            Reading::Otherwise { .. } => !self.by_another_component,
+            Reading::Unreadable { .. } => true,
+        }
+    }
+}
+
+/// Why a recording is not compared.
+#[derive(Debug, thiserror::Error)]
+enum Skip {
+    #[error("it cannot be opened: {0}")]
+    Open(#[from] io::Error),
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+    #[error("it has gaps: the disk was too slow for it")]
+    Gaps,
+    #[error("its backend `{0}` is not there")]
+    NoBackend(String),
+    #[error("a secret was blanked out in it, so that it reads otherwise in any case")]
+    Masked,
+    #[error("reading it takes longer than {} s", ONE_TIMEOUT.as_secs())]
+    Slow,
+    #[error("no time was left for it; `--recordings N` takes fewer")]
+    Late,
+    #[error("its component failed {FAILURES} times already")]
+    GivenUp,
+    #[error("reading it broke off")]
+    BrokeOff,
+}
+
+/// Reads the newest recordings again, one after the other.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub(super) async fn rehearse(
+    backends: &dyn Backends,
+    folder: &Path,
+    most: usize,
+) -> io::Result<Vec<Row>> {
+    let below = folder.to_owned();
+    let listed = tokio::task::spawn_blocking(move || newest(&below, most));
+    let paths = listed.await.map_err(io::Error::other)??;
+    let end = Instant::now() + ALL_TIMEOUT;
+    let (mut rows, mut failures) = (Vec::new(), BTreeMap::new());
+    for path in paths {
+        let mut row = Row {
+            recording: path.strip_prefix(folder).unwrap_or(&path).display().to_string(),
+            backend: None,
+            by_another_component: false,
+            goes_on: false,
+            reading: Reading::AsBefore,
+        };
+        let read = read(backends, path, &mut row, &mut failures);
+        let read = timeout_at(end, read).await.unwrap_or(Err(Skip::Late));
+        row.reading = read.unwrap_or_else(|skip| Reading::Skipped { why: skip.to_string() });
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+async fn read(
+    backends: &dyn Backends,
+    path: PathBuf,
+    row: &mut Row,
+    failures: &mut BTreeMap<String, u32>,
+) -> Result<Reading, Skip> {
+    let opened = tokio::task::spawn_blocking(move || open(&path)).await;
+    let tape = opened.map_err(|_| Skip::BrokeOff)??;
+    row.backend = Some(tape.header.backend.clone());
+    row.goes_on = goes_on(&tape.entries);
+    let name = &tape.header.backend;
+    let backend = backends.get(name).ok_or_else(|| Skip::NoBackend(name.clone()))?;
+    row.by_another_component = backend.generation().digest != tape.header.digest;
+    let failed = failures.entry(name.clone()).or_default();
+    if *failed >= FAILURES {
+        return Err(Skip::GivenUp);
+    }
+    let compared = compare(&*backend, tape.entries, row.by_another_component);
+    let (reading, has_failed) = timeout(ONE_TIMEOUT, compared).await.map_err(|_| Skip::Slow)??;
+    *failed += u32::from(has_failed);
+    Ok(reading)
+}
+
+fn open(path: &Path) -> Result<Tape, Skip> {
+    let bytes = read_ordinary(path, MOST)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // It may still be written to.
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    let tape = Tape::read(whole).map_err(Skip::Damaged)?;
+    if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
+        return Err(Skip::Gaps);
+    }
+    Ok(tape)
+}
+
+/// Returns what a backend makes of a recording, and whether a guest failed.
+async fn compare(
+    backend: &dyn Backend,
+    mut entries: Vec<Entry>,
+    by_another: bool,
+) -> Result<(Reading, bool), Skip> {
+    // What follows no guest has seen.
+    if let Some(end) = entries.iter().position(|entry| says(entry, recording::UNSEEN)) {
+        entries.truncate(end + 1);
+    }
+    let replayed = match replay(backend, &entries, Batches::Of(BATCH)).await {
+        Ok(replayed) => replayed,
+        Err(failure) => return Ok((unreadable(&failure, Vec::new()), true)),
+    };
+    let failure = failure(&mut entries, &replayed);
+    let recorded = Facts::of(entries.iter().filter_map(|entry| match &entry.what {
+        What::Out(action) => Some(action),
+        _ => None,
+    }));
+    let now = Facts::of(replayed.actions());
+    let differences = recorded.differences(&now, gaps(&entries));
+    let reading = match failure {
+        Some(failure) => unreadable(&failure, differences),
+        None if differences.is_empty() => Reading::AsBefore,
+        None if entries.iter().any(|entry| says(entry, recording::MASKED)) => {
+            return Err(Skip::Masked);
+        }
+        None if by_another && recorded.is_lost_in(&now) => {
+            let why = "it finds no answer where there was one".to_owned();
+            Reading::Unreadable { why, differences }
+        }
+        None => Reading::Otherwise { differences },
+    };
+    Ok((reading, replayed.failure.is_some()))
+}
+
+/// How the guest failed, where the recorded one did not fail likewise. Where it refuses what another
+/// one saved, its link would have begun anew: the recording is compared up to there.
+fn failure(entries: &mut Vec<Entry>, replayed: &Replayed) -> Option<GuestFailure> {
+    let (at, failure) = replayed.failure.as_ref()?;
+    let text = failure.to_string();
+    if entries.iter().any(|entry| says(entry, recording::UNSEEN) || says(entry, &text)) {
+        return None;
+    }
+    let refused = matches!(failure, GuestFailure::Refused(_));
+    if refused && entries.get(*at).is_some_and(|entry| matches!(entry.what, What::Moved { .. })) {
+        entries.truncate(*at);
+        return None;
+    }
+    Some(failure.clone())
+}
+
+fn unreadable(failure: &GuestFailure, differences: Vec<Difference>) -> Reading {
+    Reading::Unreadable { why: failure.to_string(), differences }
+}
+
+fn says(entry: &Entry, text: &str) -> bool {
+    matches!(&entry.what, What::Host(what) if what == text)
+}
+
+fn gaps(entries: &[Entry]) -> Gaps {
+    let cut = entries.iter().any(|entry| matches!(entry.what, What::Cut(_)));
+    let sparse = entries.iter().any(|entry| says(entry, recording::SPARSE));
+    Gaps { unfinished: cut || goes_on(entries), sparse }
+}
+
+/// Whether a turn has no end.
+fn goes_on(entries: &[Entry]) -> bool {
+    let ended = |id: &str| {
+        entries.iter().any(|entry| matches!(&entry.what, What::Ending { turn, .. } if turn == id))
+    };
+    entries.iter().any(|entry| matches!(&entry.what, What::Turn { turn, .. } if !ended(turn)))
+}

@@ -1,0 +1,210 @@
+//! What a rehearsal found, for people and for programs.
+
+use serde::Serialize;
+
+use super::facts::Difference;
+use super::recordings::{Reading, Row};
+use crate::cli::exit;
+use crate::kit::shortened;
+use crate::terminal::Paper;
+use crate::workspace::StateFile;
+
+/// Characters of a text that are shown.
+const SHOWN: usize = 160;
+
+/// Everything that was found. Fields are only ever added.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Report {
+    /// Of the program that rehearsed.
+    pub(super) version: &'static str,
+    /// Whether it can take over.
+    pub(super) fit: bool,
+    /// What a start would refuse, or leave out.
+    pub(super) faults: Vec<String>,
+    /// What may be meant otherwise.
+    pub(super) warnings: Vec<String>,
+    /// The state files.
+    pub(super) state: Vec<StateFile>,
+    /// The recordings, newest first.
+    pub(super) recordings: Vec<Row>,
+    /// How many of them.
+    pub(super) counts: Counts,
+}
+
+/// Recordings by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Counts {
+    /// Those that were compared.
+    pub(super) read: usize,
+    pub(super) as_before: usize,
+    pub(super) otherwise: usize,
+    pub(super) unreadable: usize,
+    /// Those that could not be compared.
+    pub(super) skipped: usize,
+}
+
+impl Counts {
+    fn of(rows: &[Row]) -> Self {
+        let mut counts = Self::default();
+        for row in rows {
+            match row.reading {
+                Reading::AsBefore => counts.as_before += 1,
+                Reading::Otherwise { .. } => counts.otherwise += 1,
+                Reading::Unreadable { .. } => counts.unreadable += 1,
+                Reading::Skipped { .. } => counts.skipped += 1,
+            }
+        }
+        counts.read = counts.as_before + counts.otherwise + counts.unreadable;
+        counts
+    }
+}
+
+impl Report {
+    /// Sums up.
+    pub(super) fn new(
+        faults: Vec<String>,
+        warnings: Vec<String>,
+        state: Vec<StateFile>,
+        recordings: Vec<Row>,
+    ) -> Self {
+        let fit = faults.is_empty()
+            && state.iter().all(|file| file.faults.is_empty())
+            && !recordings.iter().any(Row::fails);
+        let (version, counts) = (env!("CARGO_PKG_VERSION"), Counts::of(&recordings));
+        Self { version, fit, faults, warnings, state, recordings, counts }
+    }
+
+    /// The exit code.
+    pub(super) fn code(&self) -> u8 {
+        if self.fit { exit::OK } else { exit::FAILED }
+    }
+
+    /// For people.
+    pub(super) fn page(&self, paper: Paper) -> String {
+        let mut lines: Vec<String> =
+            self.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
+        lines.extend(self.faults.iter().map(|fault| paper.bad(&format!("fault: {fault}"))));
+        let damaged = self.state.iter().flat_map(|file| &file.faults);
+        lines.extend(damaged.map(|fault| paper.bad(&format!("state: {fault}"))));
+        for row in &self.recordings {
+            lines.extend(told(row, paper));
+        }
+        let Counts { read, as_before, otherwise, unreadable, skipped } = self.counts;
+        if skipped > 0 {
+            lines.push(format!("{} not compared", recordings(skipped)));
+        }
+        lines.push(format!(
+            "{} read: {as_before} as before, {otherwise} read otherwise, {unreadable} could not be read",
+            recordings(read)
+        ));
+        lines.push(if self.fit {
+            paper.good(&format!("fit: version {} can take over here", self.version))
+        } else {
+            paper.bad(&format!(
+                "not fit: version {} would be noticed here; mend what is named above, or stay with the version that runs",
+                self.version
+            ))
+        });
+        lines.join("\n") + "\n"
+    }
+}
+
+fn recordings(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "recording" } else { "recordings" })
+}
+
+/// A recording that is worth a word.
+fn told(row: &Row, paper: Paper) -> Vec<String> {
+    let mut name = row.recording.clone();
+    if let Some(backend) = &row.backend {
+        name.push_str(&format!(" of {backend}"));
+    }
+    if row.by_another_component {
+        name.push_str(", by another component");
+    }
+    if row.goes_on {
+        name.push_str(", its turn goes on");
+    }
+    let (what, differences): (String, &[Difference]) = match &row.reading {
+        Reading::AsBefore => return Vec::new(),
+        Reading::Otherwise { differences } => ("reads otherwise".to_owned(), differences),
+        Reading::Unreadable { why, differences } => {
+            (format!("could not be read: {}", shortened(why, SHOWN)), differences)
+        }
+        Reading::Skipped { why } => (format!("not compared: {}", shortened(why, SHOWN)), &[]),
+    };
+    let head = format!("{name}: {what}");
+    let mut lines = vec![if row.fails() { paper.bad(&head) } else { head }];
+    for difference in differences {
+        let turn = difference.turn.map(|turn| format!(" of turn {turn}")).unwrap_or_default();
+        lines.push(format!("  {}{turn}", difference.about.word()));
+        let side = |sign: char, text: &Option<String>| {
+            let text =
+                text.as_deref().map_or_else(|| "(none)".to_owned(), |text| shortened(text, SHOWN));
+            format!("    {sign} {text}")
+        };
+        let [before, now] = around(&difference.before, &difference.now);
+        lines.push(paper.bad(&side('-', &before)));
+        lines.push(paper.good(&side('+', &now)));
+    }
+    lines
+}
+
+/// Two texts from shortly before the place where they part, so that it is seen.
+fn around(before: &Option<String>, now: &Option<String>) -> [Option<String>; 2] {
+    let (Some(one), Some(other)) = (before, now) else { return [before.clone(), now.clone()] };
+    let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let skipped = same.saturating_sub(SHOWN / 4);
+    let from = |text: &str| match skipped {
+        0 => text.to_owned(),
+        _ => format!("… {}", text.chars().skip(skipped).collect::<String>()),
+    };
+    [Some(from(one)), Some(from(other))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::About;
+    use super::*;
+
+    fn row(reading: Reading, by_another_component: bool) -> Row {
+        let (recording, backend) = ("2026-01-02/a.jsonl".to_owned(), Some("demo".to_owned()));
+        Row { recording, backend, by_another_component, goes_on: false, reading }
+    }
+
+    fn otherwise(before: &str, now: &str) -> Reading {
+        let (before, now) = (Some(before.to_owned()), Some(now.to_owned()));
+        let about = About::Answer;
+        Reading::Otherwise { differences: vec![Difference { about, turn: Some(1), before, now }] }
+    }
+
+    fn report(rows: Vec<Row>) -> Report {
+        Report::new(Vec::new(), Vec::new(), Vec::new(), rows)
+    }
+
+    #[test]
+    fn another_component_may_read_otherwise_but_not_fail_to_read() {
+        let skipped = || row(Reading::Skipped { why: "damaged".to_owned() }, false);
+        let unreadable = Reading::Unreadable { why: "gave up".to_owned(), differences: Vec::new() };
+        assert!(report(vec![row(Reading::AsBefore, false), skipped()]).fit);
+        assert!(report(vec![row(otherwise("a", "b"), true)]).fit);
+        assert!(!report(vec![row(otherwise("a", "b"), false)]).fit);
+        let report = report(vec![row(unreadable, true), skipped()]);
+        assert_eq!((report.code(), report.counts.read, report.counts.skipped), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_long_text_is_shown_from_where_it_parts() {
+        let long = "x".repeat(1_000);
+        let report =
+            report(vec![row(otherwise(&format!("{long}one"), &format!("{long}two")), false)]);
+        let page = report.page(Paper::plain());
+        assert!(page.contains("xone\n") && page.contains("xtwo\n"), "{page}");
+        assert!(
+            page.contains("1 recording read: 0 as before, 1 read otherwise, 0 could not"),
+            "{page}"
+        );
+    }
+}

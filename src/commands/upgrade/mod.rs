@@ -1,0 +1,215 @@
+//! `aetheel upgrade`: another program takes over while agents go on.
+//!
+//! The new program rehearses first; what is not fit changes nothing. Then its file takes the place of
+//! the old one, and the gateway that runs is asked to hand over (SIGUSR2): it ends with everything it
+//! had under way left running for the next one. Pinned by `tests/gateway/upgrade.rs`.
+
+mod gateway;
+mod swap;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use self::gateway::{Gateway, Left, NotHandedOver};
+use self::swap::{Swapped, swap};
+use crate::cli::{Common, exit};
+use crate::config::Config;
+use crate::plain::with_causes;
+use crate::process::{Errand, ErrandError};
+use crate::startup::Refused;
+use crate::startup::settings;
+use crate::terminal::{line, say, set_format};
+use crate::workspace::Serving;
+
+/// Longest time for a program to say its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time for a rehearsal.
+const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Why no upgrade is made.
+#[derive(Debug, thiserror::Error)]
+enum NotUpgraded {
+    #[error("`{}` is not a file that can be executed; name the new program with `--binary PATH`", .0.display())]
+    NotExecutable(PathBuf),
+    #[error("`{}` does not say that it is aetheel: {why}; name the new program with `--binary PATH`", program.display())]
+    NotOurs { program: PathBuf, why: String },
+    #[error("the rehearsal of `{program}` could not be held: {why}; run `{program} rehearse` by hand to see more", program = program.display())]
+    Rehearsal { program: PathBuf, why: ErrandError },
+    #[error("`{}` is not fit for what is here: its rehearsal, which says why, ended with {code}", program.display())]
+    NotFit { program: PathBuf, code: i32 },
+    #[error(
+        "cannot tell which file this program is: {0}; name the new program with `--binary PATH`"
+    )]
+    NoProgram(std::io::Error),
+    #[error("cannot replace `{}`: {why}; run this as its owner, or put the new program there yourself and run `aetheel upgrade` without `--binary`", installed.display())]
+    NotReplaced { installed: PathBuf, why: std::io::Error },
+    #[error(transparent)]
+    NotHandedOver(#[from] NotHandedOver),
+}
+
+pub(super) async fn run(common: &Common, binary: Option<PathBuf>) -> u8 {
+    // The descriptor is the rehearsal's, which needs what is behind it.
+    let known = Common { env_file: common.env_file.clone(), secrets_fd: None };
+    let settings = settings::read(&known, None);
+    set_format(settings.config.log_format);
+    if !settings.faults.is_empty() {
+        return Refused { code: exit::CONFIG, faults: settings.faults }.print();
+    }
+    match upgrade(common, &settings.config, binary).await {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            say(&format!("error: {}", with_causes(&error)));
+            if !matches!(error, NotUpgraded::NotHandedOver(NotHandedOver::DoesNotLeave { .. })) {
+                say("nothing was changed");
+            }
+            exit::FAILED
+        }
+    }
+}
+
+async fn upgrade(
+    common: &Common,
+    config: &Config,
+    binary: Option<PathBuf>,
+) -> Result<(), NotUpgraded> {
+    let folder = &config.config_dir;
+    let own = std::env::current_exe().map_err(NotUpgraded::NoProgram)?;
+    let new = match binary {
+        Some(path) => executable(path)?,
+        None => own.clone(),
+    };
+    let version = version(&new).await?;
+    line(&format!("rehearsing with version {version}: {}", new.display()));
+    rehearse(common, &new).await?;
+    let running = Gateway::of(folder)?;
+    let installed = match &running {
+        Some(gateway) => gateway.program(&own),
+        None => Serving::last(folder)
+            .and_then(|last| last.program)
+            .filter(|program| program.is_file())
+            .unwrap_or(own),
+    };
+    let swapped = swap(&new, &installed)
+        .map_err(|why| NotUpgraded::NotReplaced { installed: installed.clone(), why })?;
+    if let Some(Swapped { before, .. }) = &swapped {
+        line(&format!(
+            "`{}` is version {version} now; the one before is `{}`",
+            installed.display(),
+            before.display()
+        ));
+    }
+    let start = start_command(common, &installed);
+    let Some(gateway) = running else {
+        line(&format!("no gateway runs here: start it with `{start}`"));
+        return Ok(());
+    };
+    let (shutdown, held) = (
+        config.shutdown_grace + config.stop_grace * 2,
+        gateway.leaves_agents.then_some(config.agent_hold),
+    );
+    if held.is_none() {
+        line(&format!(
+            "no holder keeps the agents here (AGENT_HOLDER): the gateway ends its turns first, which may take {} s",
+            shutdown.as_secs()
+        ));
+    }
+    match gateway.hand_over(folder, shutdown).await {
+        Ok(left) => {
+            line(&told(&left, held, &start));
+            Ok(())
+        }
+        Err(error) => {
+            put_back(swapped);
+            Err(error.into())
+        }
+    }
+}
+
+fn put_back(swapped: Option<Swapped>) {
+    let Some(swapped) = swapped else { return };
+    if let Err(error) = swapped.undo() {
+        say(&format!(
+            "error: the program before cannot be put back: {error}; rename `{}` to `{}`",
+            swapped.before.display(),
+            swapped.installed.display()
+        ));
+    }
+}
+
+fn told(left: &Left, held: Option<Duration>, start: &str) -> String {
+    let agents = held.map_or_else(
+        || "no agent runs any more".to_owned(),
+        |held| format!("its agents go on for {} minutes", held.as_secs().div_ceil(60)),
+    );
+    match left {
+        Left::To(Serving { pid, version: Some(version), .. }) => {
+            format!("handed over: the gateway is process {pid}, version {version}")
+        }
+        Left::To(Serving { pid, .. }) => format!("handed over: the gateway is process {pid}"),
+        Left::ToNobody => {
+            format!("the gateway has left, and {agents}; start the new one now: `{start}`")
+        }
+    }
+}
+
+/// How the gateway is started by hand with the settings of this command.
+fn start_command(common: &Common, program: &Path) -> String {
+    let mut command = format!("{} run", program.display());
+    if let Some(file) = &common.env_file {
+        command.push_str(&format!(" --env-file {}", file.display()));
+    }
+    if let Some(number) = common.secrets_fd {
+        command.push_str(&format!(" --secrets-fd {number}"));
+    }
+    command
+}
+
+fn executable(path: PathBuf) -> Result<PathBuf, NotUpgraded> {
+    let found = std::fs::canonicalize(&path).and_then(|found| Ok((found.metadata()?, found)));
+    match found {
+        Ok((meta, found)) if meta.is_file() && meta.permissions().mode() & 0o111 != 0 => Ok(found),
+        _ => Err(NotUpgraded::NotExecutable(path)),
+    }
+}
+
+/// The version that a program says of itself.
+async fn version(program: &Path) -> Result<String, NotUpgraded> {
+    let errand = Errand {
+        program: program.to_owned(),
+        arguments: vec!["--version".into()],
+        reads: false,
+        limit: VERSION_TIMEOUT,
+    };
+    let refused = |why: String| NotUpgraded::NotOurs { program: program.to_owned(), why };
+    let (code, said) = errand.ask().await.map_err(|error| refused(error.to_string()))?;
+    match said.strip_prefix("aetheel ") {
+        Some(version) if code == 0 => Ok(version.to_owned()),
+        _ => Err(refused(format!("`--version` ends with {code}"))),
+    }
+}
+
+async fn rehearse(common: &Common, program: &Path) -> Result<(), NotUpgraded> {
+    let mut arguments: Vec<OsString> = vec!["rehearse".into()];
+    if let Some(file) = &common.env_file {
+        arguments.extend(["--env-file".into(), file.into()]);
+    }
+    if let Some(number) = common.secrets_fd {
+        arguments.extend(["--secrets-fd".into(), number.to_string().into()]);
+    }
+    // Its report comes after what was said before.
+    let _ = std::io::stdout().flush();
+    let errand = Errand {
+        program: program.to_owned(),
+        arguments,
+        reads: common.secrets_fd == Some(0),
+        limit: REHEARSAL_TIMEOUT,
+    };
+    match errand.run().await {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(NotUpgraded::NotFit { program: program.to_owned(), code }),
+        Err(why) => Err(NotUpgraded::Rehearsal { program: program.to_owned(), why }),
+    }
+}

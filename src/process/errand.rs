@@ -1,0 +1,72 @@
+//! Running this program once more, beside itself, for the operator.
+//!
+//! It is no agent: it has this process's environment, folder and terminal, and nothing confines it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Errand {
+    /// The file of the program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// It gets our stdin.
+    pub reads: bool,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// Why it did not come to an end of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    /// It did not start.
+    #[error("it cannot be started: {0}")]
+    Start(#[source] io::Error),
+    /// It took too long, and was killed.
+    #[error("it did not end within {} s", .0.as_secs())]
+    Timeout(Duration),
+    /// A signal ended it.
+    #[error("it crashed")]
+    Crashed,
+}
+
+impl Errand {
+    /// Runs it to its end; it prints where we do. Returns its exit code.
+    ///
+    /// # Errors
+    /// [`ErrandError`]; the program is gone in any case.
+    pub async fn run(&self) -> Result<i32, ErrandError> {
+        let mut child = self.command().spawn().map_err(ErrandError::Start)?;
+        let ended = timeout(self.limit, child.wait()).await;
+        let status = ended.map_err(|_| ErrandError::Timeout(self.limit))?;
+        status.map_err(ErrandError::Start)?.code().ok_or(ErrandError::Crashed)
+    }
+
+    /// Runs it to its end. Returns its exit code and what it wrote to stdout.
+    ///
+    /// # Errors
+    /// [`ErrandError`]; the program is gone in any case.
+    pub async fn ask(&self) -> Result<(i32, String), ErrandError> {
+        let output = self.command().stdout(Stdio::piped()).stderr(Stdio::null()).output();
+        let ended = timeout(self.limit, output).await;
+        let output = ended.map_err(|_| ErrandError::Timeout(self.limit))?;
+        let output = output.map_err(ErrandError::Start)?;
+        let code = output.status.code().ok_or(ErrandError::Crashed)?;
+        Ok((code, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        let stdin = if self.reads { Stdio::inherit() } else { Stdio::null() };
+        command.args(&self.arguments).stdin(stdin).kill_on_drop(true);
+        command
+    }
+}

@@ -1,0 +1,238 @@
+//! The launcher of processes that a holder keeps.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::connection::{Connection, NoProcess, Refused};
+use super::place::HolderError;
+use super::protocol::Request;
+use super::start::start;
+use crate::process::Sandbox;
+use crate::process::gateway::Gateway;
+use crate::turn::{Launch, LaunchError, Launcher, Process, Survivor};
+
+/// How long another gateway may take to be gone: one that was killed a moment ago.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a holder that was started may take to be there.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked for.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How a holder is started where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Holding {
+    /// The program; none: the one that runs.
+    pub program: Option<PathBuf>,
+    /// How long it keeps agents without a gateway.
+    pub claim_within: Duration,
+}
+
+/// Starts agents through a holder, so that they outlive this process. Cheap to clone.
+///
+/// Whoever hears a held process must say what it has recorded
+/// ([`crate::turn::ProcessCommand::Recorded`]): the holder keeps 1,024 lines beyond that and then
+/// lets the process wait.
+#[derive(Clone, Debug)]
+pub struct HeldLauncher(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: PathBuf,
+    sandbox: Sandbox,
+    /// None: a holder is somebody else's business.
+    holding: Option<Holding>,
+    connection: Mutex<Arc<Connection>>,
+    /// Held while a lost holder is replaced.
+    renewing: tokio::sync::Mutex<()>,
+    left: AtomicBool,
+}
+
+impl HeldLauncher {
+    /// Connects to the holder that serves a state folder; what it starts is confined as `sandbox`
+    /// says. Within a Tokio runtime.
+    ///
+    /// # Errors
+    /// None runs, or it sends us away.
+    pub async fn connect(state: &Path, sandbox: Sandbox) -> Result<Self, HolderError> {
+        Ok(Self::over(open(state).await?, state, sandbox, None))
+    }
+
+    /// Connects to the holder that serves a state folder, and starts one where there is none; also
+    /// later, should it die.
+    ///
+    /// # Errors
+    /// It sends us away, or none can be started.
+    pub async fn start_or_connect(
+        state: &Path,
+        sandbox: Sandbox,
+        holding: Holding,
+    ) -> Result<Self, HolderError> {
+        let connection = open_or_start(state, &holding).await?;
+        Ok(Self::over(connection, state, sandbox, Some(holding)))
+    }
+
+    fn over(
+        connection: Arc<Connection>,
+        state: &Path,
+        sandbox: Sandbox,
+        holding: Option<Holding>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            state: state.to_owned(),
+            sandbox,
+            holding,
+            connection: Mutex::new(connection),
+            renewing: tokio::sync::Mutex::default(),
+            left: AtomicBool::new(false),
+        }))
+    }
+
+    /// The version of the holder's program.
+    #[must_use]
+    pub fn version(&self) -> String {
+        self.connection().hello.program.clone()
+    }
+
+    /// Whether the holder stays when the gateway's service is stopped: nobody who ends the gateway's
+    /// whole cgroup, or its container, ends the holder with it.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        let scratch = self.connection().hello.scratch.clone();
+        let holder = scratch.strip_prefix("aetheel-").and_then(Gateway::parse);
+        let cgroup = |pid: i32| std::fs::read(format!("/proc/{pid}/cgroup")).ok();
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let managed = std::env::var_os("INVOCATION_ID").is_some();
+        let together = holder.is_none_or(|holder| cgroup(holder.pid) == cgroup(own));
+        own != 1 && !(managed && together)
+    }
+
+    /// Lets go of all processes: they go on in the holder, and nothing more is heard of them here.
+    /// To be called before anything drops a [`Process`] at shutdown; what was commanded and
+    /// recorded until then is passed on. Nothing can be launched any more.
+    pub async fn leave(&self) {
+        self.0.left.store(true, Ordering::SeqCst);
+        let connection = self.connection();
+        connection.leave().await;
+    }
+
+    fn connection(&self) -> Arc<Connection> {
+        Arc::clone(&self.0.connection.lock())
+    }
+
+    /// The connection, or that to a new holder.
+    async fn living(&self) -> io::Result<Arc<Connection>> {
+        let inner = &self.0;
+        let _renewing = inner.renewing.lock().await;
+        let connection = self.connection();
+        if inner.left.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the gateway is leaving"));
+        }
+        if !connection.is_gone() {
+            return Ok(connection);
+        }
+        let opened = match &inner.holding {
+            Some(holding) => open_or_start(&inner.state, holding).await,
+            None => open(&inner.state).await,
+        };
+        let connection = opened.map_err(io::Error::other)?;
+        tracing::info!(version = connection.hello.program, "a new holder keeps agents");
+        inner.connection.lock().clone_from(&connection);
+        Ok(connection)
+    }
+}
+
+/// Connects, and waits a moment where another gateway is just going.
+async fn open(state: &Path) -> Result<Arc<Connection>, HolderError> {
+    let until = Instant::now() + BUSY_PATIENCE;
+    loop {
+        match Connection::open(state).await {
+            Err(Refused::Busy(_)) if Instant::now() < until => sleep(INTERVAL).await,
+            opened => return opened.map_err(HolderError::from),
+        }
+    }
+}
+
+async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection>, HolderError> {
+    match open(state).await {
+        Err(HolderError::Silent { .. }) => {}
+        opened => return opened,
+    }
+    let started = start(state, holding.program.as_deref(), holding.claim_within)
+        .map_err(HolderError::Start)?;
+    let until = Instant::now() + START_TIMEOUT;
+    loop {
+        // Asked before: one that is not alone leaves the place to the other.
+        let ended = started.has_ended();
+        match open(state).await {
+            Err(HolderError::Silent { .. }) if !ended && Instant::now() < until => {
+                sleep(INTERVAL).await;
+            }
+            Err(HolderError::Silent { source, .. }) if ended => {
+                let why = format!("it ended at once, see the log above ({source})");
+                return Err(HolderError::Start(io::Error::other(why)));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+#[async_trait]
+impl Launcher for HeldLauncher {
+    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+        let program = launch.program.clone();
+        let failed = |source| LaunchError::Start { program, source };
+        let connection = match self.living().await {
+            Ok(connection) => connection,
+            Err(source) => return Err(failed(source)),
+        };
+        let sandbox = (&self.0.sandbox).into();
+        let launch = Box::new(launch.into());
+        let launched = connection.process(|stream| Request::Launch { stream, launch, sandbox });
+        launched.await.map_err(|error| match error {
+            NoProcess::Failed(failure) => failure.into(),
+            NoProcess::Gone => failed(gone()),
+        })
+    }
+
+    fn holds(&self) -> bool {
+        true
+    }
+
+    fn scratch(&self) -> Option<String> {
+        Some(self.connection().hello.scratch.clone())
+    }
+
+    async fn survivors(&self) -> Vec<Survivor> {
+        self.connection().survivors().await.into_iter().map(Survivor::from).collect()
+    }
+
+    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
+        let run = run.to_owned();
+        let program = PathBuf::from(format!("process {proc} of run {run}"));
+        let adopted =
+            self.connection().process(|stream| Request::Adopt { stream, run, proc, heard }).await;
+        adopted.map_err(|error| match error {
+            NoProcess::Failed(failure) => failure.into(),
+            NoProcess::Gone => LaunchError::Start { program, source: gone() },
+        })
+    }
+
+    fn keep(&self, run: &str, keepsake: Vec<u8>) {
+        self.connection().say(&Request::Keep { run: run.to_owned(), keepsake });
+    }
+
+    fn end(&self, run: &str) {
+        self.connection().say(&Request::End { run: run.to_owned() });
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the process that holds agents is gone; try again")
+}

@@ -1,0 +1,173 @@
+//! Where gateway and holder meet: a socket and a lock file in the gateway's state folder.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::net;
+use std::path::{Path, PathBuf};
+
+use tokio::net::{UnixListener, UnixStream};
+
+const SOCKET: &str = "holder.sock";
+const LOCK: &str = "holder.lock";
+/// Holds what a gateway must know: agents may reach the socket, whatever confines them, but cannot read
+/// this.
+const KEY: &str = "holder.key";
+
+/// Why there is no holder to work with.
+#[derive(Debug, thiserror::Error)]
+pub enum HolderError {
+    /// Another one serves the folder.
+    #[error("another holder serves `{}`; stop it first, or choose another folder with --state", .0.display())]
+    Taken(PathBuf),
+    /// It sent us away, or we it.
+    #[error("{0}")]
+    Refused(String),
+    /// Somebody else's.
+    #[error("the holder in `{}` runs as user {uid}, not as ours; stop it, and remove its files there", folder.display())]
+    Foreign {
+        /// The state folder.
+        folder: PathBuf,
+        /// The user.
+        uid: u32,
+    },
+    /// The folder cannot be used.
+    #[error("cannot use the folder `{}`: {source}; it must be a folder of ours with room", folder.display())]
+    Folder {
+        /// The state folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nobody answers there.
+    #[error("no holder answers in `{}`: {source}; start one with `aetheel hold`", folder.display())]
+    Silent {
+        /// The state folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It could not be started.
+    #[error("cannot start a holder: {0}; start one with `aetheel hold`")]
+    Start(#[source] io::Error),
+    /// `/proc` cannot be read.
+    #[error("cannot take custody of processes: {0}")]
+    Custody(#[source] io::Error),
+}
+
+/// The right to be the holder of a folder; ends with the process.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) listener: UnixListener,
+    /// What a gateway must know.
+    pub(super) key: String,
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Place {
+    /// Takes it, and replaces the socket of one that is dead. Within a Tokio runtime.
+    ///
+    /// # Errors
+    /// Another holder has it, or the folder cannot be used.
+    pub(super) fn take(folder: &Path) -> Result<Self, HolderError> {
+        let failed = |source| HolderError::Folder { folder: folder.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let lock = lock(folder).map_err(failed)?;
+        let lock = lock.ok_or_else(|| HolderError::Taken(folder.to_owned()))?;
+        // Before anybody can connect.
+        let key = make_key(folder).map_err(failed)?;
+        let listener = bind(folder).map_err(failed)?;
+        Ok(Self { listener, key, folder: folder.to_owned(), _lock: lock })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // While the lock is held nobody else's can be there.
+        let _ = std::fs::remove_file(self.folder.join(SOCKET));
+    }
+}
+
+/// The lock; none where somebody has it.
+fn lock(folder: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(folder.join(LOCK))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn make_key(folder: &Path) -> io::Result<String> {
+    let key = uuid::Uuid::new_v4().simple().to_string();
+    let path = folder.join(KEY);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+    file.write_all(key.as_bytes())?;
+    Ok(key)
+}
+
+/// What the holder of a folder wants to hear.
+///
+/// # Errors
+/// There is none, or it is not ours.
+pub(super) fn key(folder: &Path) -> io::Result<String> {
+    std::fs::read_to_string(folder.join(KEY))
+}
+
+/// Calls something with the socket's path in a form that is never too long for an address.
+fn with_short_path<T>(folder: &Path, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let handle = File::open(folder)?;
+    with(&PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", handle.as_raw_fd())))
+}
+
+fn bind(folder: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(folder.join(SOCKET)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = with_short_path(folder, |path| net::UnixListener::bind(path))?;
+    // Until then whoever connects is told apart by their user.
+    std::fs::set_permissions(folder.join(SOCKET), Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
+}
+
+/// Connects to the holder of a folder.
+///
+/// # Errors
+/// Nobody is there, or somebody else's.
+pub(super) fn connect(folder: &Path) -> Result<UnixStream, HolderError> {
+    let silent = |source| HolderError::Silent { folder: folder.to_owned(), source };
+    // Waits only where a holder is so busy that it takes nobody.
+    let stream = with_short_path(folder, |path| net::UnixStream::connect(path)).map_err(silent)?;
+    stream.set_nonblocking(true).map_err(silent)?;
+    let stream = UnixStream::from_std(stream).map_err(silent)?;
+    match peer(&stream).map_err(silent)? {
+        uid if uid == own() => Ok(stream),
+        uid => Err(HolderError::Foreign { folder: folder.to_owned(), uid }),
+    }
+}
+
+/// Whether the other side runs as our user.
+pub(super) fn is_ours(stream: &UnixStream) -> bool {
+    peer(stream).is_ok_and(|uid| uid == own())
+}
+
+fn peer(stream: &UnixStream) -> io::Result<u32> {
+    stream.peer_cred().map(|peer| peer.uid())
+}
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

@@ -1,0 +1,66 @@
+//! Whether agents outlive the gateway here: the holder, found or started.
+
+use std::path::Path;
+
+use crate::cli::exit;
+use crate::config::{Config, HolderWish};
+use crate::process::Sandbox;
+use crate::process::holder::{HeldLauncher, Holding};
+use crate::startup::Refused;
+use crate::turn::Launcher as _;
+
+/// Finds or starts a holder, as the operator wishes; none: agents end with the gateway.
+///
+/// # Errors
+/// [`Refused`]: there is none, and there must be one.
+pub(super) async fn take_up(
+    config: &Config,
+    sandbox: &Sandbox,
+) -> Result<Option<HeldLauncher>, Refused> {
+    let state = config.config_dir.join("state");
+    if config.agent_holder == HolderWish::Off {
+        end_what_is_held(&state, sandbox).await;
+        return Ok(None);
+    }
+    let holding = Holding { program: None, claim_within: config.agent_hold };
+    match HeldLauncher::start_or_connect(&state, sandbox.clone(), holding).await {
+        Ok(held) => {
+            say(&held.version());
+            Ok(Some(held))
+        }
+        Err(error) if config.agent_holder == HolderWish::Require => {
+            Err(Refused::because(exit::UNAVAILABLE, format!("AGENT_HOLDER=require: {error}")))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "agents end with the gateway (AGENT_HOLDER=auto)");
+            Ok(None)
+        }
+    }
+}
+
+/// Ends the agents that an earlier life left with a holder: their turns begin again without it.
+async fn end_what_is_held(state: &Path, sandbox: &Sandbox) {
+    let Ok(held) = HeldLauncher::connect(state, sandbox.clone()).await else { return };
+    let survivors = held.survivors().await;
+    if !survivors.is_empty() {
+        tracing::warn!(
+            agents = survivors.len(),
+            "agents that outlived the gateway are ended, because AGENT_HOLDER is off now"
+        );
+    }
+    survivors.iter().for_each(|survivor| held.end(&survivor.run));
+    held.leave().await;
+}
+
+fn say(version: &str) {
+    let own = env!("CARGO_PKG_VERSION");
+    if version == own {
+        tracing::info!("agents outlive the gateway: a holder keeps them");
+    } else {
+        tracing::warn!(
+            holder = version,
+            gateway = own,
+            "the holder is of another version and goes on serving; restart it when no agent runs"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Recordings that are old or too many are removed, as long as the program runs.
+
+use std::time::Duration;
+
+use crate::turn::recording::Recorder;
+use crate::vigil;
+use crate::workspace::LostTurns;
+
+/// Now and every hour; as long as the runtime lives.
+pub(super) fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
+    vigil::task("tidying", async move {
+        let mut hourly = tokio::time::interval(Duration::from_secs(3600));
+        loop {
+            hourly.tick().await;
+            match recorder.tidy().await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed old recordings"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR")
+                }
+            }
+            if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
+                tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
+            }
+        }
+    });
+}

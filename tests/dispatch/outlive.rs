@@ -1,0 +1,388 @@
+//! Turns that outlive the gateway: one life after the other goes on with the same agent.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aetheel::agent::{
+    Action, AgentEvent, Ask, AskKind, Chunk, Command, Decision, EventKind, Input, Safety,
+    ToolStart, Write,
+};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Dispatcher, Person};
+use aetheel::event::NewEvent;
+use aetheel::queue::Limits;
+use aetheel::turn::{Backends, ProcessCommand};
+use aetheel::workspace::Journal;
+use tokio::sync::{mpsc, watch};
+
+use crate::support::scripted::{
+    Agent, Collected, OneBackend, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding,
+    event, message, parts, plain, text_event,
+};
+use crate::support::shelf::Shelf;
+
+const ANN: u64 = 4;
+
+/// One life of a gateway in a folder; its agents are on the shelf.
+struct Life {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    journal: Journal,
+    runtime: tokio::runtime::Runtime,
+}
+
+struct Wish {
+    backends: Arc<dyn Backends>,
+    safety: Safety,
+}
+
+impl Wish {
+    fn of(understanding: Understanding) -> Self {
+        let backend = ScriptedBackend::with_feature(understanding, Some("steer"));
+        Self { backends: Arc::new(OneBackend(Arc::new(backend))), safety: Safety::Edit }
+    }
+}
+
+impl Life {
+    fn begin(folder: &Path, shelf: &Shelf, wish: Wish) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let collected = Arc::new(Collected::default());
+        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let launcher = Arc::new(shelf.clone());
+        let (dispatcher, journal) = runtime.block_on(async {
+            let mut parts =
+                parts(folder, "scripted", wish.backends, launcher, &collected, limits).await;
+            parts.choices.safety = wish.safety;
+            let journal = parts.workspace.journal().await.unwrap();
+            parts.journal = Some(journal.clone());
+            let dispatcher = Dispatcher::new(parts);
+            dispatcher.revive().await;
+            dispatcher.recover();
+            (dispatcher, journal)
+        });
+        Self { dispatcher, collected, journal, runtime }
+    }
+
+    fn ask(&self, prompt: &str) {
+        let key = Some(format!("test:{prompt}"));
+        let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
+        self.runtime
+            .block_on(async { self.dispatcher.submit(submitted).unwrap().safe().await })
+            .unwrap();
+    }
+
+    /// The first answer's text and failure.
+    fn answer(&self) -> (String, Option<String>) {
+        let (_, answer) = self.runtime.block_on(self.collected.answers(1)).remove(0);
+        (answer.text, answer.failure)
+    }
+
+    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let met = self
+            .runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(60), wait).await });
+        assert!(met.is_ok(), "never: {what}");
+    }
+
+    fn shows(&self, text: &str) {
+        self.until(text, || self.collected.shown.lock().unwrap().contains(&text_event(text)));
+    }
+
+    /// Dies, with everything it has in memory.
+    fn dies(self) {
+        self.runtime.block_on(self.journal.flush());
+        self.runtime.shutdown_timeout(Duration::from_secs(60));
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// An agent that says one text, waits for leave, says another and is done.
+fn in_two_halves() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
+    let (leave, given) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let mut given = given.clone();
+        async move {
+            agent.say(&["session s1", "text one, "]).await;
+            let _ = given.wait_for(|given| *given).await;
+            agent.say(&["text two", "done"]).await;
+            agent.exit(aetheel::agent::Exit::Code(0), "").await;
+        }
+    });
+    (leave, launcher)
+}
+
+fn recording(folder: &Path) -> PathBuf {
+    let day = std::fs::read_dir(folder.join("recordings")).unwrap().next().unwrap().unwrap().path();
+    std::fs::read_dir(day).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
+    let (folder, (leave, agents)) = (folder(), in_two_halves());
+    let shelf = Shelf::new(agents.clone());
+    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    first.ask("go");
+    first.shows("one, ");
+    first.dies();
+    leave.send_replace(true);
+    let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    assert_eq!(second.answer(), ("one, two".to_owned(), None));
+    assert_eq!(agents.prompts().len(), 1);
+    assert_eq!(second.collected.traces.lock().unwrap().len(), 1, "it goes on with its messages");
+    second.until("nothing is held", || shelf.held().is_empty());
+    second.runtime.block_on(second.dispatcher.idle());
+    second.ask("again");
+    assert_eq!(second.runtime.block_on(second.collected.answers(2)).len(), 2);
+}
+
+#[test]
+fn a_turn_that_dies_many_times_is_answered_once() {
+    let (folder, (leave, agents)) = (folder(), in_two_halves());
+    let shelf = Shelf::new(agents.clone());
+    let mut life = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    life.ask("go");
+    for _ in 0..8 {
+        life.shows("one, ");
+        life.dies();
+        life = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    }
+    leave.send_replace(true);
+    assert_eq!(life.answer(), ("one, two".to_owned(), None));
+    assert_eq!(agents.prompts().len(), 1);
+}
+
+#[test]
+fn a_recording_cut_anywhere_brings_the_whole_answer_and_nothing_twice() {
+    let (folder, (leave, agents)) = (folder(), in_two_halves());
+    let shelf = Shelf::new(agents.clone());
+    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    first.ask("go");
+    first.shows("one, ");
+    first.dies();
+    leave.send_replace(true);
+    shelf.wait_for_exits();
+    let (path, queue) = (recording(folder.path()), folder.path().join("config/state/queue.md"));
+    let (whole, state) = (std::fs::read(&path).unwrap(), std::fs::read(&queue).unwrap());
+    // An agent starts only once the recording says what for; from that its guest knows the rest.
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let at = text.find("start-turn").unwrap();
+    let starts = at + text[at..].find('\n').unwrap();
+    for cut in (0..=whole.len()).step_by(whole.len() / 60 + 1).chain([whole.len()]) {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        std::fs::write(&queue, &state).unwrap();
+        shelf.forget_recorded();
+        shelf.make_folders();
+        let (copy, asked) = (shelf.copy(), agents.prompts().len());
+        let life = Life::begin(folder.path(), &copy, Wish::of(plain()));
+        assert_eq!(life.answer(), ("one, two".to_owned(), None), "cut at {cut}");
+        life.runtime.block_on(life.dispatcher.idle());
+        assert_eq!(life.runtime.block_on(life.collected.answers(1)).len(), 1, "cut at {cut}");
+        life.dies();
+        assert_eq!(agents.prompts().len() - asked, usize::from(cut <= starts), "cut at {cut}");
+    }
+}
+
+/// Understands `ask` and hands the decision to the agent as a line.
+fn asking() -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| match input {
+        Input::Line(line) if line.text == "ask" => Ok(vec![Action::Ask(question())]),
+        Input::Command(Command::Answer(answer)) => {
+            let told = format!("{:?}\n", answer.decision);
+            Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text(told)] })])
+        }
+        _ => usual(state, input),
+    })
+}
+
+fn question() -> Ask {
+    Ask {
+        ask: 9,
+        session: 1,
+        turn: 1,
+        title: "May I?".to_owned(),
+        kind: AskKind::Permission(ToolStart {
+            id: "t".into(),
+            parent: None,
+            kind: "bash".into(),
+            native_name: "Bash".into(),
+            title: "run".into(),
+            target: Some("make".to_owned()),
+            input: "{}".into(),
+        }),
+        always_label: None,
+        options: vec![],
+        diffs: vec![],
+        changeable: false,
+    }
+}
+
+/// An agent that asks, and sends on what it is told; it answers once it has leave.
+fn curious() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<ScriptedLauncher>) {
+    let (told, hears) = mpsc::unbounded_channel();
+    let (leave, given) = watch::channel(false);
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
+        let (told, mut given) = (told.clone(), given.clone());
+        async move {
+            agent.say(&["text before ", "ask"]).await;
+            while let Some(command) = agent.commands.recv().await {
+                let ProcessCommand::Write(bytes) = command else { continue };
+                told.send(String::from_utf8(bytes).unwrap().trim().to_owned()).unwrap();
+                let _ = given.wait_for(|given| *given).await;
+                agent.say(&["text after", "done"]).await;
+                return agent.exit(aetheel::agent::Exit::Code(0), "").await;
+            }
+        }
+    });
+    (hears, leave, launcher)
+}
+
+fn ann() -> Person {
+    Person::User { id: ANN, roles: vec![], owner: false, name: "ann".to_owned() }
+}
+
+#[test]
+fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
+    let (folder, (mut told, leave, agents)) = (folder(), curious());
+    leave.send_replace(true);
+    let shelf = Shelf::new(agents.clone());
+    let first = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    first.ask("go");
+    let id = first.runtime.block_on(first.collected.questions(1)).remove(0).id;
+    first.dies();
+    let second = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    assert_eq!(
+        *second.collected.continued.lock().unwrap(),
+        std::slice::from_ref(&id),
+        "known before anybody presses a button"
+    );
+    let shown = second.runtime.block_on(second.collected.questions(1)).remove(0);
+    assert_eq!(shown.id, id);
+    second.dispatcher.answer(&id, &ann(), Decision::AllowOnce).unwrap();
+    assert_eq!(second.answer(), ("before after".to_owned(), None));
+    assert_eq!(told.blocking_recv().as_deref(), Some("AllowOnce"));
+    assert!(told.try_recv().is_err());
+    assert_eq!(agents.prompts().len(), 1);
+}
+
+#[test]
+fn what_was_answered_before_a_death_is_not_asked_again_and_not_told_twice() {
+    let (folder, (mut told, leave, agents)) = (folder(), curious());
+    let shelf = Shelf::new(agents.clone());
+    let first = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    first.ask("go");
+    let id = first.runtime.block_on(first.collected.questions(1)).remove(0).id;
+    first.dispatcher.answer(&id, &ann(), Decision::Deny(None)).unwrap();
+    assert_eq!(told.blocking_recv().as_deref(), Some("Deny(None)"));
+    first.dies();
+    let second = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    assert!(second.collected.continued.lock().unwrap().is_empty());
+    leave.send_replace(true);
+    assert_eq!(second.answer(), ("before after".to_owned(), None));
+    assert!(told.try_recv().is_err(), "one decision reached the agent");
+    assert_eq!(second.runtime.block_on(second.collected.questions(0)).len(), 0);
+}
+
+#[test]
+fn a_turn_does_not_keep_a_level_of_safety_that_was_taken_back() {
+    let (folder, (leave, agents)) = (folder(), in_two_halves());
+    let shelf = Shelf::new(agents.clone());
+    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    first.ask("go");
+    first.shows("one, ");
+    first.dies();
+    let narrower = Wish { safety: Safety::Default, ..Wish::of(plain()) };
+    let second = Life::begin(folder.path(), &shelf, narrower);
+    let (_, failure) = second.answer();
+    assert!(failure.as_deref().unwrap().contains("the level of safety"), "{failure:?}");
+    second.until("its agent is ended", || shelf.held().is_empty());
+    drop(leave);
+}
+
+/// What `plain` makes of the output, and a notice besides; texts in capitals.
+fn other(capitals: bool) -> Understanding {
+    let usual = plain();
+    Arc::new(move |state, input| {
+        let mut actions = usual(state, input)?;
+        for action in &mut actions {
+            if let Action::Event(AgentEvent { kind: EventKind::Text(text), .. }) = action
+                && capitals
+            {
+                text.text = text.text.to_uppercase();
+            }
+        }
+        if matches!(input, Input::Line(_)) {
+            actions.push(event(EventKind::Thinking(match text_event("hm") {
+                EventKind::Text(text) => text,
+                _ => unreachable!(),
+            })));
+        }
+        Ok(actions)
+    })
+}
+
+#[test]
+fn a_running_turn_moves_to_a_generation_that_agrees_and_to_no_other() {
+    for agrees in [true, false] {
+        let (folder, (leave, agents)) = (folder(), in_two_halves());
+        let shelf = Shelf::new(agents.clone());
+        let loads = Arc::new(Replaceable::default());
+        loads.load(ScriptedBackend::new(plain()).of_generation(1, "a"));
+        let wish = Wish { backends: loads.clone(), safety: Safety::Edit };
+        let life = Life::begin(folder.path(), &shelf, wish);
+        life.ask("go");
+        life.shows("one, ");
+        loads.load(ScriptedBackend::new(other(!agrees)).of_generation(2, "b"));
+        life.runtime.block_on(async { life.dispatcher.renew(&["scripted".to_owned()]) });
+        if agrees {
+            let path = recording(folder.path());
+            life.until("it moved", || {
+                std::fs::read_to_string(&path).unwrap().contains("from here on generation 2")
+            });
+        }
+        leave.send_replace(true);
+        assert_eq!(life.answer(), ("one, two".to_owned(), None), "agrees: {agrees}");
+        let thought =
+            life.collected.shown.lock().unwrap().iter().any(
+                |event| matches!(event, EventKind::Thinking(thinking) if thinking.text == "hm"),
+            );
+        assert_eq!(thought, agrees, "which generation reads the second half");
+        assert_eq!(agents.prompts().len(), 1);
+    }
+}
+
+#[test]
+fn a_component_replaced_between_death_and_start_goes_on_if_it_agrees_and_else_the_turn_is_recovered()
+ {
+    for agrees in [true, false] {
+        let (folder, (leave, agents)) = (folder(), in_two_halves());
+        let shelf = Shelf::new(agents.clone());
+        let generation = |number, understanding, digest| {
+            let loads = Replaceable::default();
+            loads.load(ScriptedBackend::new(understanding).of_generation(number, digest));
+            Wish { backends: Arc::new(loads), safety: Safety::Edit }
+        };
+        let first = Life::begin(folder.path(), &shelf, generation(1, plain(), "a"));
+        first.ask("go");
+        first.shows("one, ");
+        first.dies();
+        leave.send_replace(true);
+        let second = Life::begin(folder.path(), &shelf, generation(2, other(!agrees), "b"));
+        let text = if agrees { "one, two" } else { "ONE, TWO" };
+        assert_eq!(second.answer(), (text.to_owned(), None));
+        assert_eq!(agents.prompts().len(), if agrees { 1 } else { 2 });
+    }
+}

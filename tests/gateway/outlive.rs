@@ -1,0 +1,169 @@
+//! The real program killed, stopped and started again while its agents go on.
+
+use rustix::process::Signal;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::program::Installation;
+
+fn holding(local: &LocalDiscord) -> Installation {
+    installed(local).with("AGENT_HOLDER", "require").with("AGENT_HOLD_SECONDS", "60")
+}
+
+/// The prompts that the demo agent's sessions have: how often it was asked.
+fn asked(installation: &Installation) -> usize {
+    let sessions = installation.path("workspace").join(".demo-agent");
+    let files = std::fs::read_dir(sessions).into_iter().flatten().flatten();
+    files.map(|file| std::fs::read_to_string(file.path()).unwrap().lines().count()).sum()
+}
+
+#[tokio::test]
+async fn an_answer_goes_on_growing_whatever_kills_the_gateway() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let mut killed = serving(&installation).await;
+    let question = local.mention(CHANNEL, ANN, "slow 6");
+    let mut outlived = 0;
+    for second in 1.. {
+        let said = format!("Second {second}.");
+        let message = local.wait_for_message(CHANNEL, |text| text.contains(&said)).await;
+        if message.content.ends_with("There.") {
+            break;
+        }
+        killed.signal(Signal::KILL);
+        killed.ended().await;
+        killed = serving(&installation).await;
+        let goes_on = "a link outlived the gateway and goes on";
+        outlived += killed.log().iter().filter(|line| line["message"] == goes_on).count();
+    }
+    assert!(outlived > 0);
+    assert_eq!(
+        local.texts(CHANNEL),
+        ["Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There."]
+    );
+    assert_eq!(local.messages(CHANNEL)[0].reply_to, Some(question));
+    assert_eq!(asked(&installation), 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_had_used_a_tool_goes_on_and_nobody_is_asked() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "tool");
+    local
+        .wait_for("the tool", |_| {
+            installation.read("state/queue.md").contains("used a tool").then_some(())
+        })
+        .await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
+    assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
+    assert_eq!(asked(&installation), 1);
+}
+
+#[tokio::test]
+async fn an_open_question_keeps_its_button() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "ask");
+    let question = local.wait_for_message(CHANNEL, |text| text.contains("echo hello")).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let next = serving(&installation).await;
+    next.logs("question opened").await;
+    local.press(question.id, ANN, "Allow");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
+    let texts = local.texts(CHANNEL);
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert_eq!(
+        (texts[0].as_str(), texts[2].as_str()),
+        ("I would like to run something.", "Done, this once.")
+    );
+    assert_eq!(asked(&installation), 1);
+}
+
+#[tokio::test]
+async fn a_stop_of_the_service_leaves_the_turn_running_and_the_next_start_has_it() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let mut stopped = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    stopped.signal(Signal::TERM);
+    stopped.ended().await;
+    assert!(!local.texts(CHANNEL).iter().any(|text| text.contains("restarting")));
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+    assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
+    assert_eq!(asked(&installation), 1);
+}
+
+#[tokio::test]
+async fn an_answer_written_while_the_gateway_was_away_counts() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    local.mention(CHANNEL, ANN, "ask");
+    local.wait_for_message(CHANNEL, |text| text.contains("echo hello")).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    local.mention(CHANNEL, ANN, "deny not today");
+    let _next = serving(&installation).await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("Then not, because: not today")).await;
+    assert_eq!(asked(&installation), 2);
+}
+
+#[tokio::test]
+async fn without_a_holder_from_now_on_the_agents_of_the_life_before_end_and_turns_begin_again() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    let installation = installation.with("AGENT_HOLDER", "off");
+    let next = serving(&installation).await;
+    next.logs("agents that outlived the gateway are ended, because AGENT_HOLDER is off now").await;
+    local.wait_for("a second run", |_| (asked(&installation) == 2).then_some(())).await;
+    assert_eq!(next.agents().len(), 1, "one agent works on it");
+}
+
+#[tokio::test]
+async fn with_its_holder_dead_a_turn_ends_with_a_word_and_the_next_one_works() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let holder = holder_of(&installation);
+    rustix::process::kill_process(holder, Signal::KILL).expect("killed");
+    let told = local.wait_for_message(CHANNEL, |text| text.contains("⚠")).await;
+    assert!(told.content.contains("agent"), "{}", told.content);
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    bot.logs("a new holder keeps agents").await;
+    assert_ne!(holder_of(&installation), holder);
+}
+
+/// The holder's process, by what it was started for.
+fn holder_of(installation: &Installation) -> rustix::process::Pid {
+    let state = installation.path("config").join("state").display().to_string();
+    let processes = std::fs::read_dir("/proc").expect("read").flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let found = numbers.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.get(1) == Some(&b"hold".as_slice()) && words.contains(&state.as_bytes())
+    });
+    let pids: Vec<i32> = found.collect();
+    assert_eq!(pids.len(), 1, "one holder for the folder");
+    rustix::process::Pid::from_raw(pids[0]).expect("a process")
+}

@@ -1,0 +1,240 @@
+//! `aetheel rehearse` and `aetheel upgrade` with the real program: what a new one would take over is
+//! looked at beside the gateway that runs, and what is not fit changes nothing.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::test_kill_process;
+use serde_json::Value;
+
+use super::{installed, serving};
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::program::{Ended, Installation, aetheel, built, rebuilt};
+
+/// An installation with a recording of the demo agent for each of the prompts.
+async fn after(prompts: &[&str]) -> Installation {
+    let installation = Installation::new();
+    for prompt in prompts {
+        let ended = installation.run(&["console"], &format!("{prompt}\n")).await;
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+    }
+    assert_eq!(installation.recordings().len(), prompts.len());
+    installation
+}
+
+/// A rehearsal, and its report.
+async fn rehearse(installation: &Installation, more: &[&str]) -> (Ended, Value) {
+    let ended = installation.run(&[&["rehearse", "--json"][..], more].concat(), "").await;
+    let report = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
+    (ended, report)
+}
+
+/// The files of recordings.
+fn files(installation: &Installation) -> Vec<PathBuf> {
+    let days = fs::read_dir(installation.path("recordings")).unwrap();
+    days.flat_map(|day| fs::read_dir(day.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().path())
+        .collect()
+}
+
+/// Changes a word in the inputs (`in`) or actions (`out`) of all recordings, as if other ones had been
+/// made.
+fn change_recordings(installation: &Installation, of: &str, from: &str, to: &str) {
+    let of = format!("\"{of}\":");
+    for file in files(installation) {
+        let text = fs::read_to_string(&file).unwrap();
+        let changed: String = text
+            .lines()
+            .map(|line| if line.contains(&of) { line.replace(from, to) } else { line.into() })
+            .map(|line| line + "\n")
+            .collect();
+        assert_ne!(changed, text, "{text}");
+        fs::write(file, changed).unwrap();
+    }
+}
+
+fn executable(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn a_rehearsal_reads_everything_as_before_and_changes_nothing() {
+    let installation = after(&["hello", "tool", "thanks"]).await;
+    let before = installation.everything();
+    let ended = installation.run(&["rehearse"], "").await;
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stdout.contains(
+            "3 recordings read: 3 as before, 0 read otherwise, 0 could not be read\nfit: "
+        ),
+        "{}",
+        ended.stdout
+    );
+    let (_, report) = rehearse(&installation, &["--recordings", "2"]).await;
+    assert_eq!((&report["counts"]["read"], &report["fit"]), (&2.into(), &true.into()), "{report}");
+    let [mut before, mut now] = [before, installation.everything()];
+    before.sort();
+    now.sort();
+    assert!(before == now, "nothing was written");
+}
+
+#[tokio::test]
+async fn what_people_would_see_otherwise_is_named_and_is_not_fit() {
+    let installation = after(&["hello"]).await;
+    change_recordings(&installation, "out", "You said", "You wrote");
+    let ended = installation.run(&["rehearse"], "").await;
+    assert_eq!(ended.code, 1, "{}", ended.stdout);
+    for part in [
+        "of demo: reads otherwise\n  answer of turn 1\n    - You wrote: hello⏎⏎This is message 1",
+        "\n    + You said: hello⏎⏎This is message 1",
+        "1 recording read: 0 as before, 1 read otherwise, 0 could not be read\nnot fit: ",
+    ] {
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
+    }
+}
+
+#[tokio::test]
+async fn another_component_may_read_otherwise_but_must_be_able_to_read() {
+    let installation = after(&["hello"]).await;
+    fs::write(installation.backend("demo"), rebuilt(built("demo"), "later")).unwrap();
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!((ended.code, &report["counts"]["as-before"]), (0, &1.into()), "{report}");
+    assert_eq!(report["recordings"][0]["by-another-component"], true, "{report}");
+
+    change_recordings(&installation, "out", "You said", "You wrote");
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!((ended.code, &report["counts"]["otherwise"]), (0, &1.into()), "{report}");
+
+    // As if the component before had known another form of the agent's lines.
+    change_recordings(&installation, "in", r#"\"text\""#, r#"\"words\""#);
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!((ended.code, &report["counts"]["unreadable"]), (1, &1.into()), "{report}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_compared_is_told_and_left_out() {
+    let installation = after(&["hello", "thanks"]).await;
+    let [first, second] = &files(&installation)[..] else { panic!("two recordings") };
+    fs::write(first, "damaged\n").unwrap();
+    let text = fs::read_to_string(second).unwrap();
+    fs::write(second, text.replacen("\"backend\":\"demo\"", "\"backend\":\"gone\"", 1)).unwrap();
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!((ended.code, &report["counts"]["skipped"]), (0, &2.into()), "{report}");
+    let why = report["recordings"].to_string();
+    assert!(why.contains("line 1 is not a recording's") && why.contains("`gone` is not there"));
+}
+
+#[tokio::test]
+async fn settings_and_state_that_cannot_be_read_are_named() {
+    let installation = after(&[]).await;
+    fs::create_dir_all(installation.path("config/state")).unwrap();
+    fs::write(installation.path("config/state/queue.md"), "# Queue\n\n- [ ] `1` `{\"new\":`\n")
+        .unwrap();
+    let ended = installation.run(&["rehearse"], "").await;
+    assert_eq!(ended.code, 1, "{}", ended.stdout);
+    assert!(ended.stdout.contains("state/queue.md` line 3 is left out: "), "{}", ended.stdout);
+    let installation = installation.with("MAX_QUEUE_DEPTH", "many").with("AGENT_BACKEND", "none");
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!(ended.code, 1);
+    let faults = report["faults"].to_string();
+    assert!(faults.contains("MAX_QUEUE_DEPTH") && faults.contains("none"), "{faults}");
+}
+
+#[tokio::test]
+async fn a_program_that_fails_its_rehearsal_changes_nothing() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    let held = installation.read("state/gateway.lock");
+    let said: Vec<&str> = held.lines().collect();
+    let pid = bot.gateway().as_raw_nonzero().to_string();
+    assert_eq!(said[..2], [&pid, env!("CARGO_PKG_VERSION")]);
+    assert_eq!(Path::new(said[2]), aetheel());
+    let stamp = || fs::metadata(aetheel()).and_then(|file| file.modified()).unwrap();
+    let (before, program) = (stamp(), installation.path("other"));
+    for (script, why) in [
+        ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || exit 3\n", "ended with 3"),
+        ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || kill -9 $$\n", "it crashed"),
+        ("#!/bin/sh\necho something else\n", "does not say that it is aetheel"),
+    ] {
+        executable(&program, script);
+        let ended =
+            installation.run(&["upgrade", "--binary", &program.display().to_string()], "").await;
+        assert_eq!(ended.code, 1, "{}", ended.stdout);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        assert!(ended.stderr.ends_with("nothing was changed\n"), "{}", ended.stderr);
+    }
+    let ended = installation.run(&["upgrade", "--binary", "/nonexistent"], "").await;
+    assert!(ended.stderr.contains("is not a file that can be executed"), "{}", ended.stderr);
+    assert_eq!(stamp(), before, "the program is what it was");
+    assert_eq!(installation.read("state/gateway.lock"), held, "the gateway is there");
+    test_kill_process(bot.gateway()).unwrap();
+}
+
+#[tokio::test]
+async fn without_a_gateway_the_file_alone_is_replaced() {
+    let installation = after(&["hello"]).await;
+    let (old, new) = (installation.path("aetheel"), installation.path("new"));
+    executable(&old, "old\n");
+    fs::copy(aetheel(), &new).unwrap();
+    fs::create_dir_all(installation.path("config/state")).unwrap();
+    // Who served last says which program is the installed one.
+    let last = format!("1\n0.0.9\n{}\n", old.display());
+    fs::write(installation.path("config/state/gateway.lock"), last).unwrap();
+    let ended = installation.run(&["upgrade", "--binary", &new.display().to_string()], "").await;
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stdout.contains("1 recording read: 1 as before")
+            && ended.stdout.contains("no gateway runs here: start it with `"),
+        "{}",
+        ended.stdout
+    );
+    assert!(fs::read(&old).unwrap() == fs::read(&new).unwrap(), "the new one has its place");
+    assert_eq!(fs::read_to_string(installation.path("aetheel.before")).unwrap(), "old\n");
+}
+
+#[tokio::test]
+async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_over_in_mid_answer() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("AGENT_HOLDER", "require");
+    let (old, new) = (installation.path("aetheel"), installation.path("new"));
+    fs::copy(aetheel(), &old).unwrap();
+    // The same program, with other bytes.
+    let mut changed = fs::read(aetheel()).unwrap();
+    changed.extend(b"later");
+    fs::copy(aetheel(), &new).unwrap();
+    fs::write(&new, &changed).unwrap();
+    let start = format!("exec {} run", old.display());
+    let mut bot = installation.start_in_shell(&start);
+    bot.logs("aetheel is ready").await;
+    let question = local.mention(CHANNEL, ANN, "slow 8");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let binary = new.display().to_string();
+    let upgrade = ["upgrade", "--binary", &binary];
+    let restarted = async {
+        let left = bot.ended().await;
+        (left, installation.start_in_shell(&start))
+    };
+    let (ended, (left, next)) = tokio::join!(installation.run(&upgrade, ""), restarted);
+    assert_eq!((ended.code, left.code), (0, 75), "{} {}", ended.stderr, left.stderr);
+    assert!(fs::read(&old).unwrap() == changed, "the new one has its place");
+    assert!(installation.path("aetheel.before").is_file());
+    let handed = format!("handed over: the gateway is process {}", next.pid.as_raw_nonzero());
+    assert!(ended.stdout.contains(&handed), "{}", ended.stdout);
+    local.wait_for_message(CHANNEL, |text| text.ends_with("Second 8. There.")).await;
+    let answers = local.messages(CHANNEL);
+    assert_eq!((answers.len(), answers[0].reply_to), (1, Some(question)), "{answers:?}");
+
+    // Nobody starts one this time.
+    let mut next = next;
+    let (ended, left) = tokio::join!(installation.run(&["upgrade"], ""), next.ended());
+    assert_eq!((ended.code, left.code), (0, 75), "{} {}", ended.stderr, left.stderr);
+    assert!(
+        ended.stdout.contains("its agents go on for 10 minutes; start the new one now: `"),
+        "{}",
+        ended.stdout
+    );
+}

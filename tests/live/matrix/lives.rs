@@ -1,0 +1,179 @@
+//! The gateway as a service, `aetheel run` in a Discord on loopback, that is killed and started again
+//! while its agents go on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::super::gateway::marked;
+use super::gateway::{Cell, Wishes};
+use super::stage::PATIENCE;
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, TOKEN};
+use crate::support::model_server::ModelServer;
+use crate::support::program::{Installation, Program};
+
+/// What stands on the button that gives leave once; codex-acp has words of its own.
+const LEAVE: [&str; 2] = ["Allow", "Yes, proceed"];
+
+/// One life of the gateway after the other, in the same folders. The holder ends with it.
+pub struct Lives {
+    pub model: ModelServer,
+    pub discord: LocalDiscord,
+    /// The life that runs.
+    program: Program,
+    holders: Holders,
+    installation: Installation,
+}
+
+/// What people are asked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Question {
+    pub message: u64,
+    /// What the gateway calls it.
+    pub id: String,
+    /// The id of the button that allows it once.
+    pub leave: String,
+}
+
+/// The holders of an installation; ended when dropped.
+struct Holders(String);
+
+impl Lives {
+    /// Starts the first.
+    pub async fn begin(cell: &Cell, model: ModelServer, wishes: Wishes) -> Self {
+        let discord = LocalDiscord::start().await;
+        let folder = cell.folders();
+        let home = cell.agent.settle(&model.url(), &folder.path().join("home"));
+        let variables = cell.variables(folder.path(), &home, wishes);
+        let holders = Holders(folder.path().join("config/state").display().to_string());
+        let installation = Installation::of(folder, variables)
+            .with("AGENT_HOLDER", "require")
+            .with("AGENT_HOLD_SECONDS", "120")
+            .with("DISCORD_API_BASE", discord.url())
+            .with("DISCORD_BOT_TOKEN", TOKEN)
+            .with("FOOTER", "none")
+            .with("LOG_LEVEL", "info");
+        let program = serving(&installation).await;
+        Self { model, discord, program, holders, installation }
+    }
+
+    /// Kills the gateway and nothing else, and starts the next life.
+    ///
+    /// # Panics
+    /// Its agent's turn does not go on, or not with the same processes.
+    pub async fn kill(&mut self) {
+        let before = self.agents();
+        assert!(!before.is_empty(), "the agent is found by its mark");
+        self.die().await;
+        self.rise().await;
+        assert_eq!(self.agents(), before, "its processes are the same");
+    }
+
+    /// Kills the gateway and nothing else.
+    pub async fn die(&mut self) {
+        self.program.signal(Signal::KILL);
+        self.program.ended().await;
+    }
+
+    /// Starts the next life.
+    ///
+    /// # Panics
+    /// Its agent's turn does not go on.
+    pub async fn rise(&mut self) {
+        self.program = serving(&self.installation).await;
+        let log = self.program.log();
+        let goes_on = "a link outlived the gateway and goes on";
+        let why: Vec<_> = log.iter().filter_map(|line| line["why"].as_str()).collect();
+        assert!(log.iter().any(|line| line["message"] == goes_on), "it does not go on: {why:?}");
+    }
+
+    /// Somebody writes; returns the message's id.
+    pub fn say(&self, text: &str) -> u64 {
+        self.discord.mention(CHANNEL, ANN, text)
+    }
+
+    /// Waits for a message of the bot's that says the right thing.
+    pub async fn said(&self, what: &str, says: impl Fn(&str) -> bool) -> Message {
+        let messages = || self.discord.messages(CHANNEL).into_iter();
+        let said = |_: &LocalDiscord| messages().find(|message| says(&message.content));
+        self.discord.wait_within(PATIENCE, what, said).await
+    }
+
+    /// Waits for a question of this life other than one that is known.
+    pub async fn question(&self, known: Option<&Question>) -> Question {
+        let asks = |discord: &LocalDiscord| {
+            let mut asking = discord.messages(CHANNEL).into_iter();
+            asking.find(|message| {
+                discord.asks(message.id) && known.is_none_or(|known| known.message != message.id)
+            })
+        };
+        let message = self.discord.wait_within(PATIENCE, "a question", asks).await.id;
+        let opened = self.program.logs("question opened").await;
+        let leave = LEAVE.iter().find_map(|label| self.discord.button(message, label));
+        Question {
+            message,
+            id: opened["question"].as_str().expect("its id").to_owned(),
+            leave: leave.expect("leave can be given"),
+        }
+    }
+
+    /// Reads a file below the folders; empty where there is none.
+    pub fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.installation.path(name)).unwrap_or_default()
+    }
+
+    /// The agents that were started, with when each began; what they start themselves comes and goes.
+    pub fn agents(&self) -> BTreeMap<i32, String> {
+        let of_holder = |holder: Pid| {
+            let pids = marked(holder).into_iter().filter_map(|process| {
+                process.strip_prefix("/proc/")?.split(' ').next()?.parse().ok()
+            });
+            let started = pids.filter_map(|pid| Some((pid, parent_and_begin(pid)?)));
+            let parent = holder.as_raw_nonzero().to_string();
+            started.filter_map(move |(pid, (of, began))| (of == parent).then_some((pid, began)))
+        };
+        self.holders.pids().into_iter().flat_map(of_holder).collect()
+    }
+}
+
+/// `aetheel run`, ready to answer.
+async fn serving(installation: &Installation) -> Program {
+    let program = installation.start(&["run"]);
+    program.logs("aetheel is ready").await;
+    program
+}
+
+/// What a process is a child of, and when it began, in ticks of the kernel's clock; none: it has ended.
+fn parent_and_begin(pid: i32) -> Option<(String, String)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    Some(((*fields.get(1)?).to_owned(), (*fields.get(19)?).to_owned()))
+}
+
+impl Holders {
+    fn pids(&self) -> Vec<Pid> {
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let all = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let ours = |pid: &i32| {
+            let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
+            let line = String::from_utf8_lossy(&line.unwrap_or_default()).replace('\0', " ");
+            line.starts_with("aetheel hold ") && line.contains(&self.0)
+        };
+        all.filter(ours).filter_map(Pid::from_raw).collect()
+    }
+}
+
+impl Drop for Holders {
+    #[expect(clippy::disallowed_methods, reason = "nothing else of the scenario runs any more")]
+    fn drop(&mut self) {
+        let begun = std::time::Instant::now();
+        for pid in self.pids() {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        // Its agents are not to be found by what runs next.
+        while !self.pids().is_empty() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}

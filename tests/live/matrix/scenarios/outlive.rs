@@ -1,0 +1,92 @@
+//! The gateway is killed, and its next life goes on with the same agent.
+
+use std::time::Duration;
+
+use aetheel::agent::Safety;
+use aetheel::agent::descriptor::Feature;
+
+use super::super::gateway::{Cell, Wishes};
+use super::super::lives::Lives;
+use super::Script;
+use crate::support::discord::{ANN, CHANNEL};
+use crate::support::model_server::{Gate, Intent, Reply};
+
+/// Long enough for an agent to say the rest of its answer.
+const AWAY: Duration = Duration::from_secs(3);
+
+pub(super) async fn in_text(cell: Cell) {
+    let [gate, last] = [Gate::new(), Gate::new()];
+    let answer = Reply::text("One, two")
+        .then_pause_in_text(&gate)
+        .then_piece(", three")
+        .then_pause_in_text(&last)
+        .then_piece(", four.");
+    let script = Script::default().on("Count.", [answer]).on("Again", [Reply::text("ok")]);
+    let mut lives = Lives::begin(&cell, script.serve().await, Wishes::default()).await;
+    lives.say("Count.");
+    gate.reached().await;
+    if cell.has(Feature::Streaming) {
+        lives.said("the first half", |text| text.contains("One, two")).await;
+    }
+    lives.kill().await;
+    gate.open();
+    last.reached().await;
+    if cell.has(Feature::Streaming) && !cell.backend.tells_torn_text_at_its_end() {
+        lives.said("more of it", |text| text.contains("One, two, three")).await;
+    }
+    // The rest comes while nobody is there.
+    lives.die().await;
+    last.open();
+    tokio::time::sleep(AWAY).await;
+    lives.rise().await;
+    lives.said("the whole answer", |text| text.trim() == "One, two, three, four.").await;
+    assert_eq!(lives.discord.texts(CHANNEL), ["One, two, three, four."]);
+    assert_eq!(lives.model.requests().len(), 1, "the model is asked once");
+    alive(&cell, &lives, "Count.").await;
+}
+
+pub(super) async fn during_an_ask(cell: Cell) {
+    let gate = Gate::new();
+    let work = ["one", "two"].map(|word| Intent::unboxed(&format!("echo {word} >> done")));
+    let [first, second] = work;
+    let second = Reply::does("call_2", second).held_by(&gate);
+    let script = Script::default()
+        .on("Work.", [Reply::does("call_1", first), second, Reply::text("Done.")])
+        .on("Again", [Reply::text("ok")]);
+    let wishes = Wishes { safety: Safety::Default, ..Wishes::default() };
+    let mut lives = Lives::begin(&cell, script.serve().await, wishes).await;
+    lives.say("Work.");
+    let question = lives.question(None).await;
+    lives.kill().await;
+    assert_eq!(lives.question(None).await, question, "it is the same question");
+    assert_eq!(lives.file("workspace/done"), "", "it is waited for");
+    lives.discord.press_id(question.message, ANN, &question.leave);
+    gate.reached().await;
+    assert_eq!(lives.file("workspace/done"), "one\n");
+    // The next one comes while nobody is there.
+    lives.die().await;
+    gate.open();
+    tokio::time::sleep(AWAY).await;
+    lives.rise().await;
+    let next = lives.question(Some(&question)).await;
+    assert_eq!(lives.file("workspace/done"), "one\n", "it is waited for");
+    lives.discord.press_id(next.message, ANN, &next.leave);
+    lives.said("the answer", |text| text.trim().ends_with("Done.")).await;
+    assert_eq!(lives.file("workspace/done"), "one\ntwo\n");
+    let requests = lives.model.requests();
+    assert_eq!(requests.len(), 3, "the model is asked with what came of each, and once");
+    assert!(requests[2].tool_results().contains_key("call_2"), "{:#}", requests[2].body);
+    alive(&cell, &lives, "Work.").await;
+}
+
+/// The conversation goes on, with the same processes where they outlive a turn.
+async fn alive(cell: &Cell, lives: &Lives, earlier: &str) {
+    let before = lives.agents();
+    lives.say("Again");
+    lives.said("the next answer", |text| text.trim() == "ok").await;
+    if !cell.backend.one_shot {
+        assert_eq!(lives.agents(), before, "the agent is still the same");
+    }
+    let request = lives.model.requests().pop().unwrap();
+    assert!(request.mentions(earlier), "the history is there: {:#}", request.body);
+}

@@ -1,0 +1,594 @@
+//! The holder: what it keeps of agents while no gateway is there, and what it gives to the next one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use aetheel::agent::{Exit, Pipe, Signal};
+use aetheel::config::SandboxWish;
+use aetheel::process::holder::{HeldLauncher, HoldLimits, HoldOptions, HolderError, Holding, hold};
+use aetheel::process::{Means, Sandbox};
+use aetheel::turn::{
+    Launch, LaunchError, Launcher, Process, ProcessCommand, ProcessEvent, Survivor,
+};
+use rustix::process::{Pid, Signal as KillSignal, kill_process};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Heard, SOON, hear, line, living, pids, sh, stop};
+
+/// A holder served in this process.
+struct Served {
+    folder: TempDir,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), HolderError>>,
+}
+
+impl Served {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut HoldOptions)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = HoldOptions::new(folder.path().join("state"));
+        change(&mut options);
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(hold(options, stop.clone()));
+        Self { folder, stop, task }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    /// A gateway.
+    async fn gateway(&self) -> HeldLauncher {
+        gateway(&self.state()).await
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        timeout(SOON, self.task).await.unwrap().unwrap().unwrap();
+    }
+}
+
+async fn gateway(state: &Path) -> HeldLauncher {
+    let connecting = async {
+        loop {
+            match HeldLauncher::connect(state, Sandbox::Off).await {
+                Ok(launcher) => return launcher,
+                Err(HolderError::Silent { .. }) => sleep(Duration::from_millis(5)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    timeout(SOON, connecting).await.expect("a holder")
+}
+
+/// Waits until something is so.
+async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(timeout(SOON, waiting).await.is_ok(), "not within {SOON:?}: {what}");
+}
+
+fn record(process: &Process, lines: u64) {
+    process.commands.send(ProcessCommand::Recorded(lines)).unwrap();
+}
+
+fn write(process: &Process, text: &str) {
+    process.commands.send(ProcessCommand::Write(text.as_bytes().to_vec())).unwrap();
+}
+
+fn open(script: &str) -> Launch {
+    Launch { keep_open: true, ..sh(script) }
+}
+
+/// Hears so many lines.
+async fn lines(process: &mut Process, count: usize) -> Vec<String> {
+    let mut heard = Vec::new();
+    let listening = async {
+        while heard.len() < count {
+            match process.events.recv().await {
+                Some(ProcessEvent::Lines(lines)) => {
+                    heard.extend(lines.into_iter().map(|line| line.text));
+                }
+                other => panic!("{other:?} after {} lines", heard.len()),
+            }
+        }
+    };
+    assert!(timeout(SOON, listening).await.is_ok(), "only {} of {count} lines", heard.len());
+    heard
+}
+
+/// Hears everything, and records it as it comes, from so many lines on.
+async fn hear_recording(process: &mut Process, mut heard: u64) -> Heard {
+    let mut all = Heard::default();
+    let listening = async {
+        while let Some(event) = process.events.recv().await {
+            match event {
+                ProcessEvent::Lines(lines) => {
+                    heard += lines.len() as u64;
+                    all.lines.extend(lines);
+                    record(process, heard);
+                }
+                ProcessEvent::OutputLimit => all.over = true,
+                ProcessEvent::Exited { how, stderr_tail } => {
+                    (all.how, all.tail) = (Some(how), stderr_tail);
+                    record(process, heard + 1);
+                }
+            }
+        }
+    };
+    assert!(timeout(SOON, listening).await.is_ok(), "no end within {SOON:?}");
+    all
+}
+
+fn texts(heard: &Heard) -> Vec<&str> {
+    heard.lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+fn numbers(range: std::ops::RangeInclusive<u32>) -> Vec<String> {
+    range.map(|number| number.to_string()).collect()
+}
+
+async fn only(gateway: &HeldLauncher) -> Survivor {
+    let mut survivors = gateway.survivors().await;
+    assert_eq!(survivors.len(), 1, "{survivors:?}");
+    survivors.remove(0)
+}
+
+#[tokio::test]
+async fn what_is_said_while_no_gateway_is_there_comes_complete_and_in_order_with_the_exit_code() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let launch = open("echo begun; read x; seq 1 50000; exit 7");
+    let run = launch.run.clone();
+    let mut process = first.launch(launch).await.unwrap();
+    assert!(process.held && process.pid.is_some());
+    line(&mut process, "begun").await;
+    write(&process, "go\n");
+    sleep(Duration::from_millis(50)).await;
+    first.leave().await;
+    drop(process);
+    until("it ends by itself", || living(&run).is_empty()).await;
+    let second = holder.gateway().await;
+    let survivor = only(&second).await;
+    assert_eq!((survivor.run.as_str(), survivor.asked), (run.as_str(), 1));
+    assert_eq!((survivor.processes[0].commands, survivor.processes[0].recorded), (1, 0));
+    let mut process = second.adopt(&run, 1, 1).await.unwrap();
+    let heard = hear_recording(&mut process, 1).await;
+    assert_eq!(texts(&heard), numbers(1..=50000));
+    assert_eq!(heard.how, Some(Exit::Code(7)));
+    let nothing = async { while !second.survivors().await.is_empty() {} };
+    timeout(SOON, nothing).await.expect("it is over");
+    second.leave().await;
+    assert!(holder.gateway().await.survivors().await.is_empty());
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn what_was_recorded_never_comes_again_and_everything_else_does_once() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let launch = open("seq 1 10; read x; seq 11 20; read x");
+    let run = launch.run.clone();
+    let mut process = first.launch(launch).await.unwrap();
+    lines(&mut process, 10).await;
+    record(&process, 4);
+    write(&process, "go\n");
+    lines(&mut process, 10).await;
+    first.leave().await;
+    drop(process);
+    let second = holder.gateway().await;
+    assert_eq!(only(&second).await.processes[0].recorded, 4);
+    let refused = second.adopt(&run, 1, 3).await.unwrap_err();
+    assert!(format!("{refused:?}").contains("after 4, up to 20"), "{refused:?}");
+    assert!(second.adopt(&run, 1, 21).await.is_err());
+    assert!(second.adopt(&run, 2, 4).await.is_err());
+    let mut process = second.adopt(&run, 1, 7).await.unwrap();
+    assert_eq!(lines(&mut process, 13).await, numbers(8..=20));
+    assert!(second.adopt(&run, 1, 7).await.is_err(), "it was taken over");
+    second.leave().await;
+    drop(process);
+    let third = holder.gateway().await;
+    let mut process = third.adopt(&run, 1, 20).await.unwrap();
+    write(&process, "go\n");
+    assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn commands_are_counted_over_all_lives_and_each_is_done_once() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let launch = open("while read x; do echo got $x; done; echo end");
+    let run = launch.run.clone();
+    let mut process = first.launch(launch).await.unwrap();
+    write(&process, "1\n");
+    write(&process, "2\n");
+    lines(&mut process, 2).await;
+    first.leave().await;
+    drop(process);
+    let second = holder.gateway().await;
+    assert_eq!(only(&second).await.processes[0].commands, 2);
+    let mut process = second.adopt(&run, 1, 2).await.unwrap();
+    write(&process, "3\n");
+    process.commands.send(ProcessCommand::CloseStdin).unwrap();
+    assert_eq!(texts(&hear_recording(&mut process, 2).await), ["got 3", "end"]);
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn something_is_kept_for_a_run_and_its_asking_is_counted_until_it_gets_on() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let launch = open("echo one; read x");
+    let run = launch.run.clone();
+    first.keep(&run, b"old".to_vec());
+    first.keep("no process", b"gone with its gateway".to_vec());
+    let mut process = first.launch(launch).await.unwrap();
+    first.keep(&run, vec![0, 255, 7]);
+    lines(&mut process, 1).await;
+    assert!(first.survivors().await.is_empty(), "it is of this life");
+    first.leave().await;
+    for life in 1..=3 {
+        let next = holder.gateway().await;
+        let survivor = only(&next).await;
+        assert_eq!((survivor.keepsake.as_slice(), survivor.asked), (&[0, 255, 7][..], life));
+        assert_eq!(only(&next).await.asked, life, "a life counts once");
+        next.leave().await;
+    }
+    let next = holder.gateway().await;
+    let process = next.adopt(&run, 1, 1).await.unwrap();
+    record(&process, 1);
+    next.leave().await;
+    let last = holder.gateway().await;
+    assert_eq!(only(&last).await.asked, 1);
+    last.end(&run);
+    assert!(last.survivors().await.is_empty());
+    until("it is ended", || living(&run).is_empty()).await;
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn only_one_gateway_is_let_in_and_only_with_the_key() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
+    assert!(refused.to_string().contains("another gateway has the holder"), "{refused}");
+    first.leave().await;
+    fs::write(holder.state().join("holder.key"), "guessed").unwrap();
+    let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
+    assert!(refused.to_string().contains("no gateway of the holder's"), "{refused}");
+    let second = hold(HoldOptions::new(holder.state()), CancellationToken::new()).await;
+    assert!(matches!(second, Err(HolderError::Taken(_))), "{second:?}");
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn a_dropped_process_is_ended_and_one_whose_gateway_is_gone_is_not() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let (dropped, left) = (sh("echo here; sleep 1000"), sh("echo here; sleep 1000"));
+    let names = (dropped.run.clone(), left.run.clone());
+    let mut one = first.launch(dropped).await.unwrap();
+    let mut other = first.launch(left).await.unwrap();
+    line(&mut one, "here").await;
+    line(&mut other, "here").await;
+    drop(one);
+    until("the dropped one ends", || living(&names.0).is_empty()).await;
+    first.leave().await;
+    drop(other);
+    sleep(Duration::from_millis(100)).await;
+    assert!(!living(&names.1).is_empty());
+    let second = holder.gateway().await;
+    assert_eq!(only(&second).await.run, names.1);
+    let mut process = second.adopt(&names.1, 1, 1).await.unwrap();
+    stop(&process, Signal::Terminate, Duration::from_secs(5));
+    assert_eq!(hear_recording(&mut process, 1).await.how, Some(Exit::Signal(15)));
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn agents_that_no_gateway_claims_are_ended() {
+    let holder = Served::with(|options| {
+        options.claim_within = Duration::from_millis(300);
+        options.leave_when_empty = true;
+    });
+    let first = holder.gateway().await;
+    let launch = sh("echo here; sleep 1000");
+    let run = launch.run.clone();
+    let mut process = first.launch(launch).await.unwrap();
+    line(&mut process, "here").await;
+    sleep(Duration::from_millis(400)).await;
+    assert!(!living(&run).is_empty(), "a gateway is there");
+    first.leave().await;
+    drop(process);
+    until("it is ended", || living(&run).is_empty()).await;
+    let left = timeout(SOON, holder.task).await.expect("nothing to stay for");
+    left.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn beyond_memory_and_file_an_agent_waits_and_nothing_is_lost() {
+    let limits = HoldLimits { memory: 10_000, spool: 100_000, ..HoldLimits::default() };
+    let holder = Served::with(|options| options.limits = limits);
+    let first = holder.gateway().await;
+    let marker = holder.folder.path().join("done");
+    let script = format!("echo here; read x; seq 1 600000; touch {}", marker.display());
+    let launch = open(&script);
+    let run = launch.run.clone();
+    let mut process = first.launch(launch).await.unwrap();
+    line(&mut process, "here").await;
+    write(&process, "go\n");
+    first.leave().await;
+    drop(process);
+    sleep(Duration::from_millis(500)).await;
+    assert!(!marker.exists(), "its pipe is full");
+    let second = holder.gateway().await;
+    let mut process = second.adopt(&run, 1, 1).await.unwrap();
+    let heard = hear_recording(&mut process, 1).await;
+    assert_eq!(heard.lines.len(), 600_000);
+    let ordered = heard.lines.iter().enumerate();
+    assert!(ordered.into_iter().all(|(at, line)| line.text == (at + 1).to_string()));
+    assert_eq!(heard.how, Some(Exit::Code(0)));
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_records_nothing_slows_the_agent_down() {
+    let holder = Served::new();
+    let first = holder.gateway().await;
+    let mut process = first.launch(sh("seq 1 3000000")).await.unwrap();
+    assert_eq!(lines(&mut process, 1024).await, numbers(1..=1024));
+    assert!(timeout(Duration::from_millis(200), process.events.recv()).await.is_err());
+    record(&process, 1000);
+    assert_eq!(lines(&mut process, 1000).await, numbers(1025..=2024));
+    drop(process);
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_start_is_told_as_without_a_holder() {
+    let holder = Served::new();
+    let gateway = holder.gateway().await;
+    let odd = PathBuf::from(OsString::from_vec(b"/nowhere/\xff".to_vec()));
+    let missing = Launch { program: odd.clone(), ..sh("") };
+    let refused = gateway.launch(missing).await.unwrap_err();
+    assert!(matches!(refused, LaunchError::NotFound(path) if path == odd));
+    let refused = gateway.launch(Launch { cwd: odd.clone(), ..sh("") }).await.unwrap_err();
+    assert!(matches!(refused, LaunchError::NoDirectory(path) if path == odd));
+    let script = holder.folder.path().join("script");
+    fs::write(&script, "#!/no/interpreter\n").unwrap();
+    let refused = gateway.launch(Launch { program: script.clone(), ..sh("") }).await.unwrap_err();
+    let LaunchError::Start { source, .. } = &refused else { panic!("{refused:?}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::PermissionDenied);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = gateway.launch(Launch { program: script, ..sh("") }).await.unwrap_err();
+    let LaunchError::Start { source, .. } = &refused else { panic!("{refused:?}") };
+    assert!(source.to_string().contains("interpreter"), "{source}");
+    let launch = open("read x");
+    let twice = gateway.launch(launch.clone()).await.unwrap();
+    assert!(gateway.launch(launch).await.unwrap_err().to_string().contains("cannot start"));
+    drop(twice);
+    gateway.leave().await;
+    assert!(gateway.launch(sh("")).await.is_err(), "it has left");
+    assert!(holder.gateway().await.survivors().await.is_empty());
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn what_a_gateway_confines_is_confined_in_the_holder() {
+    let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap();
+    if !sandbox.is_on() {
+        eprintln!("SKIPPED: nothing is confined here");
+        return;
+    }
+    let holder = Served::new();
+    // Until there is a holder.
+    holder.gateway().await.leave().await;
+    let gateway = HeldLauncher::connect(&holder.state(), sandbox).await.unwrap();
+    let key = holder.state().join("holder.key");
+    let mut process = gateway
+        .launch(sh(&format!("cat {} && echo read || echo refused", key.display())))
+        .await
+        .unwrap();
+    let heard = hear_recording(&mut process, 0).await;
+    assert_eq!(heard.text(Pipe::Stdout), ["refused"]);
+    holder.end().await;
+}
+
+#[tokio::test]
+async fn a_socket_may_lie_deep_and_be_left_over() {
+    let deep = "a-folder-with-a-rather-long-name/".repeat(8);
+    let holder = Served::with(|options| {
+        options.state = options.state.join(&deep);
+        fs::create_dir_all(&options.state).unwrap();
+        fs::write(options.state.join("holder.sock"), "").unwrap();
+        options.means = Means::Descent;
+    });
+    let gateway = gateway(&holder.state().join(deep)).await;
+    let mut process = gateway.launch(sh("echo $AETHEEL_RUN")).await.unwrap();
+    let heard = hear_recording(&mut process, 0).await;
+    let owner = gateway.scratch().unwrap();
+    let owner = owner.strip_prefix("aetheel-").unwrap();
+    assert!(texts(&heard)[0].starts_with(owner), "{heard:?} of {owner}");
+    holder.end().await;
+}
+
+/// A holder of its own, started as `aetheel run` starts one.
+struct Started {
+    folder: TempDir,
+}
+
+impl Started {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    async fn gateway(&self) -> HeldLauncher {
+        let program = Some(PathBuf::from(env!("CARGO_BIN_EXE_aetheel")));
+        let holding = Holding { program, claim_within: Duration::from_secs(30) };
+        HeldLauncher::start_or_connect(self.folder.path(), Sandbox::Off, holding).await.unwrap()
+    }
+
+    /// Its process ids.
+    fn pids(&self) -> Vec<i32> {
+        let name = self.folder.path().display().to_string();
+        let ours = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.starts_with("aetheel hold ") && line.contains(&name)
+        };
+        pids().into_iter().filter(ours).collect()
+    }
+
+    fn pid(&self) -> i32 {
+        let pids = self.pids();
+        assert_eq!(pids.len(), 1, "{pids:?}");
+        pids[0]
+    }
+
+    fn kill(&self, signal: KillSignal) {
+        kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for pid in self.pids() {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), KillSignal::TERM);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_started_holder_is_nobodys_child_in_particular_and_leaves_when_it_holds_nothing() {
+    let holder = Started::new();
+    // Somebody left one open for children.
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
+    let gateway = holder.gateway().await;
+    drop(writer);
+    let ended = std::thread::spawn(move || std::io::Read::read(&mut { reader }, &mut [0]).unwrap());
+    until("nobody holds the other end", || ended.is_finished()).await;
+    let pid = holder.pid();
+    let own = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let session: i32 = own.rsplit(')').next().unwrap().split(' ').nth(4).unwrap().parse().unwrap();
+    assert_eq!(session, pid);
+    assert_eq!(gateway.version(), env!("CARGO_PKG_VERSION"));
+    let mut process = gateway.launch(sh("echo done")).await.unwrap();
+    assert_eq!(texts(&hear_recording(&mut process, 0).await), ["done"]);
+    gateway.leave().await;
+    until("it leaves", || holder.pids().is_empty()).await;
+    assert!(!holder.folder.path().join("holder.sock").exists());
+}
+
+#[tokio::test]
+async fn when_a_holder_is_killed_its_processes_end_here_and_the_next_launch_starts_another() {
+    let holder = Started::new();
+    let gateway = holder.gateway().await;
+    let launch = sh("echo here; sleep 1000");
+    let run = launch.run.clone();
+    let mut process = gateway.launch(launch).await.unwrap();
+    line(&mut process, "here").await;
+    holder.kill(KillSignal::KILL);
+    let heard = hear(&mut process).await;
+    assert_eq!(heard.how, Some(Exit::Unknown));
+    assert!(heard.tail.contains("holds agents is gone"), "{}", heard.tail);
+    until("it is dead", || holder.pids().is_empty()).await;
+    let mut next = gateway.launch(sh("echo again; sleep 1000")).await.unwrap();
+    line(&mut next, "again").await;
+    assert!(living(&run).is_empty(), "what a dead holder left is swept");
+    holder.kill(KillSignal::TERM);
+    assert_eq!(hear(&mut next).await.how, Some(Exit::Signal(9)), "told before it leaves");
+    until("it leaves", || holder.pids().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_service_manager_hears_when_gateways_are_let_in_and_ends_everything_with_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tokio::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel"))
+        .arg("hold")
+        .env_clear()
+        .env("CONFIG_DIR", folder.path())
+        .env("NOTIFY_SOCKET", folder.path().join("notify"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut news = [0; 64];
+    let length = timeout(SOON, told.recv(&mut news)).await.unwrap().unwrap();
+    assert_eq!(&news[..length], b"READY=1");
+    let state = folder.path().join("state");
+    for name in ["holder.sock", "holder.key", "holder.lock"] {
+        let mode = fs::metadata(state.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let gateway = HeldLauncher::connect(&state, Sandbox::Off).await.unwrap();
+    let launch = sh("trap '' TERM; echo here; sleep 1000");
+    let run = launch.run.clone();
+    let mut process = gateway.launch(launch).await.unwrap();
+    line(&mut process, "here").await;
+    gateway.leave().await;
+    sleep(Duration::from_millis(100)).await;
+    assert!(holder.try_wait().unwrap().is_none(), "it stays");
+    kill_process(Pid::from_raw(holder.id() as i32).unwrap(), KillSignal::TERM).unwrap();
+    until("it leaves", || holder.try_wait().unwrap().is_some()).await;
+    assert_eq!(holder.wait().unwrap().code(), Some(0));
+    assert_eq!(living(&run), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn it_goes_on_when_nobody_reads_its_log_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel"))
+        .args(["hold", "--state"])
+        .arg(folder.path())
+        .env_clear()
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first = gateway(folder.path()).await;
+    drop(holder.stderr.take());
+    let launch = sh("echo here; sleep 1000");
+    let run = launch.run.clone();
+    let mut process = first.launch(launch).await.unwrap();
+    line(&mut process, "here").await;
+    first.leave().await;
+    drop(process);
+    let second = gateway(folder.path()).await;
+    assert_eq!(only(&second).await.run, run);
+    second.leave().await;
+    kill_process(Pid::from_raw(holder.id() as i32).unwrap(), KillSignal::TERM).unwrap();
+    until("it leaves", || holder.try_wait().unwrap().is_some()).await;
+    assert_eq!(holder.wait().unwrap().code(), Some(0));
+    assert_eq!(living(&run), Vec::<String>::new());
+}
+
+#[test]
+fn its_help_says_what_it_is() {
+    let help = Command::new(env!("CARGO_BIN_EXE_aetheel"))
+        .args(["hold", "--help"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for part in ["--state <FOLDER>", "--claim-within <SECONDS>", "--leave-when-empty"] {
+        assert!(help.contains(part), "{help}");
+    }
+    assert!(!help.contains("--detach"), "{help}");
+}

@@ -1,0 +1,212 @@
+//! A launcher whose agents outlive the gateway, in this process: what the holder does, without
+//! processes. One shelf serves one life of a gateway after the other.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use aetheel::turn::{
+    Launch, LaunchError, Launcher, Process, ProcessCommand, ProcessEvent, SurvivingProcess,
+    Survivor,
+};
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::scripted::ScriptedLauncher;
+
+/// More events than any agent here has.
+const ROOM: usize = 4_096;
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub struct Shelf {
+    agents: Arc<ScriptedLauncher>,
+    /// Where agents live, whatever becomes of the gateway.
+    runtime: Arc<tokio::runtime::Runtime>,
+    runs: Arc<Mutex<BTreeMap<String, Run>>>,
+}
+
+#[derive(Default)]
+struct Run {
+    keepsake: Vec<u8>,
+    asked: u32,
+    processes: BTreeMap<u32, Held>,
+}
+
+struct Held {
+    /// Its lines, one an event, and its end.
+    events: Vec<ProcessEvent>,
+    recorded: u64,
+    commands: u64,
+    /// To the agent.
+    agent: mpsc::UnboundedSender<ProcessCommand>,
+    /// To the life that has it.
+    life: Option<mpsc::Sender<ProcessEvent>>,
+}
+
+impl Run {
+    fn copy(&self) -> Self {
+        let held = |(proc, held): (&u32, &Held)| {
+            let Held { events, recorded, commands, agent, .. } = held;
+            let (events, agent) = (events.clone(), agent.clone());
+            (*proc, Held { events, recorded: *recorded, commands: *commands, agent, life: None })
+        };
+        Self {
+            keepsake: self.keepsake.clone(),
+            asked: 0,
+            processes: self.processes.iter().map(held).collect(),
+        }
+    }
+}
+
+impl Shelf {
+    pub fn new(agents: Arc<ScriptedLauncher>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        Self { agents, runtime: Arc::new(runtime), runs: Arc::default() }
+    }
+
+    /// The runs that are held.
+    pub fn held(&self) -> Vec<String> {
+        self.runs.lock().unwrap().keys().cloned().collect()
+    }
+
+    /// Forgets that anything was written down, as though the gateway had died before it was.
+    pub fn forget_recorded(&self) {
+        for run in self.runs.lock().unwrap().values_mut() {
+            run.processes.values_mut().for_each(|held| held.recorded = 0);
+        }
+    }
+
+    /// Waits until all agents have ended.
+    pub fn wait_for_exits(&self) {
+        let ended = |run: &Run| {
+            run.processes
+                .values()
+                .all(|held| matches!(held.events.last(), Some(ProcessEvent::Exited { .. })))
+        };
+        while !self.runs.lock().unwrap().values().all(ended) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Makes the private folders of all runs anew, where a life removed them.
+    pub fn make_folders(&self) {
+        for run in self.runs.lock().unwrap().values() {
+            let kept: serde_json::Value = serde_json::from_slice(&run.keepsake).unwrap();
+            let folder = std::path::Path::new(kept["folder"].as_str().unwrap());
+            std::fs::create_dir_all(folder.join("files")).unwrap();
+            std::fs::create_dir_all(folder.join("tmp")).unwrap();
+        }
+    }
+
+    /// A second shelf with the same agents as they stand now: what becomes of one leaves the other
+    /// alone. Agents that still run say more only on this one.
+    pub fn copy(&self) -> Self {
+        let runs = self.runs.lock().unwrap();
+        let copied = runs.iter().map(|(name, run)| (name.clone(), run.copy())).collect();
+        Self { runs: Arc::new(Mutex::new(copied)), ..self.clone() }
+    }
+
+    fn attach(&self, run: &str, proc: u32, heard: u64) -> Process {
+        let mut runs = self.runs.lock().unwrap();
+        let held = runs.get_mut(run).unwrap().processes.get_mut(&proc).unwrap();
+        let (life, events) = mpsc::channel(ROOM);
+        for event in held.events.iter().skip(heard as usize) {
+            life.try_send(event.clone()).unwrap();
+        }
+        held.life = Some(life);
+        let (commands, mut told) = mpsc::unbounded_channel();
+        let (runs, run) = (Arc::clone(&self.runs), run.to_owned());
+        self.runtime.spawn(async move {
+            while let Some(command) = told.recv().await {
+                let mut runs = runs.lock().unwrap();
+                let Some(run) = runs.get_mut(&run) else { return };
+                let Some(held) = run.processes.get_mut(&proc) else { return };
+                match command {
+                    ProcessCommand::Recorded(lines) => {
+                        held.recorded = held.recorded.max(lines);
+                        run.asked = 0;
+                    }
+                    command => {
+                        held.commands += 1;
+                        let _ = held.agent.send(command);
+                    }
+                }
+            }
+        });
+        Process { events, commands, pid: None, held: true }
+    }
+}
+
+#[async_trait]
+impl Launcher for Shelf {
+    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+        let (run, proc, agents) = (launch.run.clone(), launch.proc, Arc::clone(&self.agents));
+        let launched = self.runtime.spawn(async move { agents.launch(launch).await });
+        let Process { mut events, commands, .. } = launched.await.unwrap()?;
+        let held = Held { events: vec![], recorded: 0, commands: 0, agent: commands, life: None };
+        self.runs.lock().unwrap().entry(run.clone()).or_default().processes.insert(proc, held);
+        let process = self.attach(&run, proc, 0);
+        let runs = Arc::clone(&self.runs);
+        self.runtime.spawn(async move {
+            while let Some(event) = events.recv().await {
+                let mut runs = runs.lock().unwrap();
+                let Some(run) = runs.get_mut(&run) else { return };
+                let Some(held) = run.processes.get_mut(&proc) else { return };
+                let single = match event {
+                    ProcessEvent::Lines(lines) => {
+                        lines.into_iter().map(|line| ProcessEvent::Lines(vec![line])).collect()
+                    }
+                    other => vec![other],
+                };
+                for event in single {
+                    if let Some(life) = &held.life {
+                        // That life may be over.
+                        let _ = life.try_send(event.clone());
+                    }
+                    held.events.push(event);
+                }
+            }
+        });
+        Ok(process)
+    }
+
+    fn holds(&self) -> bool {
+        true
+    }
+
+    async fn survivors(&self) -> Vec<Survivor> {
+        let mut runs = self.runs.lock().unwrap();
+        let survivor = |(name, run): (&String, &mut Run)| {
+            run.asked += 1;
+            let process = |(proc, held): (&u32, &Held)| SurvivingProcess {
+                proc: *proc,
+                commands: held.commands,
+                recorded: held.recorded,
+            };
+            Survivor {
+                run: name.clone(),
+                keepsake: run.keepsake.clone(),
+                asked: run.asked,
+                processes: run.processes.iter().map(process).collect(),
+            }
+        };
+        runs.iter_mut().map(survivor).collect()
+    }
+
+    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
+        Ok(self.attach(run, proc, heard))
+    }
+
+    fn keep(&self, run: &str, keepsake: Vec<u8>) {
+        self.runs.lock().unwrap().entry(run.to_owned()).or_default().keepsake = keepsake;
+    }
+
+    fn end(&self, run: &str) {
+        // The agent's commands close with it.
+        self.runs.lock().unwrap().remove(run);
+    }
+}
