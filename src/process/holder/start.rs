@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::process::{cgroup, family};
 use crate::vigil;
 
@@ -85,11 +87,11 @@ pub fn detach() -> io::Result<()> {
     // SAFETY: nothing of this process has opened a descriptor yet but the first three; what is
     // closed belongs to whoever started us.
     unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
-    // Fails where it leads a group already: a shell started it, and it is nobody's job then.
-    if rustix::process::getsid(None)? != rustix::process::getpid() {
-        rustix::process::setsid()?;
+    match rustix::process::setsid() {
+        // It leads a group already: a shell started it, and it is nobody's job then.
+        Ok(_) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 /// Leaves the cgroup of whoever started this process, and says what it means where that cannot be.
