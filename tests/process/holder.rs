@@ -579,6 +579,39 @@ async fn it_goes_on_when_nobody_reads_its_log_any_more() {
     assert_eq!(living(&run), Vec::<String>::new());
 }
 
+/// A PID namespace of its own; its session stays outside, as with a container's `exec`.
+fn in_namespace(program: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args([
+        "--map-current-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        program,
+    ]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+#[tokio::test]
+async fn it_detaches_where_its_session_is_that_of_another_pid_namespace() {
+    if !in_namespace("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: this machine gives no PID namespace");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut holder = in_namespace(env!("CARGO_BIN_EXE_aetheel"))
+        .args(["hold", "--detach", "--state"])
+        .arg(folder.path())
+        .spawn()
+        .unwrap();
+    let gateway = gateway(folder.path()).await;
+    gateway.leave().await;
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
 #[test]
 fn its_help_says_what_it_is() {
     let help = Command::new(env!("CARGO_BIN_EXE_aetheel"))
