@@ -48,8 +48,8 @@ test: guests languages ## run all tests of the guests and the host
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
 	cargo test --test integration kit::templates -- --include-ignored
 
-chaos: guests ## kill the program again and again under load, about half an hour; KILLS= EVENTS= CHANNELS= LATENCY= SEED=
-	KILLS=$${KILLS:-200} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture
+chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
+	KILLS=$${KILLS:-200} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture
 
 check: setup ## formatting, lints, documentation, dependencies: what CI insists on
 	cargo fmt --all --check

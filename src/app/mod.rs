@@ -171,12 +171,13 @@ pub async fn serve(mut settings: Settings) -> u8 {
     beating.abort();
     liveness.rest();
     system.stopping();
-    listening.stop_intake();
+    let hands_over = end != End::Stop && held.as_ref().is_some_and(HeldLauncher::is_apart);
+    listening.stop_intake(hands_over);
     webhooks.stop_intake();
     schedules.stop().await;
     recovery.abort();
     tracing::info!("shutdown: intake closed");
-    if end != End::Stop && held.as_ref().is_some_and(HeldLauncher::is_apart) {
+    if hands_over {
         leave_running(&dispatcher, guard, held, code).await;
     }
     // Without something it cannot do without, waiting for turns would only make it later.

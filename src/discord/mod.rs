@@ -53,7 +53,6 @@ mod wire;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -80,7 +79,7 @@ use gateway::Phase;
 use holding::Holding;
 use interactions::Interactions;
 use notes::Notes;
-use reception::Reception;
+use reception::{Closing, Reception};
 use rest::{Rest, RestError};
 use waiting::Waiting;
 
@@ -294,7 +293,7 @@ impl Discord {
         let saving = vigil::task("notes", async move { notes.keep_saving().await });
         let (arrivals, taken) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(Phase::Starting).0);
-        let closing = Arc::new(AtomicBool::new(false));
+        let closing = Arc::<Closing>::default();
         let reception = Reception::new(
             self.inner.api.clone(),
             Arc::clone(&self.inner.identity),
@@ -354,7 +353,7 @@ impl Discord {
 /// A bot that hears. Dropping it disconnects without waiting.
 pub struct Listening {
     phase: Arc<watch::Sender<Phase>>,
-    closing: Arc<AtomicBool>,
+    closing: Arc<Closing>,
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
@@ -370,9 +369,10 @@ impl Listening {
         self.pulses.clone()
     }
 
-    /// From now on prompts are left to the next life, commands turned away, and people told so.
-    pub fn stop_intake(&self) {
-        self.closing.store(true, Ordering::SeqCst);
+    /// From now on prompts are left to the next life and commands turned away. Who writes a prompt
+    /// is told so, unless `silently`: the next life begins at once.
+    pub fn stop_intake(&self, silently: bool) {
+        self.closing.begin(silently);
     }
 
     /// Resolves when Discord refuses the bot for good: a revoked token, refused intents.
@@ -386,7 +386,7 @@ impl Listening {
     /// Takes back what is shown of prompts that still wait, disconnects and saves what was noted;
     /// the first two take at most five seconds each, also in the middle of a reconnect.
     pub async fn close(mut self) {
-        self.stop_intake();
+        self.stop_intake(false);
         let Inner { waiting, api, identity, .. } = &*self.inner;
         if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application))
             .await

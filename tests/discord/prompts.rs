@@ -234,7 +234,7 @@ async fn every_refused_prompt_is_answered_or_marked() {
 async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutting_down() {
     let local = LocalDiscord::start().await;
     let bot = Bot::at(&local, &Home::with(|home| home.kept = true).await).await;
-    bot.listening.stop_intake();
+    bot.listening.stop_intake(false);
     local.mention(CHANNEL, ANN, "one more");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("I am restarting")).await;
     assert!(bot.home.prompts().is_empty() && !bot.home.state("queue.md").contains("one more"));

@@ -12,6 +12,7 @@ use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
 use aetheel::queue::Limits;
+use aetheel::turn::recording::Recorder;
 use aetheel::turn::{Backends, ProcessCommand};
 use aetheel::workspace::Journal;
 use tokio::sync::{mpsc, watch};
@@ -29,6 +30,7 @@ struct Life {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
     journal: Journal,
+    recorder: Recorder,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -54,18 +56,19 @@ impl Life {
         let collected = Arc::new(Collected::default());
         let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
         let launcher = Arc::new(shelf.clone());
-        let (dispatcher, journal) = runtime.block_on(async {
+        let (dispatcher, journal, recorder) = runtime.block_on(async {
             let mut parts =
                 parts(folder, "scripted", wish.backends, launcher, &collected, limits).await;
             parts.choices.safety = wish.safety;
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
+            let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
             dispatcher.revive().await;
             dispatcher.recover();
-            (dispatcher, journal)
+            (dispatcher, journal, recorder)
         });
-        Self { dispatcher, collected, journal, runtime }
+        Self { dispatcher, collected, journal, recorder, runtime }
     }
 
     fn ask(&self, prompt: &str) {
@@ -98,10 +101,11 @@ impl Life {
         self.until(text, || self.collected.shown.lock().unwrap().contains(&text_event(text)));
     }
 
-    /// Dies, with everything it has in memory.
+    /// Dies, with everything it has in memory; its threads, which a kill would end, write no more.
     fn dies(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
+        self.recorder.flush();
     }
 }
 

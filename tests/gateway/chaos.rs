@@ -1,19 +1,21 @@
-//! The program killed at random points under load: every message is answered, none twice, each
-//! channel in its order.
+//! The program killed at random points under load, or upgraded: every message is answered, none
+//! twice, each channel in its order.
 //!
-//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `LATENCY` how many milliseconds Discord takes for
-//! a request, `SEED` repeats a run's choices (when the machine is killed in the middle of what is
-//! not repeatable). `make chaos` is the large one.
+//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `UPGRADES` how many of those, `LATENCY` how many
+//! milliseconds Discord takes for a request, `SEED` repeats a run's choices (when the machine is
+//! killed in the middle of what is not repeatable). `make chaos` is the large one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
+use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
+use tokio::join;
 
 use super::installed;
 use crate::support::discord::{ANN, CROWD, LocalDiscord, Message};
-use crate::support::program::Installation;
+use crate::support::program::{Installation, Program};
 
 /// Prompts on their way at most: more would be refused or take the run too long to catch up.
 const UNDER_WAY: usize = 40;
@@ -26,59 +28,76 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
 }
 
-async fn killed_again_and_again(
-    kills: u64,
-    events: u64,
-    channels: u64,
-    latency: u64,
-    outlive: bool,
-) {
+/// How a life ends, and what becomes of its agents.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Killed, and its agents with it.
+    Killed,
+    /// Killed: no turn begins again, and nobody is asked about any.
+    Outlived,
+    /// `aetheel upgrade`: as before, and each life ends in order.
+    Upgraded,
+}
+
+async fn again_and_again(way: Way, lives: u64, events: u64, channels: u64, latency: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let seed = number("SEED", now);
     let run = Run {
         local: LocalDiscord::start().await,
-        kills: kills as usize,
+        lives: lives as usize,
         events: events as usize,
         channels,
         latency: Duration::from_millis(latency),
-        outlive,
+        way,
         random: Random(seed),
         sent: Vec::new(),
         allowed: 0,
         offered: HashSet::new(),
     };
-    println!("SEED={seed} KILLS={kills} EVENTS={events} CHANNELS={channels} LATENCY={latency}");
+    println!("SEED={seed} LIVES={lives} EVENTS={events} CHANNELS={channels} LATENCY={latency}");
     let report = run.through().await.unwrap_or_else(|fault| panic!("SEED={seed}: {fault}"));
     println!("{report}");
 }
 
 #[tokio::test]
 async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
-    killed_again_and_again(
+    again_and_again(
+        Way::Killed,
         number("KILLS", 15),
         number("EVENTS", 300),
         number("CHANNELS", 30),
         number("LATENCY", 0),
-        false,
     )
     .await;
 }
 
 #[tokio::test]
 async fn killed_while_its_agents_go_on_it_asks_each_of_them_once() {
-    killed_again_and_again(
+    again_and_again(
+        Way::Outlived,
         number("KILLS", 15),
         number("EVENTS", 300),
         number("CHANNELS", 30),
         number("LATENCY", 0),
-        true,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn upgraded_under_load_it_answers_every_message_and_asks_no_agent_twice() {
+    again_and_again(
+        Way::Upgraded,
+        number("UPGRADES", 3),
+        number("EVENTS", 100),
+        number("CHANNELS", 30),
+        number("LATENCY", 0),
     )
     .await;
 }
 
 #[tokio::test]
 async fn killed_while_discord_takes_its_time_it_answers_every_message_once_and_in_order() {
-    killed_again_and_again(5, 60, 15, 200, false).await;
+    again_and_again(Way::Killed, 5, 60, 15, 200).await;
 }
 
 /// Repeatable choices (SplitMix64).
@@ -96,13 +115,12 @@ impl Random {
 
 struct Run {
     local: LocalDiscord,
-    kills: usize,
+    lives: usize,
     events: usize,
     channels: u64,
     /// What Discord takes for every request.
     latency: Duration,
-    /// Agents outlive the gateway: no turn begins again, and nobody is asked about any.
-    outlive: bool,
+    way: Way,
     random: Random,
     /// Channel and id of every prompt.
     sent: Vec<(u64, u64)>,
@@ -115,12 +133,13 @@ struct Run {
 impl Run {
     async fn through(mut self) -> Result<String, String> {
         let began = Instant::now();
+        let outlives = self.way != Way::Killed;
         let installation = installed(&self.local)
             .with("BUSY_POLICY", "queue")
             .with("MAX_QUEUE_DEPTH", "100000")
             .with("MAX_CONCURRENT_QUERIES", "8")
-            .with("DEMO_AGENT_DELAY_MS", if self.outlive { "60" } else { "15" })
-            .with("AGENT_HOLDER", if self.outlive { "require" } else { "off" });
+            .with("DEMO_AGENT_DELAY_MS", if outlives { "60" } else { "15" })
+            .with("AGENT_HOLDER", if outlives { "require" } else { "off" });
         // What was learned of rate limits dies with the program, and the next life would run into
         // them once each.
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
@@ -135,11 +154,11 @@ impl Run {
         self.local.faults().latency(self.latency);
         let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
         let mut outlived = 0;
-        for kill in 1..=self.kills {
-            self.allowed = self.events * kill / self.kills;
+        for number in 1..=self.lives {
+            self.allowed = self.events * number / self.lives;
             // Every other life is short: it dies while it starts or takes up what the last one
             // left.
-            let life = if kill % 2 == 0 {
+            let life = if number % 2 == 0 && self.way != Way::Upgraded {
                 20 + self.random.below(600)
             } else {
                 300 + self.random.below(3_200)
@@ -149,12 +168,21 @@ impl Run {
                 self.load(&mut answered);
                 self.local.wait_a_moment().await;
             }
-            program.signal(Signal::KILL);
-            program.ended().await;
+            let next = if self.way == Way::Upgraded {
+                Some(self.upgrade(&installation, &mut program, &mut answered).await?)
+            } else {
+                program.signal(Signal::KILL);
+                program.ended().await;
+                None
+            };
             let log = program.log();
             unready += usize::from(!log.iter().any(|line| line["message"] == "aetheel is ready"));
             restored += log.iter().filter_map(|line| line["restored"].as_u64()).sum::<u64>();
             outlived += log.iter().filter_map(|line| line["going_on"].as_u64()).sum::<u64>();
+            if let Some(next) = next {
+                program = next;
+                continue;
+            }
             self.allowed += 5;
             for _ in 0..self.random.below(5) {
                 down += usize::from(self.send_somewhere());
@@ -180,20 +208,51 @@ impl Run {
                 .collect::<HashSet<_>>()
         };
         let open = numbers("- [ ]").difference(&numbers("- [x]")).count();
-        if self.outlive {
+        if outlives {
             self.check_asked(&installation, outlived)?;
         }
         if ended.code != 0 || open > 0 {
             return Err(format!("it ended with {}, and {open} events are left open", ended.code));
         }
         Ok(format!(
-            "{} kills ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
+            "{} lives ended ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
              {restored} times one was taken up by a later life, {outlived} times its turn had outlived the gateway, {} by the button of an offer; {:.0} s",
-            self.kills,
+            self.lives,
             self.sent.len(),
             self.channels,
             self.offered.len(),
             began.elapsed().as_secs_f64()
+        ))
+    }
+
+    /// Has a program rehearse and this one hand over, while people go on asking; the next one.
+    async fn upgrade(
+        &mut self,
+        installation: &Installation,
+        program: &mut Program,
+        answered: &mut usize,
+    ) -> Result<Program, String> {
+        program.logs("aetheel is ready").await;
+        let restarted = async {
+            let left = program.ended().await;
+            forget_logins(installation);
+            (left, installation.start(&["run"]))
+        };
+        let arguments = ["upgrade"];
+        let mut both = pin!(async { join!(installation.run(&arguments, ""), restarted) });
+        let (ended, (left, next)) = loop {
+            tokio::select! {
+                ended = &mut both => break ended,
+                () = self.local.wait_a_moment() => self.load(answered),
+            }
+        };
+        let handed = "handed over: the gateway is process";
+        if (ended.code, left.code) == (0, 75) && ended.stdout.contains(handed) {
+            return Ok(next);
+        }
+        Err(format!(
+            "{} {} {}; {} {}",
+            ended.code, ended.stdout, ended.stderr, left.code, left.stderr
         ))
     }
 

@@ -1,7 +1,6 @@
 //! Slash commands: what they ask is kept before they are acknowledged.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tracing::warn;
 
@@ -61,7 +60,7 @@ impl Reception {
         if verb == Verb::New && (slash.guild.is_none() || slash.parent.is_some()) {
             return Err(threads::ELSEWHERE.to_owned());
         }
-        if self.closing.load(Ordering::SeqCst) {
+        if self.closing.is_begun() {
             return Err(CLOSING.to_owned());
         }
         let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
@@ -74,7 +73,7 @@ impl Reception {
 
     /// Keeps a message for the running turn; what comes of it may take a while.
     async fn steer(&self, slash: &Slash) -> Result<Outcome, String> {
-        if self.closing.load(Ordering::SeqCst) {
+        if self.closing.is_begun() {
             return Err(CLOSING.to_owned());
         }
         let underway =

@@ -1,7 +1,5 @@
 //! A message: is it for us, may its author ask, and what becomes of it.
 
-use std::sync::atomic::Ordering;
-
 use super::{Parent, RETRY_INTERVAL, Reception, key, mark, quotes, send};
 use crate::discord::asker::Asker;
 use crate::discord::heading;
@@ -184,8 +182,10 @@ impl Reception {
                 // A channel that nobody wrote in before is caught up with from here on.
                 self.notes.saw(channel, message - 1);
             }
-            if self.closing.load(Ordering::SeqCst) {
-                self.report(channel, message, LATER.to_owned());
+            if self.closing.is_begun() {
+                if !self.closing.is_silent() {
+                    self.report(channel, message, LATER.to_owned());
+                }
                 return Fate::Left;
             }
             let empty =
@@ -211,7 +211,7 @@ impl Reception {
             {
                 return Fate::Refused;
             }
-            if !self.closing.load(Ordering::SeqCst) {
+            if !self.closing.is_begun() {
                 self.report(channel, message, NO_ROOM.to_owned());
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }

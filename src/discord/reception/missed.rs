@@ -207,7 +207,7 @@ impl Reception {
             "I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again."
         );
         while !self.decline(&event, (channel, message), &text).await {
-            if self.closing.load(Ordering::SeqCst) {
+            if self.closing.is_begun() {
                 return false;
             }
             tokio::time::sleep(RETRY_INTERVAL).await;

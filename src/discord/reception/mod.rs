@@ -118,6 +118,29 @@ struct Line {
     pressed: Arc<Notify>,
 }
 
+/// Whether prompts are left to the next life.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    begun: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl Closing {
+    /// From now on they are; `silently`: nobody is told.
+    pub(super) fn begin(&self, silently: bool) {
+        self.silent.store(silently, Ordering::SeqCst);
+        self.begun.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::SeqCst)
+    }
+}
+
 /// Takes arrivals and sees to each in the line of its channel.
 pub(super) struct Reception {
     pub(super) api: Api,
@@ -127,7 +150,7 @@ pub(super) struct Reception {
     pub(super) asks: Arc<Asks>,
     pub(super) dispatcher: Dispatcher,
     pub(super) notes: Arc<Notes>,
-    pub(super) closing: Arc<AtomicBool>,
+    pub(super) closing: Arc<Closing>,
     /// For sending answers of our own.
     pub(super) timeouts: Timeouts,
     /// Applied to what we show of a prompt.
@@ -149,7 +172,7 @@ impl Reception {
         identity: Arc<Identity>,
         (interactions, waiting, asks): (Arc<Interactions>, Arc<Waiting>, Arc<Asks>),
         (dispatcher, notes): (Dispatcher, Arc<Notes>),
-        closing: Arc<AtomicBool>,
+        closing: Arc<Closing>,
         (timeouts, redactor): (Timeouts, Redactor),
     ) -> Self {
         Self {
