@@ -98,7 +98,10 @@ pub(super) fn sweep(own: &Gateway) -> usize {
     let mut killed = 0;
     for folder in &dead {
         killed += processes(folder);
-        if let Err(error) = kill(folder) {
+        // Another gateway, which starts too, may have been faster.
+        if let Err(error) = kill(folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(folder = %folder.display(), %error, "cannot kill a cgroup that an earlier gateway left behind");
         }
         super::wait_until(super::KILL_LIMIT, || remove(folder));

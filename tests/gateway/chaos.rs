@@ -22,7 +22,8 @@ const UNDER_WAY: usize = 40;
 /// Without any answer for so long something is lost.
 const PROGRESS: Duration = Duration::from_secs(60);
 /// What the demo agent's answers end with.
-const ENDS: [&str; 2] = ["of our conversation.", "One tool worked, one did not."];
+const ENDS: [&str; 3] =
+    ["of our conversation.", "One tool worked, one did not.", "Second 8. There."];
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
@@ -233,6 +234,9 @@ impl Run {
         answered: &mut usize,
     ) -> Result<Program, String> {
         program.logs("aetheel is ready").await;
+        // Longer than a rehearsal, so that a turn runs when the program hands over.
+        let channel = CROWD + self.random.below(self.channels);
+        self.sent.push((channel, self.local.mention(channel, ANN, "slow 8")));
         let restarted = async {
             let left = program.ended().await;
             forget_logins(installation);

@@ -209,6 +209,33 @@ async fn what_was_recorded_never_comes_again_and_everything_else_does_once() {
 }
 
 #[tokio::test]
+async fn one_whose_end_was_heard_is_kept_until_that_end_is_recorded() {
+    let holder = Served::new();
+    let mut gateway = holder.gateway().await;
+    let launch = open("seq 1 3");
+    let run = launch.run.clone();
+    let mut process = gateway.launch(launch).await.unwrap();
+    assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+    // Its turn is not over in one life, nor in the next.
+    for _ in 0..2 {
+        record(&process, 3);
+        gateway.leave().await;
+        drop(process);
+        gateway = holder.gateway().await;
+        assert_eq!(only(&gateway).await.run, run);
+        let refused = gateway.adopt(&run, 1, 5).await.unwrap_err();
+        assert!(format!("{refused:?}").contains("after 3, up to 4"), "{refused:?}");
+        process = gateway.adopt(&run, 1, 4).await.unwrap();
+        assert!(process.events.try_recv().is_err(), "nothing comes again");
+    }
+    record(&process, 4);
+    gateway.leave().await;
+    drop(process);
+    assert!(holder.gateway().await.survivors().await.is_empty());
+    holder.end().await;
+}
+
+#[tokio::test]
 async fn commands_are_counted_over_all_lives_and_each_is_done_once() {
     let holder = Served::new();
     let first = holder.gateway().await;

@@ -229,19 +229,22 @@ impl Kept {
         over
     }
 
-    /// Sends everything after the first `heard` lines from now on, to somebody new.
+    /// Sends everything after the first `heard` lines from now on, to somebody new; its end counts
+    /// as one more.
     ///
     /// # Errors
     /// How many lines would have to be heard at least, and may be heard at most.
     pub(super) fn rewind(&mut self, heard: u64) -> Result<(), (u64, u64)> {
-        if heard < self.recorded || heard > self.total {
-            return Err((self.recorded, self.total));
+        let most = self.total + u64::from(self.end.is_some());
+        if heard < self.recorded || heard > most {
+            return Err((self.recorded, most));
         }
         for piece in &mut self.pieces {
             piece.sent = false;
         }
-        (self.sent, self.bytes_sent, self.stuck) = (heard, 0, false);
-        (self.over_sent, self.end_sent) = (false, false);
+        (self.sent, self.bytes_sent, self.stuck) = (heard.min(self.total), 0, false);
+        let ended = heard > self.total;
+        (self.over_sent, self.end_sent) = (ended, ended);
         self.record(heard);
         Ok(())
     }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
 
 use crate::agent::{BasicAuth, ProcKey};
 use crate::turn::{Process, ProcessCommand, ProcessEvent};
@@ -32,8 +31,8 @@ struct Records {
     due: VecDeque<(u64, ProcKey, u64)>,
     /// Those whose end is written down and still needed.
     ends: Vec<ProcKey>,
-    /// Ways to those that have ended.
-    ended: BTreeMap<ProcKey, mpsc::UnboundedSender<ProcessCommand>>,
+    /// Those that have ended. Dropped they would be given up, though their turns are not over.
+    ended: BTreeMap<ProcKey, Process>,
 }
 
 /// A process of a link.
@@ -77,7 +76,7 @@ impl Processes {
 
     pub(super) fn remove(&mut self, proc: ProcKey) {
         if let Some(ended) = self.running.remove(&proc).filter(|ended| ended.process.held) {
-            self.records.ended.insert(proc, ended.process.commands.clone());
+            self.records.ended.insert(proc, ended.process);
         }
     }
 
@@ -107,7 +106,7 @@ impl Processes {
     /// The end of a process of an earlier life stands in the recording, as the last of so much.
     pub(super) fn ended_before(&mut self, proc: ProcKey, process: Process, heard: u64) {
         self.records.heard.insert(proc, heard.saturating_sub(1));
-        self.records.ended.insert(proc, process.commands);
+        self.records.ended.insert(proc, process);
         self.ended(proc);
     }
 
@@ -131,7 +130,7 @@ impl Processes {
             if let Some(running) = self.running.get(&proc).filter(|running| running.process.held) {
                 let _ = running.process.commands.send(recorded);
             } else if let Some(ended) = self.records.ended.get(&proc) {
-                let _ = ended.send(recorded);
+                let _ = ended.commands.send(recorded);
             }
         }
     }
