@@ -349,6 +349,7 @@ mod tests {
             backend: "Agent".to_owned(),
             model: None,
             detail: None,
+            orphaned: false,
             usage: None,
             took: Duration::from_millis(1500),
             offer: None,

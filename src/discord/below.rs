@@ -154,6 +154,7 @@ mod tests {
             backend: "claude".to_owned(),
             model: None,
             detail: None,
+            orphaned: false,
             usage: None,
             took: Duration::ZERO,
             files: vec![],

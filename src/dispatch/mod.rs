@@ -74,7 +74,7 @@ use self::intake::rate_limit::RateLimit;
 use self::lanes::Lanes;
 use self::lanes::slot::{Pumping, Slot};
 use self::questions::Questions;
-use self::recovery::restart::Why;
+use self::recovery::restart::{Left, Why};
 use self::recovery::unread::LostReplies;
 use crate::agent::Decision;
 use crate::event::{Event, Lane};
@@ -246,13 +246,18 @@ impl Dispatcher {
             self.inner.tasks.spawn(async move {
                 let seen =
                     catch_panic(inner.see_through(event.clone(), stopped, steered, saving)).await;
-                if seen.is_err() {
+                if !matches!(seen, Ok(Left::Nothing)) {
                     inner.lanes.give_back_received(&event);
+                }
+                if let Ok(Left::Again) = seen {
+                    inner.lanes.queue.lock().restore(event.clone());
                 }
                 // The lane goes on, however long it takes to reach people.
                 drop(slot);
-                if seen.is_err() {
-                    inner.broke(&event).await;
+                match seen {
+                    Ok(Left::Nothing | Left::Again) => {}
+                    Ok(Left::Ask) => inner.ask_about(&event, Why::Interrupted).await,
+                    Err(_) => inner.broke(&event).await,
                 }
             });
         }
@@ -263,11 +268,8 @@ impl Inner {
     /// A turn of ours panicked: asks people whether it is to be done again, or to ask again.
     async fn broke(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
-        let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life());
-        if let Some((journal, entry)) =
-            journal.and_then(|journal| Some((journal, journal.entry(event.sequence)?)))
-        {
-            return self.offer(journal, &entry, Why::Broke).await;
+        if self.noted(event).is_some() {
+            return self.ask_about(event, Why::Broke).await;
         }
         self.durability.check_off(event);
         let why = "Something inside me broke while I worked on this. Please ask again. (internal)";

@@ -220,6 +220,7 @@ impl Driver<'_> {
             Some(Report::Active) => self.clock.active(),
             Some(Report::Stdout) => self.observed.stdout = true,
             Some(Report::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
+            Some(Report::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
             Some(Report::OutputLimit) => self.stop_for(Cause::Output),
             Some(Report::InterruptIgnored) => {
                 if let Phase::Interrupted(_) = self.phase {
@@ -434,6 +435,7 @@ impl Driver<'_> {
             usage,
             transcript,
             took,
+            orphaned: observed.orphaned,
             place: self.lease.into(),
         }
     }

@@ -237,6 +237,8 @@ pub(super) struct Observed {
     pub(super) stdout: bool,
     /// It has exited before its backend ended the turn, and calls that a success.
     pub(super) exited_well: bool,
+    /// It was lost before that, with whoever held it.
+    pub(super) orphaned: bool,
 }
 
 /// Everything there was to see of a turn.
@@ -295,6 +297,8 @@ pub struct TurnResult {
     pub transcript: Transcript,
     /// From its start to its end.
     pub took: Duration,
+    /// Its agent was lost with whoever held it: nothing is known against the prompt.
+    pub orphaned: bool,
     /// Its place on the link, to be kept until its answer is safe: once it is dropped, a later life
     /// of the gateway knows nothing of the turn any more.
     pub place: TurnPlace,

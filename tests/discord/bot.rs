@@ -603,6 +603,7 @@ pub fn answer(text: &str) -> Answer {
         backend: "demo".to_owned(),
         model: None,
         detail: None,
+        orphaned: false,
         usage: None,
         took: Duration::from_secs(1),
         offer: None,

@@ -137,20 +137,36 @@ async fn without_a_holder_from_now_on_the_agents_of_the_life_before_end_and_turn
 }
 
 #[tokio::test]
-async fn with_its_holder_dead_a_turn_ends_with_a_word_and_the_next_one_works() {
+async fn with_its_holder_dead_a_turn_begins_again_and_after_a_tool_people_are_asked() {
     let local = LocalDiscord::start().await;
-    let installation = holding(&local);
+    let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let bot = serving(&installation).await;
-    local.mention(CHANNEL, ANN, "slow 600");
+    let question = local.mention(CHANNEL, ANN, "slow 4");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let next = local.mention(CHANNEL, ANN, "hello");
     let holder = holder_of(&installation);
     rustix::process::kill_process(holder, Signal::KILL).expect("killed");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("⚠")).await;
-    assert!(told.content.contains("agent"), "{}", told.content);
-    local.mention(CHANNEL, ANN, "hello");
+    bot.logs("the agent was lost with whoever held it; the turn begins again").await;
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    let answers = local.messages(CHANNEL);
+    let texts: Vec<_> =
+        answers.iter().map(|message| (message.reply_to, &*message.content)).collect();
+    assert_eq!(texts[0], (Some(question), "Second 1. Second 2. Second 3. Second 4. There."));
+    assert_eq!((texts.len(), texts[1].0), (2, Some(next)), "{texts:?}");
     bot.logs("a new holder keeps agents").await;
-    assert_ne!(holder_of(&installation), holder);
+    let holder_now = holder_of(&installation);
+    assert_ne!(holder_now, holder);
+
+    let question = local.mention(CHANNEL, ANN, "tool");
+    let used = || installation.read("state/queue.md").contains("used a tool").then_some(());
+    local.wait_for("the tool", |_| used()).await;
+    rustix::process::kill_process(holder_now, Signal::KILL).expect("killed");
+    let offer = local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
+    assert_eq!(offer.reply_to, Some(question));
+    let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
+    local.wait_for("the offer in the journal", |_| noted()).await;
+    local.press(offer.id, ANN, "Try again");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
 }
 
 /// The holder's process, by what it was started for.

@@ -174,6 +174,8 @@ async fn a_command_is_acknowledged_in_time_with_all_slots_taken_and_the_queue_fu
     for number in 0..20 {
         local.mention(CHANNEL, ANN, &format!("load {number}"));
     }
+    // The only place is taken: no command has it.
+    local.wait_for_message(CHANNEL, |text| text.contains("Too many requests")).await;
     let asked: Vec<u64> = (0..5)
         .map(|number| local.slash(OTHER, ANN, "ask", Some(&format!("am I heard? {number}"))))
         .collect();

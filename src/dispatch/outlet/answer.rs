@@ -37,6 +37,9 @@ pub struct Answer {
     /// More about a failure, for the operator at the terminal only; never shown in Discord.
     #[serde(skip)]
     pub detail: Option<String>,
+    /// Its agent was lost with whoever held it.
+    #[serde(skip)]
+    pub orphaned: bool,
     /// The tokens and cost of the turn; none: the agent told nothing.
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.

@@ -254,7 +254,44 @@ impl Dispatcher {
     }
 }
 
+/// What is left to do about an event when its lane goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// It is done again.
+    Again,
+    /// People are asked whether it is to be.
+    Ask,
+}
+
 impl Inner {
+    /// What the journal keeps of an event that the next life would take up.
+    pub(crate) fn noted(&self, event: &Event) -> Option<(&Journal, Entry)> {
+        let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life())?;
+        Some((journal, journal.entry(event.sequence)?))
+    }
+
+    /// What becomes of an event whose agent was lost with whoever held it: the same as after a crash
+    /// of the gateway. None: it has failed, nothing keeps it.
+    pub(crate) fn orphaned(&self, event: &Event) -> Option<Left> {
+        let (_, entry) = self.noted(event)?;
+        match Turn::of(Some(&entry)) {
+            Turn::Again => {
+                tracing::warn!("the agent was lost with whoever held it; the turn begins again");
+                Some(Left::Again)
+            }
+            Turn::Asked => Some(Left::Ask),
+            Turn::Over | Turn::GoesOn => None,
+        }
+    }
+
+    /// Asks people whether an event that the journal keeps is to be done again.
+    pub(crate) async fn ask_about(&self, event: &Event, why: Why) {
+        if let Some((journal, entry)) = self.noted(event) {
+            self.offer(journal, &entry, why).await;
+        }
+    }
+
     /// The treatment of an event, from its entry in the journal.
     fn turn_of(&self, entry: Option<&Entry>) -> Turn {
         let goes_on = |entry: &&Entry| {

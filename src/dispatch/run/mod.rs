@@ -3,11 +3,12 @@
 //! [`attachments`] fetches the files that came with a prompt into a [`temp_dir`], [`start`] makes
 //! the turn's first input, [`audience`] shows the turn while it runs, without secrets
 //! ([`redact_stream`]), [`artifacts`] keeps what the agent made. [`hooks`] run around the turn, and
-//! [`thread`] opens a thread before it.
+//! [`thread`] opens a thread before it. [`continued`] goes on with a turn that outlived the gateway.
 
 mod artifacts;
 pub(crate) mod attachments;
 mod audience;
+mod continued;
 mod hooks;
 mod redact_stream;
 mod start;
@@ -30,17 +31,18 @@ use super::channel::DIRECTORY;
 use super::durability::{Kept, safe};
 use super::outlet::handle::ReplyHandle;
 use super::outlet::{Answer, messages};
+use super::questions::Context;
 use super::questions::planning::Planning;
-use super::questions::{Context, question_id};
+use super::recovery::restart::Left;
 use crate::agent::descriptor::Feature;
-use crate::agent::{AllowedTools, FailureKind, Mode, SessionReady, StartTurn, allowed_for};
+use crate::agent::{AllowedTools, FailureKind, SessionReady, StartTurn};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::fold::Transcript;
 use crate::turn::{
     Backend, ContinuedTurn, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked,
 };
-use crate::workspace::{Binding, BindingsError, Hook, LaneSettings, LostTurn, Saving, SessionId};
+use crate::workspace::{Binding, BindingsError, Hook, LostTurn, Saving, SessionId};
 
 /// What stops a turn, and what people write to it while it runs.
 type Control = (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>);
@@ -67,9 +69,10 @@ impl Inner {
         stop: watch::Receiver<Option<StopReason>>,
         steers: mpsc::UnboundedReceiver<Steering>,
         saving: Option<Saving>,
-    ) {
+    ) -> Left {
         if let Some(probe) = self.health.probe_of(&event) {
-            return self.health.complete(probe).await;
+            self.health.complete(probe).await;
+            return Left::Nothing;
         }
         let continued = self.links.continued_id(event.sequence, &event.lane);
         let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
@@ -79,18 +82,20 @@ impl Inner {
         figures::waited(event.kind, event.accepted_ms);
         async {
             if !safe(saving).await {
-                return self.durability.not_saved(&event);
+                self.durability.not_saved(&event);
+                return Left::Nothing;
             }
             let kept = self.durability.kept(&event);
             let reply = ReplyHandle::new(kept.open(&*self.parts.outlet, &event));
             if let Some(answer) = kept.answer() {
-                return self.delivery.deliver(&event, &kept, &reply, answer).await;
+                self.delivery.deliver(&event, &kept, &reply, answer).await;
+                return Left::Nothing;
             }
             if LostTurn::of_key(event.key.as_deref()).is_some() {
                 // No agent is ever asked for it.
                 tracing::error!("the kept answer of a recovered turn cannot be read; `aetheel recover` makes it anew");
                 self.durability.check_off(&event);
-                return;
+                return Left::Nothing;
             }
             self.lost.supersede(&event, &kept).await;
             if !continues {
@@ -109,7 +114,16 @@ impl Inner {
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.wait_for_next_life()).flatten() {
                 kept.let_go();
-                return self.delivery.put_off(&reply, answer, &id, next).await;
+                self.delivery.put_off(&reply, answer, &id, next).await;
+                return Left::Nothing;
+            }
+            if answer.orphaned
+                && answer.failure.is_some()
+                && stop.borrow().is_none()
+                && let Some(left) = self.orphaned(&event)
+            {
+                kept.let_go();
+                return left;
             }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
@@ -124,9 +138,10 @@ impl Inner {
             self.delivery.deliver(&event, &kept, &reply, answer).await;
             // People have their answer; the lane is held until the hook has ended too.
             self.stop_hook(&hooks, &event, &stop, failed).await;
+            Left::Nothing
         }
         .instrument(span)
-        .await;
+        .await
     }
 
     async fn answer(
@@ -221,72 +236,6 @@ impl Inner {
         self.conclude(event, begun, lane.ping, (stop, steers), reply, kept).await
     }
 
-    /// Goes on with the turn of an event that an earlier life of the gateway began.
-    async fn go_on(
-        &self,
-        event: &Event,
-        turn: ContinuedTurn,
-        control: Control,
-        reply: &Arc<ReplyHandle>,
-        kept: &Kept,
-    ) -> Answer {
-        let descriptor = turn.backend.descriptor();
-        let name = descriptor.name.clone();
-        let (_, lane, _) = self.channels.answering(&event.lane).await;
-        if let Some(why) = self.not_any_more(event, &turn, &lane).await {
-            for (ask, time) in &turn.asks {
-                self.parts.outlet.close_question(&question_id(&turn.id, *ask, *time));
-            }
-            tracing::warn!(
-                why,
-                "a turn that outlived the gateway is ended: it has more than it may have now"
-            );
-            return Answer::failed(
-                name,
-                format!(
-                    "I was restarted, and what may be done here is less than it was ({why}), so I stopped. Please ask again. (restarted, {})",
-                    turn.id
-                ),
-            );
-        }
-        tracing::info!("the turn goes on where the gateway died");
-        let binding = self.parts.workspace.bindings().get(&event.lane, &name).await;
-        let start = turn.start.clone();
-        let begun = Begun {
-            id: turn.id.clone(),
-            backend: Arc::clone(&turn.backend),
-            planning: start.settings.mode == Mode::Plan,
-            taken: Taken::of_earlier(&start.parts),
-            start,
-            binding,
-            continued: Some(turn),
-        };
-        self.conclude(event, begun, lane.ping, control, reply, kept).await
-    }
-
-    /// Why a turn that outlived the gateway may not go on as it began; none: it may.
-    async fn not_any_more(
-        &self,
-        event: &Event,
-        turn: &ContinuedTurn,
-        lane: &LaneSettings,
-    ) -> Option<&'static str> {
-        let (descriptor, settings) = (turn.backend.descriptor(), &turn.start.settings);
-        let in_force = self.channels.in_force(&event.lane, lane, descriptor).await;
-        if settings.safety > in_force.safety {
-            return Some("the level of safety");
-        }
-        let allowed = &self.parts.choices.allowed_tools;
-        let cannot_keep =
-            !descriptor.has(Feature::AllowedTools) && *allowed == AllowedTools::Only(Vec::new());
-        let other = descriptor.has(Feature::AllowedTools)
-            && settings.allowed_tools != allowed_for(allowed, descriptor);
-        if cannot_keep || other {
-            return Some("the allowed tools");
-        }
-        (!self.channels.may_choose(&event.lane, lane, &descriptor.name)).then_some("the agents")
-    }
-
     /// Runs a turn that is begun to its end, and makes its answer.
     async fn conclude(
         &self,
@@ -378,6 +327,7 @@ impl Inner {
                 &id,
             ),
             detail: messages::detail(&result.ending),
+            orphaned: result.orphaned,
             text,
             notices,
             backend: label,

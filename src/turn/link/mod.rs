@@ -125,6 +125,8 @@ pub(super) enum Report {
     Stdout,
     /// The agent has exited, and calls that a success.
     ExitedWell,
+    /// The agent ended and nobody knows how: it went with whoever held it.
+    Orphaned,
     /// The agent has written more than it may.
     OutputLimit,
     /// The guest did nothing about an interrupt.

@@ -73,8 +73,10 @@ impl Task {
         };
         self.turns.report_all(|| Report::Trouble(failure.clone()));
         self.turns.report_all(|| Report::Stderr(stderr_tail.to_owned()));
-        if how == Exit::Code(0) {
-            self.turns.report_all(|| Report::ExitedWell);
+        match how {
+            Exit::Code(0) => self.turns.report_all(|| Report::ExitedWell),
+            Exit::Unknown => self.turns.report_all(|| Report::Orphaned),
+            _ => {}
         }
     }
 
