@@ -60,6 +60,16 @@ pub async fn serve(mut settings: Settings) -> u8 {
     // Until this returns, whatever way: what ends after that ends with the program.
     let watch = vigil::keep();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let folder = &settings.folder;
+    tracing::info!(
+        folder = %folder.path.display(),
+        why = %folder.by,
+        settings = settings.env_file.as_ref().map(|file| tracing::field::display(file.display())),
+        "configuration folder"
+    );
+    if let Some(hint) = folder.hint() {
+        tracing::warn!("the configuration is in the working directory; hint: {hint}");
+    }
     let phase = watch::Sender::new(Phase::Starting);
     let liveness = Liveness::default();
     let (health, system) =

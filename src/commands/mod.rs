@@ -38,12 +38,9 @@ pub fn run(cli: Cli) -> u8 {
         Command::Check(common) => {
             with_settings(&common, None, |settings| block_on(check(settings)))
         }
-        Command::Doctor { common, json, offline } => {
-            let env_file = common.env_file.clone();
-            with_settings(&common, None, |settings| {
-                block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline }))
-            })
-        }
+        Command::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
+            block_on(doctor::examine(settings, doctor::Wish { json, offline }))
+        }),
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))
         }
