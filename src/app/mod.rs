@@ -2,7 +2,7 @@
 
 pub mod health;
 mod hooks;
-mod liveness;
+pub mod liveness;
 mod phase;
 pub mod recovery;
 pub mod service_manager;
@@ -94,7 +94,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         Ok::<_, Refused>((prepared, booted, discord, webhooks, (lock, held)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, webhooks, (_lock, held)) = tokio::select! {
+    let (prepared, booted, discord, webhooks, (lock, held)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -164,7 +164,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
     );
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(health.clone());
-    let beating = liveness.beat(listening.pulses());
+    let lock = Arc::new(lock);
+    let beating = liveness.beat(listening.pulses(), Arc::clone(&lock));
     hooks::started(&dispatcher, &workspace, booted.instructions).await;
     let (code, end) = tokio::select! {
         end = signals.next() => (if end == End::Upgrade { exit::TEMPORARY } else { exit::OK }, end),

@@ -51,6 +51,8 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
+    /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
+    Health(Common),
     /// Backends: those there are, and everything to make, prove and replace one
     #[command(subcommand)]
     Backend(BackendCommand),

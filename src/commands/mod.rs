@@ -2,6 +2,7 @@
 
 mod backend;
 mod doctor;
+mod health;
 mod hold;
 mod listing;
 mod recover;
@@ -41,6 +42,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
             block_on(doctor::examine(settings, doctor::Wish { json, offline }))
         }),
+        Command::Health(common) => with_settings(&common, None, health::run),
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))
         }

@@ -17,6 +17,7 @@ mod failures;
 mod faults;
 mod fence;
 mod files;
+mod health;
 mod holding;
 mod hooks;
 mod intake;
