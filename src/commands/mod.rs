@@ -4,6 +4,7 @@ mod backend;
 mod doctor;
 mod health;
 mod hold;
+mod init;
 mod listing;
 mod recover;
 mod rehearse;
@@ -43,6 +44,7 @@ pub fn run(cli: Cli) -> u8 {
             block_on(doctor::examine(settings, doctor::Wish { json, offline }))
         }),
         Command::Health(common) => with_settings(&common, None, health::run),
+        Command::Init(wish) => init::run(wish),
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))
         }

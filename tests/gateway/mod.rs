@@ -20,6 +20,7 @@ mod files;
 mod health;
 mod holding;
 mod hooks;
+mod init;
 mod intake;
 mod kept;
 mod life;

@@ -89,9 +89,7 @@ impl ConfigFolder {
             By::State => Some(
                 "a clone's `config/` is a set of examples: stop the gateway, move the folder to `~/.config/aetheel`, or name it in CONFIG_DIR",
             ),
-            By::Nothing => {
-                Some("make `~/.config/aetheel`, a folder of your own, outside of this one")
-            }
+            By::Nothing => Some("`aetheel init` makes a folder of your own, outside of this one"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading the operator's settings: the environment, an env file, the service manager's
 //! credentials, a descriptor.
 
-mod env_file;
+pub mod env_file;
 mod folder;
 mod sources;
 
