@@ -31,7 +31,7 @@ guests: setup ## build the backends and put the changed ones into backends/
 
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
 	cargo build --bins
-	@ALLOWED_TOOLS='*' target/debug/aetheel console --backend demo
+	@CONFIG_DIR=$${CONFIG_DIR:-config} ALLOWED_TOOLS='*' target/debug/aetheel console --backend demo
 
 languages: guests ## build the example backend in every language whose toolchain can be had: docs/languages.md
 	cargo build --bins

@@ -12,6 +12,7 @@ use crate::discord::Pulses;
 use crate::dispatch::HealthProbe;
 use crate::figures;
 use crate::vigil;
+use crate::workspace::Lock;
 
 /// Between a sign of life and the next.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -19,21 +20,24 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// looked up.
 const LATE_TIMEOUT: Duration = Duration::from_secs(60);
 /// When the program counts as deaf.
-const DEAF_TIMEOUT: Duration = Duration::from_secs(300);
+pub const DEAF_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// See the module. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Liveness(Arc<Mutex<Option<Instant>>>);
 
 impl Liveness {
-    /// Beats as long as the program is ready.
-    pub fn beat(&self, pulses: Pulses) -> JoinHandle<()> {
+    /// Beats as long as the program is ready; each one that comes through is also seen on the lock.
+    pub fn beat(&self, pulses: Pulses, lock: Arc<Lock>) -> JoinHandle<()> {
         self.came_through();
         let liveness = self.clone();
         vigil::task("heartbeat", async move {
             loop {
+                touch(&lock);
                 sleep(HEARTBEAT_INTERVAL).await;
-                liveness.once(|pulse| pulses.send(pulse)).await;
+                while !liveness.once(|pulse| pulses.send(pulse)).await {
+                    sleep(HEARTBEAT_INTERVAL).await;
+                }
             }
         })
     }
@@ -43,8 +47,8 @@ impl Liveness {
         *self.0.lock() = None;
     }
 
-    /// Sends one sign of life and waits for it, however long it takes.
-    async fn once(&self, send: impl FnOnce(HealthProbe)) {
+    /// Sends one sign of life and waits for it, however long it takes; whether it came through.
+    async fn once(&self, send: impl FnOnce(HealthProbe)) -> bool {
         let (pulse, mut through) = HealthProbe::new();
         send(pulse);
         let mut came = timeout(LATE_TIMEOUT, &mut through).await;
@@ -55,11 +59,14 @@ impl Liveness {
             );
             came = Ok(through.await);
         }
-        match came {
-            Ok(Ok(())) => self.came_through(),
+        let through = matches!(came, Ok(Ok(())));
+        if through {
+            self.came_through();
+        } else {
             // Lost on the way: the next one will tell whether that was an accident.
-            _ => tracing::error!("a heartbeat was lost between intake and reply"),
+            tracing::error!("a heartbeat was lost between intake and reply");
         }
+        through
     }
 
     fn came_through(&self) {
@@ -87,6 +94,13 @@ impl Liveness {
         ))
     }
 }
+
+/// The disk may take its time.
+fn touch(lock: &Arc<Lock>) {
+    let lock = Arc::clone(lock);
+    tokio::task::spawn_blocking(move || lock.touch());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,9 +113,9 @@ mod tests {
             (None, None),
             "it does not beat yet"
         );
-        liveness.once(drop).await;
+        assert!(!liveness.once(drop).await);
         assert_eq!(liveness.silence(), None);
-        liveness.once(HealthProbe::complete).await;
+        assert!(liveness.once(HealthProbe::complete).await);
         assert!(liveness.silence().is_some() && liveness.complaint().is_none());
         let long_ago = Instant::now().checked_sub(DEAF_TIMEOUT + Duration::from_secs(1));
         if long_ago.is_some() {

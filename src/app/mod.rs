@@ -2,7 +2,7 @@
 
 pub mod health;
 mod hooks;
-mod liveness;
+pub mod liveness;
 mod phase;
 pub mod recovery;
 pub mod service_manager;
@@ -60,6 +60,16 @@ pub async fn serve(mut settings: Settings) -> u8 {
     // Until this returns, whatever way: what ends after that ends with the program.
     let watch = vigil::keep();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let folder = &settings.folder;
+    tracing::info!(
+        folder = %folder.path.display(),
+        why = %folder.by,
+        settings = settings.env_file.as_ref().map(|file| tracing::field::display(file.display())),
+        "configuration folder"
+    );
+    if let Some(hint) = folder.hint() {
+        tracing::warn!("the configuration is in the working directory; hint: {hint}");
+    }
     let phase = watch::Sender::new(Phase::Starting);
     let liveness = Liveness::default();
     let (health, system) =
@@ -84,7 +94,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         Ok::<_, Refused>((prepared, booted, discord, webhooks, (lock, held)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, webhooks, (_lock, held)) = tokio::select! {
+    let (prepared, booted, discord, webhooks, (lock, held)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -154,7 +164,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
     );
     phase.send_replace(Phase::Ready);
     let _watchdog = system.ready(health.clone());
-    let beating = liveness.beat(listening.pulses());
+    let lock = Arc::new(lock);
+    let beating = liveness.beat(listening.pulses(), Arc::clone(&lock));
     hooks::started(&dispatcher, &workspace, booted.instructions).await;
     let (code, end) = tokio::select! {
         end = signals.next() => (if end == End::Upgrade { exit::TEMPORARY } else { exit::OK }, end),

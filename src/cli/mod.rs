@@ -1,12 +1,14 @@
 //! The command line: its commands and arguments, and the exit codes.
 
 mod backend;
+mod init;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 pub use self::backend::{BackendCommand, Kind, Language};
+pub use self::init::{Init, Then};
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -25,6 +27,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Set it up by answering questions; every question is a flag too
+    Init(Init),
     /// Answer in Discord until stopped
     Run(Common),
     /// Talk to an agent at the terminal, or line by line on stdin
@@ -51,6 +55,8 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
+    /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
+    Health(Common),
     /// Backends: those there are, and everything to make, prove and replace one
     #[command(subcommand)]
     Backend(BackendCommand),

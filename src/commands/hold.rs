@@ -12,6 +12,7 @@ use crate::cli::{Hold, exit};
 use crate::config::LogFormat;
 use crate::process::holder::{self, HoldOptions, HolderError};
 use crate::redact::Redactor;
+use crate::startup::settings::ConfigFolder;
 use crate::telemetry;
 use crate::terminal::fail;
 
@@ -88,7 +89,9 @@ async fn ignore(mut signals: tokio::signal::unix::Signal) {
 
 /// As the gateway has it.
 fn state() -> PathBuf {
-    crate::config::config_dir(|name| std::env::var(name).ok()).join("state")
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let named = variable("CONFIG_DIR").map(|_| crate::config::config_dir(variable));
+    ConfigFolder::find(named, variable).path.join("state")
 }
 
 fn log_level() -> String {

@@ -161,6 +161,11 @@ impl Row {
         ))
     }
 
+    /// Whether its agent is the scripted one.
+    pub(super) fn is_demo(&self) -> bool {
+        self.program.as_deref() == Some(env!("CARGO_PKG_NAME"))
+    }
+
     /// Whether there is no agent, and nobody asked for it.
     fn is_absent(&self) -> bool {
         !self.available && !self.default && self.program.is_some() && self.program_path.is_none()

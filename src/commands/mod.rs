@@ -2,7 +2,9 @@
 
 mod backend;
 mod doctor;
+mod health;
 mod hold;
+mod init;
 mod listing;
 mod recover;
 mod rehearse;
@@ -38,12 +40,11 @@ pub fn run(cli: Cli) -> u8 {
         Command::Check(common) => {
             with_settings(&common, None, |settings| block_on(check(settings)))
         }
-        Command::Doctor { common, json, offline } => {
-            let env_file = common.env_file.clone();
-            with_settings(&common, None, |settings| {
-                block_on(doctor::examine(settings, doctor::Wish { env_file, json, offline }))
-            })
-        }
+        Command::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
+            block_on(doctor::examine(settings, doctor::Wish { json, offline }))
+        }),
+        Command::Health(common) => with_settings(&common, None, health::run),
+        Command::Init(wish) => init::run(wish),
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))
         }

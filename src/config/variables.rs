@@ -108,7 +108,11 @@ pub const VARIABLES: &[Variable] = &[
         "",
         "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`; empty: none",
     ),
-    v("CONFIG_DIR", "./config", "Folder of the markdown files: personality, memory, state"),
+    v(
+        "CONFIG_DIR",
+        "./config",
+        "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` goes before the default where it is there",
+    ),
     v(
         "BACKENDS_DIR",
         "./backends",

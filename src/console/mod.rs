@@ -6,6 +6,7 @@
 //! While an agent asks, the next line answers it. Owns stdin and stdout; decides nothing about
 //! turns.
 
+mod asking;
 mod completion;
 mod editing;
 mod files;
@@ -21,5 +22,6 @@ mod session;
 mod status;
 mod terminal;
 
+pub use asking::{Asking, Left};
 pub use outlet::{Beside, Console, stdout};
 pub use session::{Leave, run};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::api::Api;
-use super::permissions::{Missing, Overwrite, Standing, missing, permissions};
+use super::permissions::{Missing, Overwrite, Standing, USED, missing, permissions};
 use super::rest::{Rest, RestError, Timeouts};
 use super::token::check_shape;
 use super::wire::{id, maybe_id};
@@ -29,10 +29,30 @@ pub struct Known {
     pub name: String,
     /// The Discord id of the bot's account.
     pub id: u64,
+    /// The Discord id of its application.
+    pub application: u64,
     /// Whether the application may read messages that are not meant for the bot.
     pub message_content: bool,
     /// Logins to the gateway left today, and how many a day has.
     pub logins: (u64, u64),
+}
+
+impl Known {
+    /// Where somebody who may manage a server invites the bot: with its scopes, and the permissions
+    /// it uses.
+    #[must_use]
+    pub fn invite(&self) -> String {
+        format!(
+            "https://discord.com/oauth2/authorize?client_id={}&scope=bot+applications.commands&permissions={USED}",
+            self.application
+        )
+    }
+
+    /// Where the application's intents are switched on.
+    #[must_use]
+    pub fn page(&self) -> String {
+        format!("https://discord.com/developers/applications/{}/bot", self.application)
+    }
 }
 
 /// The facts about a channel.
@@ -66,6 +86,8 @@ struct Me {
 
 #[derive(Deserialize)]
 struct Application {
+    #[serde(deserialize_with = "id")]
+    id: u64,
     #[serde(default)]
     flags: u64,
 }
@@ -174,6 +196,7 @@ impl Checkup {
         Ok(Known {
             name: me.username,
             id: me.id,
+            application: application.id,
             message_content: application.flags & MESSAGE_CONTENT != 0,
             logins: (limit.remaining, limit.total),
         })

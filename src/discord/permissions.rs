@@ -29,6 +29,18 @@ const WANTED: [(u64, &str); 4] = [
     (CREATE_PUBLIC_THREADS, "Create Public Threads"),
 ];
 
+/// All of them, and no other: what an invite asks for.
+pub(super) const USED: u64 = all(&NEEDED) | all(&WANTED);
+
+const fn all(list: &[(u64, &str)]) -> u64 {
+    let (mut bits, mut rest) = (0, list);
+    while let [(bit, _), after @ ..] = rest {
+        bits |= *bit;
+        rest = after;
+    }
+    bits
+}
+
 /// Allows and denies for a role or a member in a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Overwrite {
@@ -177,6 +189,17 @@ mod tests {
         assert_eq!(permissions(&bot(), &roles, &[over(GUILD, 0, VIEW_CHANNEL)]), 0);
         let quiet = Standing { timed_out: true, ..bot() };
         assert_eq!(permissions(&quiet, &roles, &[]), VIEW_CHANNEL | READ_MESSAGE_HISTORY);
+    }
+
+    #[test]
+    fn an_invite_asks_for_what_is_looked_for_and_for_nothing_else() {
+        for thread in [false, true] {
+            assert_eq!(missing(USED, thread), Missing::default());
+        }
+        for bit in (0..64).map(|at| 1 << at).filter(|bit| USED & bit != 0) {
+            let lacks = missing(USED & !bit, false);
+            assert_eq!(lacks.needed.len() + lacks.wanted.len(), 1, "{bit}: {lacks:?}");
+        }
     }
 
     #[test]

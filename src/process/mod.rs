@@ -24,6 +24,7 @@ mod scratch;
 mod seclusion;
 mod start;
 mod starter;
+mod successor;
 mod table;
 mod tail;
 
@@ -35,6 +36,7 @@ pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
 pub use sandbox::Sandbox;
 pub use seclusion::{forget_variables, seclude, take_descriptor};
+pub use successor::become_program;
 
 /// How long something killed may take to die.
 const KILL_LIMIT: Duration = Duration::from_secs(5);

@@ -1,11 +1,12 @@
 //! One gateway for one folder: `state/gateway.lock`, locked (flock) as long as a gateway lives. Its
 //! lines say who: the process id, the program's version, the program's file. Earlier gateways wrote
-//! the first line only.
+//! the first line only. Its time is that of the gateway's last sign of life.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// The file, below the folder.
 const FILE: &str = "state/gateway.lock";
@@ -13,7 +14,7 @@ const FILE: &str = "state/gateway.lock";
 /// The lock; the system lets go of it when the program ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 /// Why there is no lock.
@@ -63,7 +64,15 @@ impl Lock {
         file.set_len(0)
             .and_then(|()| file.write_all(Serving::own().render().as_bytes()))
             .map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+
+    /// Gives a sign of life: the time of the file. Blocks as long as the disk does.
+    pub fn touch(&self) {
+        // Who looks for it takes an older one.
+        if let Err(error) = self.file.set_modified(SystemTime::now()) {
+            tracing::debug!(%error, "cannot give a sign of life on the lock");
+        }
     }
 }
 
@@ -92,6 +101,15 @@ impl Serving {
     #[must_use]
     pub fn last(folder: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(folder.join(FILE)).ok()?)
+    }
+
+    /// How long ago the gateway of a configuration folder gave its last sign of life; none: that
+    /// cannot be told.
+    #[must_use]
+    pub fn silence(folder: &Path) -> Option<Duration> {
+        let given = fs::metadata(folder.join(FILE)).ok()?.modified().ok()?;
+        // One that lies in the future was given before the clock was set.
+        Some(SystemTime::now().duration_since(given).unwrap_or_default())
     }
 
     fn own() -> Self {
@@ -146,6 +164,10 @@ mod tests {
         assert_eq!(Serving::of(folder.path()), None);
         let lock = Lock::take(folder.path()).unwrap();
         assert_eq!(Serving::of(folder.path()), Some(Serving::own()));
+        lock.file.set_modified(SystemTime::now() - Duration::from_secs(600)).unwrap();
+        assert!(Serving::silence(folder.path()).unwrap() >= Duration::from_secs(600));
+        lock.touch();
+        assert!(Serving::silence(folder.path()).unwrap() < Duration::from_secs(600));
         let pid = std::process::id().to_string();
         assert!(
             matches!(Lock::take(folder.path()), Err(Held::Other { pid: named, .. }) if named == pid)

@@ -12,7 +12,6 @@ mod machine;
 mod report;
 
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use self::report::Report;
 use crate::cli::exit;
@@ -24,8 +23,6 @@ use crate::{access, telemetry};
 
 /// The operator's choice of what to look at, and how to print it.
 pub(super) struct Wish {
-    /// Where settings came from beside the environment.
-    pub env_file: Option<PathBuf>,
     /// Print the report as JSON.
     pub json: bool,
     /// Ask nobody over the network.
@@ -41,7 +38,7 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     }
     let mut report = Report::default();
     said(&mut report, &settings);
-    machine::examine(&mut report, config, variables, wish.env_file.as_deref());
+    machine::examine(&mut report, config, variables, settings.env_file.as_deref());
     for fault in survey::files(config, &settings.webhook_secrets) {
         report.warning("files", fault, "mend the line: what it is about is left out");
     }
@@ -84,6 +81,12 @@ fn said(report: &mut Report, settings: &Settings) {
             warning.as_str(),
             "docs/configuration.md says how env files are read",
         );
+    }
+    let folder = &settings.folder;
+    let says = format!("{}: {}", folder.path.display(), folder.by);
+    match folder.hint() {
+        None => report.ok("configuration", says),
+        Some(hint) => report.warning("configuration", says, hint),
     }
     if settings.faults.is_empty() && settings.warnings.is_empty() {
         report.ok("settings", "every value can be read");

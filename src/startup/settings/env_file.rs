@@ -5,8 +5,10 @@
 //! its line and never with the value.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
-use std::str::Chars;
+use std::ops::Range;
+
+/// The byte order mark.
+const MARK: char = '\u{feff}';
 
 /// What a file says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub(super) struct EnvFile {
     pub faults: Vec<String>,
     /// What may be meant otherwise than it is read.
     pub warnings: Vec<String>,
+    /// By name, where the value that counts stands, its quotes included: bytes behind a byte order
+    /// mark.
+    places: BTreeMap<String, Range<usize>>,
 }
 
 impl EnvFile {
@@ -24,7 +29,7 @@ impl EnvFile {
     pub(super) fn parse(content: &[u8]) -> Self {
         let mut file = Self::default();
         let text = match std::str::from_utf8(content) {
-            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+            Ok(text) => text.strip_prefix(MARK).unwrap_or(text),
             Err(error) => {
                 let line =
                     content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count()
@@ -33,16 +38,17 @@ impl EnvFile {
                 return file;
             }
         };
-        let mut reader = Reader { rest: text.chars().peekable(), line: 1 };
-        while reader.rest.peek().is_some() {
+        let mut reader = Reader { text, at: 0, line: 1 };
+        while reader.peek().is_some() {
             let line = reader.line;
             match reader.assignment() {
                 Ok(None) => {}
-                Ok(Some(Assignment { name, value, dollar })) => {
+                Ok(Some(Assignment { name, value, dollar, place })) => {
                     if dollar {
                         let how = "put the value between single quotes where that is meant";
                         file.warnings.push(format!("line {line}: `$` in {name} stands for itself, nothing is put in for it; {how}"));
                     }
+                    file.places.insert(name.clone(), place);
                     if let Some((_, first)) = file.values.insert(name.clone(), (value, line)) {
                         file.warnings.push(format!("line {line}: {name} stands in line {first} already; the last one counts"));
                     }
@@ -62,22 +68,34 @@ struct Assignment {
     value: String,
     /// Something could have been put in for a `$`.
     dollar: bool,
+    place: Range<usize>,
 }
 
 struct Reader<'a> {
-    rest: Peekable<Chars<'a>>,
+    text: &'a str,
+    /// Bytes that were read.
+    at: usize,
     line: usize,
 }
 
 impl Reader<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
     fn next(&mut self) -> Option<char> {
-        let next = self.rest.next();
-        self.line += usize::from(next == Some('\n'));
-        next
+        self.next_if(|_| true)
+    }
+
+    fn next_if(&mut self, wanted: impl Fn(char) -> bool) -> Option<char> {
+        let next = self.peek().filter(|next| wanted(*next))?;
+        self.at += next.len_utf8();
+        self.line += usize::from(next == '\n');
+        Some(next)
     }
 
     fn blanks(&mut self) {
-        while self.rest.next_if(|c| *c != '\n' && c.is_whitespace()).is_some() {}
+        while self.next_if(|c| c != '\n' && c.is_whitespace()).is_some() {}
     }
 
     /// To the begin of the next line.
@@ -87,54 +105,57 @@ impl Reader<'_> {
 
     fn assignment(&mut self) -> Result<Option<Assignment>, &'static str> {
         self.blanks();
-        if matches!(self.rest.peek(), None | Some('\n' | '#')) {
+        if matches!(self.peek(), None | Some('\n' | '#')) {
             self.skip_line();
             return Ok(None);
         }
         let mut name = self.word();
         self.blanks();
-        if name == "export" && self.rest.peek() != Some(&'=') {
+        if name == "export" && self.peek() != Some('=') {
             name = self.word();
             self.blanks();
         }
         if name.is_empty()
             || name.starts_with(|c: char| c.is_ascii_digit())
-            || self.rest.next_if_eq(&'=').is_none()
+            || self.next_if(|c| c == '=').is_none()
         {
             return Err("is not `NAME=value`");
         }
         self.blanks();
-        let (mut value, mut dollar) = (String::new(), false);
-        match self.rest.peek() {
-            Some('\'') => self.quoted(&mut value, '\'')?,
-            Some('"') => {
-                self.quoted(&mut value, '"')?;
-                dollar = substitutes(&value);
+        let mut value = String::new();
+        let begins = self.at;
+        let mut place = begins..begins;
+        let dollar = match self.peek() {
+            Some(quote @ ('\'' | '"')) => {
+                place.end = self.quoted(&mut value, quote)?;
+                quote == '"' && substitutes(&value)
             }
             _ => {
-                while let Some(c) = self.rest.next_if(|c| *c != '\n') {
+                while let Some(c) = self.next_if(|c| c != '\n') {
                     if c == '#' && (value.is_empty() || value.ends_with(char::is_whitespace)) {
                         break;
                     }
                     value.push(c);
                 }
                 value.truncate(value.trim_end().len());
-                dollar = substitutes(&value);
+                place.end = begins + value.len();
+                substitutes(&value)
             }
-        }
+        };
         self.skip_line();
-        Ok(Some(Assignment { name, value, dollar }))
+        Ok(Some(Assignment { name, value, dollar, place }))
     }
 
     fn word(&mut self) -> String {
         let mut word = String::new();
-        while let Some(c) = self.rest.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+        while let Some(c) = self.next_if(|c| c.is_ascii_alphanumeric() || c == '_') {
             word.push(c);
         }
         word
     }
 
-    fn quoted(&mut self, value: &mut String, quote: char) -> Result<(), &'static str> {
+    /// Reads a value between quotes; returns where they end.
+    fn quoted(&mut self, value: &mut String, quote: char) -> Result<usize, &'static str> {
         self.next();
         loop {
             match self.next() {
@@ -154,12 +175,77 @@ impl Reader<'_> {
                 Some(c) => value.push(c),
             }
         }
+        let ends = self.at;
         self.blanks();
-        match self.rest.peek() {
-            None | Some('\n' | '#') => Ok(()),
+        match self.peek() {
+            None | Some('\n' | '#') => Ok(ends),
             Some(_) => Err("goes on behind the closing quote"),
         }
     }
+}
+
+/// Sets variables in a file's text, in this order; each comes with a remark for a new line. The
+/// value that counts is replaced where it stands, and everything else stays as it is. What is
+/// missing is added at the end.
+///
+/// # Errors
+/// The lines that cannot be read: nobody could say what is changed.
+pub fn set(text: &str, values: &[(&str, &str, String)]) -> Result<String, Vec<String>> {
+    let (mark, text) = text.strip_prefix(MARK).map_or(("", text), |rest| ("\u{feff}", rest));
+    let mut text = text.to_owned();
+    for (name, remark, value) in values {
+        let file = EnvFile::parse(text.as_bytes());
+        if !file.faults.is_empty() {
+            return Err(file.faults);
+        }
+        if file.values.get(*name).is_some_and(|(now, _)| now == value) {
+            continue;
+        }
+        match file.places.get(*name) {
+            // Nothing but the value: a remark may follow it.
+            Some(place) => {
+                let remarked = text[place.end..].starts_with('#');
+                let blank = if remarked { " " } else { "" };
+                text.replace_range(place.clone(), &(quoted(value) + blank));
+            }
+            None => {
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                text.push_str(&format!("\n# {remark}\n{name}={}\n", quoted(value)));
+            }
+        }
+    }
+    Ok(mark.to_owned() + &text)
+}
+
+/// The values of a file that can be read.
+///
+/// # Errors
+/// The lines that cannot be read, without their content.
+pub fn values(text: &str) -> Result<BTreeMap<String, String>, Vec<String>> {
+    let file = EnvFile::parse(text.as_bytes());
+    let values = file.values.into_iter().map(|(name, (value, _))| (name, value));
+    if file.faults.is_empty() { Ok(values.collect()) } else { Err(file.faults) }
+}
+
+/// A value as it is written.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:@%+=~*".contains(c);
+    if value.chars().all(plain) {
+        return value.to_owned();
+    }
+    if !value.contains('\'') {
+        return format!("'{value}'");
+    }
+    let mut quoted = String::from("\"");
+    for c in value.chars() {
+        if matches!(c, '\\' | '"' | '$' | '`') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted + "\""
 }
 
 /// Whether others would put something in.
@@ -211,6 +297,38 @@ mod tests {
         assert!(!file.faults.concat().contains("canary"), "{:?}", file.faults);
         assert_eq!(file.values.keys().collect::<Vec<_>>(), ["C", "GOOD"]);
         assert_eq!(EnvFile::parse(b"A=1\nB=\xff\n").faults, ["line 2 is not UTF-8"]);
+    }
+
+    fn written(text: &str, name: &str, value: &str) -> String {
+        set(text, &[(name, "What it is", value.to_owned())]).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_set_where_it_stands_and_everything_else_stays() {
+        let text = "\u{feff}# mine\nA=1  # one\nSTRANGE='x\ny'\n  export  B = two words\n#C=3\nA=2#no remark";
+        assert_eq!(written(text, "A", "3"), text.replace("2#no remark", "3"));
+        assert_eq!(written(text, "B", "4"), text.replace("two words", "4"));
+        assert_eq!(written(text, "STRANGE", "z"), text.replace("'x\ny'", "z"));
+        assert_eq!(
+            written(text, "C", "5"),
+            format!("{text}\n\n# What it is\nC=5\n"),
+            "a remark is no setting"
+        );
+        assert_eq!(written(text, "B", "two words"), text, "nothing to do");
+        assert_eq!(written("A= # remark\n", "A", "1"), "A= 1 # remark\n");
+        assert_eq!(written("", "A", "1"), "\n# What it is\nA=1\n");
+        assert!(set("GOOD=1\nnonsense\n", &[("A", "", "1".to_owned())]).is_err());
+    }
+
+    #[test]
+    fn whatever_is_set_is_read_again_as_it_was() {
+        for value in ["", "1,2", "/a b/c", "it's", "\"q\" $HOME `x` \\ '", "#no remark", "é\nline"]
+        {
+            for text in ["", "A=old\n", "A='old' # remark\nB=1", "A=#x\n"] {
+                let read = super::values(&written(text, "A", value)).unwrap();
+                assert_eq!(read["A"], value, "{text:?}");
+            }
+        }
     }
 
     #[test]

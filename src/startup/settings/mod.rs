@@ -1,7 +1,8 @@
 //! Reading the operator's settings: the environment, an env file, the service manager's
 //! credentials, a descriptor.
 
-mod env_file;
+pub mod env_file;
+mod folder;
 mod sources;
 
 use std::collections::HashMap;
@@ -9,9 +10,10 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
+pub use self::folder::{By, ConfigFolder, SETTINGS_FILE, base, of_user};
 use self::sources::Found;
 use crate::cli::Common;
-use crate::config::{Config, VARIABLES};
+use crate::config::{self, Config, VARIABLES};
 use crate::process;
 use crate::redact::Redactor;
 use crate::startup::webhooks;
@@ -23,6 +25,10 @@ use crate::web::webhooks::Secrets;
 pub struct Settings {
     /// The configuration; where something is wrong with a value, the default stands for it.
     pub config: Config,
+    /// The folder of the operator's files, as in the configuration, and why it is this one.
+    pub folder: ConfigFolder,
+    /// The env file that was read, named or found.
+    pub env_file: Option<PathBuf>,
     /// All variables, the gateway's own secrets removed: what agents may be given a part of.
     pub variables: HashMap<String, String>,
     /// Knows every secret among them.
@@ -65,7 +71,8 @@ pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
 }
 
 /// Reads the settings. The environment wins over the descriptor, that over credentials, and those
-/// over the env file; `backend` over `AGENT_BACKEND`.
+/// over the env file; `backend` over `AGENT_BACKEND`. Where no env file is named, that of the
+/// operator's folder counts.
 pub fn read(common: &Common, backend: Option<String>) -> Settings {
     let mut found = Found::look(
         common.env_file.as_deref(),
@@ -78,6 +85,17 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
             variables.insert(name, value);
         }
     }
+    let mut env_file = common.env_file.clone();
+    if env_file.is_none() {
+        env_file = folder_of(&variables).settings();
+        if let Some(path) = &env_file {
+            found.env_file(path);
+            for (name, value) in std::mem::take(&mut found.values) {
+                variables.entry(name).or_insert(value);
+            }
+        }
+    }
+    let folder = folder_of(&variables);
     let asked = backend.is_some();
     if let Some(backend) = backend {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
@@ -94,10 +112,10 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         }
     }
     let (mut config, more) = Config::read_all(|name| variables.get(name).cloned());
+    config.config_dir.clone_from(&folder.path);
     let mut faults = std::mem::take(&mut found.faults);
     faults.extend(more);
-    config.secret_files =
-        found.secret_files.iter().chain(common.env_file.iter()).cloned().collect();
+    config.secret_files = found.secret_files.iter().chain(env_file.iter()).cloned().collect();
     if asked {
         config.agent_backend_by = "the backend";
     }
@@ -125,6 +143,8 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     let Found { warnings, secret_files, .. } = found;
     Settings {
         config,
+        folder,
+        env_file,
         variables,
         redactor,
         webhook_secrets,
@@ -134,6 +154,13 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         secret_files,
         unplaced,
     }
+}
+
+/// The operator's folder, as these variables have it.
+fn folder_of(variables: &HashMap<String, String>) -> ConfigFolder {
+    let variable = |name: &str| variables.get(name).cloned();
+    let named = variable("CONFIG_DIR").is_some_and(is_set).then(|| config::config_dir(variable));
+    ConfigFolder::find(named, variable)
 }
 
 /// Takes every secret that was read out of the environment. To be called while there is one thread.

@@ -49,7 +49,7 @@ impl Found {
         found
     }
 
-    fn env_file(&mut self, path: &Path) {
+    pub(super) fn env_file(&mut self, path: &Path) {
         let shown = path.display().to_string();
         match read_ordinary(path, MOST) {
             Ok(content) => {

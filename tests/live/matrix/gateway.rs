@@ -15,7 +15,7 @@ use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, OpenQuestion, Person, Setting, Steered};
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
-use aetheel::startup::settings::Settings;
+use aetheel::startup::settings::{By, ConfigFolder, Settings};
 use aetheel::startup::{Prepared, Purpose, ShutdownGuard};
 use aetheel::turn::recording;
 use tempfile::TempDir;
@@ -139,6 +139,8 @@ impl Cell {
         let config = Config::read(|name| variables.get(name).cloned())
             .unwrap_or_else(|faults| panic!("{faults:?}"));
         let settings = Settings {
+            folder: ConfigFolder { path: config.config_dir.clone(), by: By::Name },
+            env_file: None,
             config,
             variables,
             redactor: Redactor::new(&[KEY.to_owned().into()]),

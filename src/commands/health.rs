@@ -1,0 +1,153 @@
+//! `aetheel health`: whether the gateway of these settings is alive, for a container's health check.
+//!
+//! Asks the status pages where the operator wants them, else looks at the lock and the sign of life
+//! on it. Loads no backend, starts nothing, and is done within two seconds. Pinned by
+//! `tests/gateway/health.rs`.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::app::liveness::DEAF_TIMEOUT;
+use crate::cli::exit;
+use crate::config::Config;
+use crate::plain::one_line;
+use crate::startup::settings::Settings;
+use crate::terminal::{line, say};
+use crate::workspace::Serving;
+
+/// Longest wait for the status pages, so that all of it takes less than two seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// Bytes of an answer.
+const ANSWER: u64 = 16 << 10;
+
+/// Looks, and says it in one line; returns the exit code.
+pub(super) fn run(settings: Settings) -> u8 {
+    let looked = match settings.config.status_address.filter(|address| address.port() != 0) {
+        Some(address) => ask(address),
+        None => by_lock(&settings.config),
+    };
+    match looked {
+        Ok(says) => {
+            line(&format!("alive: {says}"));
+            exit::OK
+        }
+        Err(mut why) => {
+            if let Some(fault) = settings.faults.first() {
+                why.push_str(&format!("; the settings have a fault: {fault}"));
+            }
+            say(&format!("not alive: {}", settings.redactor.clean(one_line(&why))));
+            exit::FAILED
+        }
+    }
+}
+
+/// Asks `/livez`.
+fn ask(address: SocketAddr) -> Result<String, String> {
+    let about = |error: io::Error| {
+        let why = match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                format!("no answer within {} ms", ANSWER_TIMEOUT.as_millis())
+            }
+            _ => error.to_string(),
+        };
+        format!("STATUS_ADDRESS {address}: {why}")
+    };
+    let answer = fetch(reachable(address)).map_err(about)?;
+    let status = answer.split_whitespace().nth(1).unwrap_or_default();
+    if status == "200" {
+        return Ok(format!("/livez at {address} says so"));
+    }
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let said: Value = serde_json::from_str(body).unwrap_or_default();
+    let reasons = said["reasons"].as_array().into_iter().flatten();
+    let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+    Err(match reasons.is_empty() {
+        true => format!("STATUS_ADDRESS {address}: /livez answers `{status}`"),
+        false => reasons.join("; "),
+    })
+}
+
+/// The answer to a request for `/livez`; of one that is alive, its first line at least.
+fn fetch(address: SocketAddr) -> io::Result<String> {
+    let end = Instant::now() + ANSWER_TIMEOUT;
+    let left = || {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::Error::from(io::ErrorKind::TimedOut)) } else { Ok(left) }
+    };
+    let mut stream = TcpStream::connect_timeout(&address, left()?)?;
+    stream.set_write_timeout(Some(left()?))?;
+    stream.write_all(format!("GET /livez HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    let mut part = [0; 1024];
+    loop {
+        stream.set_read_timeout(Some(left()?))?;
+        let read = stream.read(&mut part)?;
+        answer.extend_from_slice(part.get(..read).unwrap_or_default());
+        let alive = answer.windows(5).any(|part| part == b" 200 ");
+        if read == 0 || alive || answer.len() as u64 > ANSWER {
+            return Ok(String::from_utf8_lossy(&answer).into_owned());
+        }
+    }
+}
+
+/// Where an address to listen at can be reached from this machine.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Looks at who holds the lock, and how long ago it gave a sign of life.
+fn by_lock(config: &Config) -> Result<String, String> {
+    let folder = &config.config_dir;
+    let Some(serving) = Serving::of(folder) else {
+        return Err(format!("no gateway serves `{}`", folder.display()));
+    };
+    let pid = serving.pid;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    if let Some(state) = stopped(&status) {
+        return Err(format!("the gateway (process {pid}) is stopped: state {state}"));
+    }
+    // It gives none while it ends.
+    let limit = DEAF_TIMEOUT + config.shutdown_grace;
+    match Serving::silence(folder) {
+        Some(silence) if silence > limit => Err(format!(
+            "the gateway (process {pid}) has given no sign of life for {} s; its log says why",
+            silence.as_secs()
+        )),
+        _ => Ok(format!("process {pid} serves `{}`", folder.display())),
+    }
+}
+
+/// The state of a process that does not run, by `/proc/PID/status` (proc_pid_status(5)).
+fn stopped(status: &str) -> Option<&str> {
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"))?.trim();
+    state.starts_with(['T', 't', 'Z', 'X']).then_some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_does_not_run_is_known_by_its_state() {
+        assert_eq!(stopped("Name:\taetheel\nState:\tS (sleeping)\n"), None);
+        assert_eq!(stopped("State:\tT (stopped)\n"), Some("T (stopped)"));
+        assert_eq!(stopped(""), None);
+    }
+
+    #[test]
+    fn who_listens_everywhere_is_asked_here() {
+        let at = |text: &str| reachable(text.parse().unwrap()).to_string();
+        assert_eq!(at("0.0.0.0:80"), "127.0.0.1:80");
+        assert_eq!(at("[::]:80"), "[::1]:80");
+        assert_eq!(at("10.1.2.3:80"), "10.1.2.3:80");
+    }
+}

@@ -1,0 +1,132 @@
+//! Answers in themselves: which can be meant, and why another cannot. Pure.
+
+use std::path::{Path, PathBuf};
+
+/// Modes of permission, each with the level of safety it stands for and what it means.
+pub(super) const SAFETY: [(&str, &str, &str); 4] = [
+    ("default", "ask", "reads; asks people before anything else, with buttons"),
+    ("plan", "plan", "reads and plans; changes nothing before somebody agrees to the plan"),
+    ("acceptEdits", "edit", "reads, and edits files in its working directory"),
+    ("bypassPermissions", "danger", "uses every tool of ALLOWED_TOOLS; read SECURITY.md first"),
+];
+
+/// Who may use the bot, by Discord ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Access {
+    pub users: Vec<u64>,
+    pub roles: Vec<u64>,
+    pub channels: Vec<u64>,
+    pub guilds: Vec<u64>,
+}
+
+impl Access {
+    /// The variable of each list.
+    pub(super) fn lists(&self) -> [(&'static str, &Vec<u64>); 4] {
+        [
+            ("ALLOWED_USERS", &self.users),
+            ("ALLOWED_ROLES", &self.roles),
+            ("ALLOWED_CHANNELS", &self.channels),
+            ("ALLOWED_GUILDS", &self.guilds),
+        ]
+    }
+
+    /// Whether nothing keeps anybody out.
+    pub(super) fn is_everybody(&self) -> bool {
+        self.lists().iter().all(|(_, list)| list.is_empty())
+    }
+}
+
+/// Reads Discord ids, separated by commas or blanks; `none` and nothing are no ids.
+///
+/// # Errors
+/// The word that is none.
+pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
+    if text.trim() == "none" {
+        return Ok(Vec::new());
+    }
+    let words = text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
+    words
+        .map(|word| match word.parse() {
+            Ok(id) if id > 0 => Ok(id),
+            _ => Err(format!(
+                "{word:?} is no Discord id, which is a number: switch on the developer mode (user settings, Advanced), right-click, Copy ID"
+            )),
+        })
+        .collect()
+}
+
+/// Ids as they are written and shown.
+pub(super) fn shown(ids: &[u64]) -> String {
+    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The mode of permission somebody means, by its name or that of the level.
+///
+/// # Errors
+/// It is none; which there are.
+pub(super) fn safety(text: &str) -> Result<&'static str, String> {
+    let meant = SAFETY.iter().find(|(mode, level, _)| [mode, level].contains(&&text.trim()));
+    let modes = SAFETY.map(|(mode, _, _)| format!("`{mode}`")).join(", ");
+    meant.map(|(mode, _, _)| *mode).ok_or_else(|| format!("{text:?} is none of {modes}"))
+}
+
+/// The working directory somebody means, as an absolute path.
+///
+/// # Errors
+/// It cannot be one: agents may change everything in it.
+pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("a working directory needs a path".to_owned());
+    }
+    let path = match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(text),
+    };
+    let path = std::path::absolute(&path)
+        .map_err(|error| format!("{text:?} cannot be a folder: {error}"))?;
+    let shown = path.display();
+    if folder.starts_with(&path) || path.starts_with(folder) {
+        return Err(format!(
+            "{shown} and {} must be apart: agents may change what is in their working directory",
+            folder.display()
+        ));
+    }
+    if path.exists() && !path.is_dir() {
+        return Err(format!("{shown} is no folder"));
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_numbers_and_what_is_none_is_named() {
+        assert_eq!(ids(" 12, 34 56,"), Ok(vec![12, 34, 56]));
+        assert_eq!((ids(""), ids("none")), (Ok(vec![]), Ok(vec![])));
+        for wrong in ["bob", "12,@34", "0", "-1", "everybody"] {
+            assert!(ids(wrong).unwrap_err().contains("is no Discord id"), "{wrong}");
+        }
+        assert_eq!(shown(&[12, 34]), "12,34");
+    }
+
+    #[test]
+    fn a_mode_is_known_by_its_name_and_by_its_level() {
+        assert_eq!((safety("plan"), safety("danger")), (Ok("plan"), Ok("bypassPermissions")));
+        assert_eq!((safety("ask"), safety("default")), (Ok("default"), Ok("default")));
+        assert!(safety("yolo").unwrap_err().contains("`acceptEdits`"));
+    }
+
+    #[test]
+    fn a_working_directory_is_apart_from_the_folder_of_settings() {
+        let (folder, home) = (Path::new("/home/x/.config/aetheel"), Some(Path::new("/home/x")));
+        assert_eq!(workspace("~/work", folder, home), Ok("/home/x/work".into()));
+        for wrong in ["/", "~/", "/home/x/.config", "/home/x/.config/aetheel/work"] {
+            assert!(workspace(wrong, folder, home).unwrap_err().contains("apart"), "{wrong}");
+        }
+        assert!(workspace(" ", folder, home).is_err());
+        assert!(workspace("/dev/null", folder, home).unwrap_err().contains("no folder"));
+    }
+}

@@ -1,0 +1,116 @@
+//! The files: what is to be written, and writing it.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::standing::{Standing, TOKEN};
+use crate::config::VARIABLES;
+use crate::disk::{OWNER, replace};
+use crate::startup::settings::env_file;
+use crate::startup::survey::make_private;
+
+/// What a new folder begins with: the examples of the repository.
+pub(super) const STARTERS: [(&str, &str); 9] = [
+    ("soul.md", include_str!("../../../config/soul.md")),
+    ("identity.md", include_str!("../../../config/identity.md")),
+    ("agents.md", include_str!("../../../config/agents.md")),
+    ("user.md", include_str!("../../../config/user.md")),
+    ("tools.md", include_str!("../../../config/tools.md")),
+    ("memory.md", include_str!("../../../config/memory.md")),
+    ("heartbeat.md", include_str!("../../../config/heartbeat.md")),
+    ("boot.md", include_str!("../../../config/boot.md")),
+    ("acp.md", include_str!("../../../config/acp.md")),
+];
+
+const HEAD: &str = "# Settings of Aetheel. `aetheel init` wrote this file, and changes in it only what it is told.
+# docs/configuration.md explains all settings. Keep it readable for its owner only: it holds a token.
+";
+
+/// What is to be written.
+pub(super) struct Plan {
+    file: PathBuf,
+    /// The whole file of settings; none: it stays as it is.
+    text: Option<String>,
+    /// Files that are not there yet.
+    starters: Vec<(PathBuf, &'static str)>,
+    folders: Vec<PathBuf>,
+    /// What changes, a line each, without secrets.
+    pub says: Vec<String>,
+}
+
+impl Plan {
+    /// Works out what these settings change.
+    ///
+    /// # Errors
+    /// The file cannot be changed.
+    pub(super) fn new(
+        standing: &Standing,
+        settings: &[(&'static str, String)],
+    ) -> Result<Self, Vec<String>> {
+        let meaning = |name: &str| {
+            let variable = VARIABLES.iter().find(|variable| variable.name == name);
+            variable.map_or("", |variable| variable.meaning)
+        };
+        let wanted: Vec<(&str, &str, String)> = settings
+            .iter()
+            // A list that is not there is empty already.
+            .filter(|(name, value)| !value.is_empty() || standing.value(name).is_some())
+            .map(|(name, value)| (*name, meaning(name), value.clone()))
+            .collect();
+        let before = standing.text.as_deref();
+        let after = env_file::set(before.unwrap_or(HEAD), &wanted)?;
+        let mut says: Vec<String> = wanted
+            .iter()
+            .filter(|(name, _, value)| standing.value(name).unwrap_or_default() != value)
+            .map(|(name, _, value)| {
+                let shown = if *name == TOKEN { "(not shown)" } else { value.as_str() };
+                format!("  {name}={shown}")
+            })
+            .collect();
+        if !says.is_empty() {
+            says.insert(0, format!("{}:", standing.file.display()));
+        }
+        let starters: Vec<_> = STARTERS
+            .iter()
+            .map(|(name, text)| (standing.folder.join(name), *text))
+            .filter(|(path, _)| !path.exists())
+            .collect();
+        if !starters.is_empty() {
+            let names: Vec<_> =
+                starters.iter().filter_map(|(path, _)| path.file_name()?.to_str()).collect();
+            says.push(format!("{}: {}", standing.folder.display(), names.join(", ")));
+        }
+        let file = standing.file.clone();
+        let mut folders = vec![standing.folder.clone()];
+        folders.extend(file.parent().map(Path::to_owned));
+        let text = Some(after).filter(|after| Some(after.as_str()) != before);
+        Ok(Self { file, text, starters, folders, says })
+    }
+
+    /// Writes: the settings last, so that a set-up that was broken off is one that was not made.
+    ///
+    /// # Errors
+    /// The file or folder, and what the system says.
+    pub(super) fn write(&self) -> Result<(), String> {
+        let failed = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: io::Error| format!("cannot write {path}: {error}")
+        };
+        for folder in &self.folders {
+            make_private(folder).map_err(failed(folder))?;
+        }
+        for (path, text) in &self.starters {
+            replace(path, text.as_bytes()).map_err(failed(path))?;
+        }
+        let Some(text) = &self.text else { return Ok(()) };
+        // Before there is a token in it.
+        if self.file.exists() {
+            fs::set_permissions(&self.file, Permissions::from_mode(OWNER))
+                .map_err(failed(&self.file))?;
+        }
+        replace(&self.file, text.as_bytes()).map_err(failed(&self.file))?;
+        Ok(())
+    }
+}

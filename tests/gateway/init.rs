@@ -1,0 +1,359 @@
+//! `aetheel init`: by flags, at a terminal, a second time, and broken off.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{installed, serving};
+use crate::support::discord::{APPLICATION, LocalDiscord, TOKEN};
+use crate::support::program::{Ended, Installation, Program};
+
+/// What the bot uses: the bits of Discord's documentation, as the guide names them.
+const PERMISSIONS: u64 = 1 << 6 | 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 35 | 1 << 38;
+
+/// Where nothing is set up yet.
+fn bare(local: &LocalDiscord) -> Installation {
+    let unset = ["CONFIG_DIR", "BACKENDS_DIR", "WORKSPACE_DIR", "RECORDINGS_DIR", "AGENT_BACKEND"];
+    let installation = unset.iter().fold(installed(local), |made, name| made.with(name, ""));
+    let installation = installation.with("DISCORD_BOT_TOKEN", "");
+    fs::write(installation.path("token"), format!("{TOKEN}\n")).unwrap();
+    installation
+}
+
+fn folder(installation: &Installation) -> PathBuf {
+    installation.path("home/.config/aetheel")
+}
+
+fn settings(installation: &Installation) -> String {
+    fs::read_to_string(folder(installation).join("settings.env")).unwrap()
+}
+
+fn mode(path: PathBuf) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+async fn init(installation: &Installation, flags: &[&str]) -> Ended {
+    let ended = installation.run(&[&["init", "--yes"], flags].concat(), "").await;
+    for said in [&ended.stdout, &ended.stderr] {
+        assert!(!said.contains(TOKEN), "{said}");
+    }
+    ended
+}
+
+/// With the token and the agent there are.
+async fn init_with(installation: &Installation, flags: &[&str]) -> Ended {
+    let token = installation.path("token").display().to_string();
+    init(installation, &[&["--token-file", &token, "--backend", "demo"], flags].concat()).await
+}
+
+#[tokio::test]
+async fn by_flags_everything_is_set_up_and_the_gateway_finds_it() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let ended = init_with(&installation, &["--users", "100000000000000042, 7"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let invite = format!(
+        "https://discord.com/oauth2/authorize?client_id={APPLICATION}&scope=bot+applications.commands&permissions={PERMISSIONS}\n"
+    );
+    assert!(ended.stdout.contains(&invite), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Message Content Intent"), "{}", ended.stdout);
+    assert_eq!(mode(folder(&installation)), 0o700);
+    assert_eq!(mode(folder(&installation).join("settings.env")), 0o600);
+    let text = settings(&installation);
+    for line in [
+        format!("DISCORD_BOT_TOKEN={TOKEN}"),
+        "AGENT_BACKEND=demo".to_owned(),
+        "ALLOWED_USERS=100000000000000042,7".to_owned(),
+        "PERMISSION_MODE=default".to_owned(),
+        format!("BACKENDS_DIR={}", installation.path("backends").display()),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+    }
+    assert!(!text.contains("ALLOWED_ROLES") && !text.contains("CONFIG_DIR"), "{text}");
+    for name in ["soul.md", "identity.md", "agents.md", "acp.md", "boot.md"] {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/config/");
+        let made = fs::read(folder(&installation).join(name)).unwrap();
+        assert_eq!(made, fs::read(format!("{example}{name}")).unwrap(), "{name}");
+    }
+
+    // Nothing is named any more.
+    let told = installation.run(&["doctor", "--json"], "").await;
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let says = |about: &str| {
+        let lines = told["lines"].as_array().unwrap();
+        lines.iter().find(|line| line["about"] == about).unwrap().to_string()
+    };
+    assert_eq!(told["faults"], 0, "{told:#}");
+    assert!(says("configuration").contains("it is this user's"), "{told:#}");
+    assert!(says("env file").contains("is private"), "{told:#}");
+    let bot = serving(&installation).await;
+    let log = bot.logs("configuration folder").await;
+    assert_eq!(log["folder"], folder(&installation).display().to_string(), "{log}");
+    assert_eq!(
+        log["settings"],
+        folder(&installation).join("settings.env").display().to_string(),
+        "{log}"
+    );
+    assert!(folder(&installation).join("state/gateway.lock").exists());
+}
+
+#[tokio::test]
+async fn what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let ended = init(&installation, &[]).await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    for flag in ["--token-file", "--users"] {
+        assert!(ended.stderr.contains(flag), "{flag} is missing in {}", ended.stderr);
+    }
+    let wrong = ["--users", "bob", "--roles", "@crew", "--safety", "yolo", "--workspace", "/"];
+    let ended = init(&installation, &wrong).await;
+    for flag in ["--users", "--roles", "--safety", "--workspace", "--token-file"] {
+        assert!(ended.stderr.contains(flag), "{flag} is missing in {}", ended.stderr);
+    }
+    let token = installation.path("token").display().to_string();
+    let ended =
+        init(&installation, &["--token-file", &token, "--users", "7", "--backend", "nobody"]).await;
+    assert!(ended.stderr.contains("there is no backend \"nobody\", but demo"), "{}", ended.stderr);
+    fs::write(installation.path("token"), "MTIz.abc.def").unwrap();
+    let ended = init_with(&installation, &["--users", "7"]).await;
+    assert!(ended.stderr.contains("discord refused `DISCORD_BOT_TOKEN`"), "{}", ended.stderr);
+    assert!(ended.stderr.ends_with("nothing was written\n"), "{}", ended.stderr);
+    assert!(!installation.path("home/.config").exists());
+}
+
+#[tokio::test]
+async fn everybody_may_use_it_only_where_that_is_said() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    for nobody in [&[][..], &["--users", ""], &["--users", "none", "--servers", ","]] {
+        let ended = init_with(&installation, nobody).await;
+        assert!(
+            ended.code == 78 && ended.stderr.contains("--allow-everybody"),
+            "{nobody:?}: {ended:?}"
+        );
+        assert!(!installation.path("home/.config").exists());
+    }
+    let ended = init_with(&installation, &["--allow-everybody"]).await;
+    assert!(ended.code == 0 && ended.stdout.contains("warning: "), "{ended:?}");
+    // That it stands is no reason to leave it so unsaid.
+    let ended = init(&installation, &["--safety", "plan"]).await;
+    assert!(ended.code == 78 && ended.stderr.contains("--allow-everybody"), "{ended:?}");
+    let ended = init(&installation, &["--servers", "77"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(settings(&installation).contains("\nALLOWED_GUILDS=77\n"));
+    let ended = init(&installation, &["--allow-everybody"]).await;
+    let text = settings(&installation);
+    assert!(ended.code == 0 && text.contains("\nALLOWED_GUILDS=\n"), "{ended:?}\n{text}");
+}
+
+#[tokio::test]
+async fn a_second_run_changes_what_it_is_told_and_keeps_the_rest() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    assert_eq!(init_with(&installation, &["--users", "7"]).await.code, 0);
+    let file = folder(&installation).join("settings.env");
+    let own =
+        "# my own remark\nMY_AGENTS_VARIABLE='kept as it is'   # and why\nexport LOG_LEVEL=debug";
+    fs::write(&file, settings(&installation) + own).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(folder(&installation).join("soul.md"), "# Mine\n").unwrap();
+    fs::remove_file(folder(&installation).join("tools.md")).unwrap();
+    let before = settings(&installation);
+    let ended = init(&installation, &["--users", "8,9", "--safety", "edit"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let wanted = before
+        .replace("ALLOWED_USERS=7\n", "ALLOWED_USERS=8,9\n")
+        .replace("PERMISSION_MODE=default\n", "PERMISSION_MODE=acceptEdits\n");
+    assert_eq!(settings(&installation), wanted);
+    assert_eq!(mode(file), 0o600);
+    assert_eq!(fs::read_to_string(folder(&installation).join("soul.md")).unwrap(), "# Mine\n");
+    assert!(folder(&installation).join("tools.md").exists());
+    let ended = init(&installation, &[]).await;
+    assert!(ended.code == 0 && ended.stdout.contains("nothing is to be written"), "{ended:?}");
+    assert_eq!(settings(&installation), wanted);
+    // What nobody can read is not guessed at.
+    fs::write(folder(&installation).join("settings.env"), wanted.clone() + "\nnonsense\n").unwrap();
+    let ended = init(&installation, &["--users", "1"]).await;
+    assert!(ended.code == 78 && ended.stderr.contains("is not `NAME=value`"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn without_discord_it_says_so_and_writes_only_if_that_is_wanted() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local).with("DISCORD_API_BASE", "http://127.0.0.1:9");
+    let ended = init_with(&installation, &["--users", "7"]).await;
+    assert!(ended.code == 78 && ended.stderr.contains("give --offline"), "{ended:?}");
+    assert!(!installation.path("home/.config").exists());
+    let ended = init_with(&installation, &["--users", "7", "--offline"]).await;
+    assert!(ended.code == 0 && ended.stdout.contains("--offline"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_token_of_the_environment_counts_and_the_gateway_can_be_started_at_once() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local).with("DISCORD_BOT_TOKEN", TOKEN);
+    let flags = ["init", "--yes", "--backend", "demo", "--users", "7", "--then", "start"];
+    let program = installation.start(&flags);
+    program.logs("aetheel is ready").await;
+    assert!(program.stdout().contains("DISCORD_BOT_TOKEN in the environment"));
+    assert!(!program.stdout().contains(TOKEN) && !program.stderr().contains(TOKEN));
+    assert!(settings(&installation).contains(TOKEN));
+    let said = fs::read(format!("/proc/{}/cmdline", program.pid.as_raw_nonzero())).unwrap();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("settings.env") && !said.contains(TOKEN), "it is the gateway by now");
+}
+
+#[tokio::test]
+async fn units_for_systemd_are_printed_and_installed() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let ended = init_with(&installation, &["--users", "7", "--then", "install-unit"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("systemctl --user enable --now"), "{}", ended.stdout);
+    let unit = installation.path("home/.config/systemd/user/aetheel.service");
+    let text = fs::read_to_string(unit).unwrap();
+    let file = folder(&installation).join("settings.env");
+    assert!(text.contains(&format!("run --env-file \"{}\"\n", file.display())), "{text}");
+    assert!(text.contains("Environment=\"PATH=/usr/local/bin:/usr/bin:/bin\"\n"), "{text}");
+    let printed = init(&installation, &["--then", "print-unit"]).await;
+    assert!(printed.stdout.contains(&text), "{}", printed.stdout);
+}
+
+#[tokio::test]
+async fn what_a_gateway_has_served_from_the_working_directory_stays_where_it_is() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    fs::create_dir_all(folder(&installation)).unwrap();
+    fs::create_dir(installation.path("config/state")).unwrap();
+    fs::write(installation.path("config/state/gateway.lock"), "1\n").unwrap();
+    // Not asked for.
+    fs::write(installation.path("config/settings.env"), "AGENT_BACKEND=not-asked-for\n").unwrap();
+    let told = installation.run(&["doctor", "--json", "--offline"], "").await;
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let lines = told["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["about"] == "configuration").unwrap();
+    assert_eq!(line["level"], "warning", "{line}");
+    assert!(line["says"].as_str().unwrap().starts_with("./config: a gateway has served it"));
+    assert!(!told.to_string().contains("not-asked-for"), "{told:#}");
+
+    fs::write(installation.path(".env"), "# by hand\nOWNERS=7\n").unwrap();
+    let ended = init_with(&installation, &["--env-file", ".env", "--users", "7"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let text = fs::read_to_string(installation.path(".env")).unwrap();
+    let config = installation.path("config").display().to_string();
+    assert!(text.starts_with("# by hand\nOWNERS=7\n"), "{text}");
+    assert!(text.contains(&format!("\nCONFIG_DIR={config}\n")), "{text}");
+    let env_file = installation.path(".env").display().to_string();
+    assert!(ended.stdout.contains(&format!("aetheel run --env-file {env_file}\n")), "{ended:?}");
+    assert_eq!(fs::read_dir(folder(&installation)).unwrap().count(), 0);
+}
+
+/// Somebody at a terminal that would show what is typed.
+struct Person {
+    program: Program,
+    read: usize,
+}
+
+impl Person {
+    fn at(installation: &Installation) -> Self {
+        let line = "stty echo rows 50 cols 300; \"$AETHEEL\" init; echo \"code $?\"";
+        Self { program: installation.start_at("xterm", line), read: 0 }
+    }
+
+    /// Waits for a text behind the last one.
+    async fn sees(&mut self, text: &str) {
+        let from = self.read;
+        let found = |printed: &str| printed[from..].find(text).map(|at| from + at + text.len());
+        self.read = self.program.prints(text, found).await;
+    }
+
+    async fn answers(&mut self, question: &str, answer: &str) {
+        self.sees(question).await;
+        self.program.type_in(answer).await;
+    }
+}
+
+#[tokio::test]
+async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_token() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let mut person = Person::at(&installation);
+    person.answers("Token (not shown): ", "canary-no-token\r").await;
+    person.sees("does not look like a bot token").await;
+    person.answers("Token (not shown): ", &format!("{TOKEN}\r")).await;
+    person.sees("&scope=bot+applications.commands&permissions=").await;
+    person.answers("Which one answers: ", "nobody\r").await;
+    person.sees("there is no backend \"nobody\"").await;
+    person.answers("Which one answers: ", "demo\r").await;
+    person.answers("People: ", "bob\r").await;
+    person.sees("\"bob\" is no Discord id").await;
+    for question in ["People: ", "Roles: ", "Servers it answers in (empty: all): "] {
+        person.answers(question, "\r").await;
+    }
+    person.answers("Channels it answers in (empty: all): ", "\r").await;
+    person.sees("With all lists empty everybody could use it").await;
+    person.answers("People: ", "everybody\r").await;
+    person.answers("and the agent behind it? [no]: ", "\r").await;
+    person.answers("People: ", "7\r").await;
+    for question in ["Roles: ", "Servers it answers in (empty: all): "] {
+        person.answers(question, "\r").await;
+    }
+    person.answers("Channels it answers in (empty: all): ", "\r").await;
+    person.answers("Mode [default]: ", "yolo\r").await;
+    person.sees("\"yolo\" is none of").await;
+    person.answers("Mode [default]: ", "plan\r").await;
+    person.answers("Working directory of the agent [", "\x15/\r").await;
+    person.sees("must be apart").await;
+    person.answers("Working directory of the agent [", "\r").await;
+    person.sees("DISCORD_BOT_TOKEN=(not shown)").await;
+    assert!(!installation.path("home/.config").exists(), "nothing before the last answer");
+    person.answers("Write this? [yes]: ", "\r").await;
+    person.answers("Now [nothing]: ", "\r").await;
+    person.sees("code 0").await;
+    let shown = person.program.stdout();
+    assert!(!shown.contains(TOKEN) && !shown.contains("canary"), "{shown}");
+    let text = settings(&installation);
+    assert!(text.contains("\nALLOWED_USERS=7\n") && text.contains("\nPERMISSION_MODE=plan\n"));
+    assert!(text.contains(TOKEN));
+}
+
+#[tokio::test]
+async fn whoever_leaves_at_a_question_leaves_nothing_behind() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let token = format!("{TOKEN}\r");
+    let questions = [
+        ("Token (not shown): ", token.as_str()),
+        ("Which one answers: ", "demo\r"),
+        ("People: ", "7\r"),
+        ("Roles: ", "\r"),
+        ("Servers it answers in (empty: all): ", "\r"),
+        ("Channels it answers in (empty: all): ", "\r"),
+        ("Mode [default]: ", "\r"),
+        ("Working directory of the agent [", "\r"),
+        ("Write this? [yes]: ", "\r"),
+    ];
+    for (at, (last, _)) in questions.iter().enumerate() {
+        // In turn, and always where the token is asked for.
+        for key in ["\x03", "\x04"].iter().skip(at % 2).take(if at == 0 { 2 } else { 1 }) {
+            let mut person = Person::at(&installation);
+            for (question, answer) in &questions[..at] {
+                person.answers(question, answer).await;
+            }
+            person.answers(last, key).await;
+            person.sees("nothing was written").await;
+            person.sees("code 1").await;
+            assert!(!installation.path("home/.config").exists(), "{last}");
+        }
+    }
+    let mut person = Person::at(&installation);
+    for (question, answer) in &questions[..questions.len() - 1] {
+        person.answers(question, answer).await;
+    }
+    person.answers("Write this? [yes]: ", "no\r").await;
+    person.sees("nothing was written").await;
+    assert!(!installation.path("home/.config").exists());
+}
