@@ -32,11 +32,11 @@ use super::outlet::handle::ReplyHandle;
 use super::outlet::{Answer, messages};
 use super::questions::planning::Planning;
 use super::questions::{Context, question_id};
+use super::watching::LiveTurn;
 use crate::agent::descriptor::Feature;
 use crate::agent::{AllowedTools, FailureKind, Mode, SessionReady, StartTurn, allowed_for};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
-use crate::fold::Transcript;
 use crate::turn::{
     Backend, ContinuedTurn, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked,
 };
@@ -308,7 +308,8 @@ impl Inner {
             .record("backend", &name)
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
-        self.lanes.answered_by(&event.lane, &backend, reply);
+        let shown = Arc::new(LiveTurn::new(self.lanes.growth.clone()));
+        self.lanes.answered_by(&event.lane, &backend, reply, &shown);
         let context = Context {
             turn: id.to_owned(),
             lane: event.lane.clone(),
@@ -334,7 +335,7 @@ impl Inner {
         };
         let mut audience = TurnAudience {
             stream: StreamRedactor::new(&self.parts.redactor),
-            shown: Transcript::default(),
+            shown,
             reply: reply.clone(),
             questions: self.questions.clone(),
             context,
