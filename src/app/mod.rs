@@ -1,5 +1,6 @@
 //! `aetheel run`: Discord, until a signal.
 
+mod dashboard;
 pub mod health;
 mod hooks;
 mod liveness;
@@ -75,16 +76,17 @@ pub async fn serve(mut settings: Settings) -> u8 {
         let options =
             Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&prepared).await?;
+        let dashboard = dashboard::bind(&prepared.config).await?;
         let notes = prepared.workspace.discord_notes().clone();
         for (channel, message) in prepared.taken_messages() {
             // The mark of a message that is safe may not have been written.
             notes.note(channel, message);
         }
         let discord = Discord::connect(options, notes).await.map_err(refused)?;
-        Ok::<_, Refused>((prepared, booted, discord, webhooks, (lock, held)))
+        Ok::<_, Refused>((prepared, booted, discord, (webhooks, dashboard), (lock, held)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, webhooks, (_lock, held)) = tokio::select! {
+    let (prepared, booted, discord, (webhooks, dashboard), (_lock, held)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -140,6 +142,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     webhooks.open().await;
+    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, &discord));
     let schedules = Schedules::new(
         dispatcher.clone(),
         workspace.clone(),
@@ -173,6 +176,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     system.stopping();
     listening.stop_intake();
     webhooks.stop_intake();
+    drop(dashboard);
     schedules.stop().await;
     recovery.abort();
     tracing::info!("shutdown: intake closed");
