@@ -82,6 +82,8 @@ pub struct Standing {
     pub owner: bool,
     /// The user's roles in the guild, and the guild's own id, which is the role of everyone there.
     pub roles: Vec<u64>,
+    /// The channel that the place, a thread, belongs to.
+    pub parent: Option<u64>,
     /// The name of the place, for people.
     pub place: String,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::access::{Standing, Visitor};
+use crate::app::health::ProgramHealth;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::discord::{Discord, SignIn};
@@ -30,8 +31,14 @@ pub(super) async fn bind(config: &Config) -> Result<Option<Bound>, Refused> {
 }
 
 /// Opens it, and has `/dashboard` let people in.
-pub(super) fn open(bound: Bound, dispatcher: &Dispatcher, discord: &Discord) -> Dashboard {
-    let dashboard = bound.serve(dispatcher.clone(), Arc::new(Channels(discord.clone())));
+pub(super) fn open(
+    bound: Bound,
+    dispatcher: &Dispatcher,
+    discord: &Discord,
+    health: &ProgramHealth,
+) -> Dashboard {
+    let channels = Arc::new(Channels(discord.clone()));
+    let dashboard = bound.serve(dispatcher.clone(), channels, Arc::new(health.clone()));
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }
@@ -44,7 +51,7 @@ impl House for Channels {
         self.0.standing(user, channel).await
     }
 
-    async fn report(&self, channel: u64, who: &str, did: &str) -> Result<u64, String> {
+    async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
         self.0.report(channel, who, did).await
     }
 

@@ -142,7 +142,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     webhooks.open().await;
-    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, &discord));
+    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, &discord, &health));
     let schedules = Schedules::new(
         dispatcher.clone(),
         workspace.clone(),

@@ -66,11 +66,15 @@ impl Discord {
         let _ = self.inner.sign_in.set(sign_in);
     }
 
-    /// Says in a channel what somebody did from the dashboard, and returns the message's id.
+    /// Says in a channel, or with none in the operator's output channel, what somebody did from the
+    /// dashboard, and returns the message's id.
     ///
     /// # Errors
     /// Why nobody there will see it.
-    pub async fn report(&self, channel: u64, who: &str, did: &str) -> Result<u64, String> {
+    pub async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
+        let Some(channel) = channel.or(self.inner.options.output_channel) else {
+            return Err("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned());
+        };
         let line = escape(&short_line(&self.inner.options.redactor.clean(did.to_owned()), 300));
         self.say(channel, &format!("-# {MARK} {} {line}", escape(who))).await
     }

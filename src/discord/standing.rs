@@ -149,7 +149,7 @@ impl Discord {
             let inside = channel.recipients.iter().any(|recipient| recipient.id == user);
             let sees = inside && identity.admit(&asker).is_ok();
             let place = "direct messages".to_owned();
-            return Ok(Standing { sees, acts: sees, owner, roles: Vec::new(), place });
+            return Ok(Standing { sees, acts: sees, owner, place, ..Standing::default() });
         };
         let thread = matches!(channel.kind, 10..=12);
         let parent = match channel.parent_id.filter(|_| thread) {
@@ -186,6 +186,7 @@ impl Discord {
             acts: sees && permissions::writes(may, thread),
             owner,
             roles: asker.roles.iter().copied().chain([guild_id]).collect(),
+            parent: asker.parent,
             place: format!("#{name}"),
         })
     }

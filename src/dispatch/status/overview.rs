@@ -77,6 +77,25 @@ impl Dispatcher {
         lanes.into_iter().map(view).collect()
     }
 
+    /// The Discord channels and threads that somebody talked in, or that `channels.md` names; the
+    /// oldest first.
+    pub async fn channels(&self) -> Vec<u64> {
+        let workspace = &self.inner.parts.workspace;
+        let written = workspace.channels().await;
+        let known = workspace.bindings().lanes().await.into_iter();
+        let busy = self.lanes().into_iter().map(|view| view.lane);
+        let all = known.chain(busy).chain(written.lanes().map(|(lane, _)| lane.clone()));
+        let mut channels: Vec<u64> = all
+            .filter_map(|lane| match lane {
+                Lane::Channel(id) => Some(id),
+                _ => None,
+            })
+            .collect();
+        channels.sort_unstable();
+        channels.dedup();
+        channels
+    }
+
     /// Begins to watch whether [`Dispatcher::lanes`] would say something else.
     #[must_use]
     pub fn watch_lanes(&self) -> watch::Receiver<u64> {

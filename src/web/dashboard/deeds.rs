@@ -12,6 +12,7 @@ use crate::access::Standing;
 use crate::agent::Decision;
 use crate::dispatch::{OpenQuestion, Subject};
 use crate::event::{EventKind, Lane, NewEvent, Origin, Sequence};
+use crate::plain::short_line;
 
 const NOT_THERE: &str = "That turn does not run any more.";
 const NOT_YOURS: &str = "You may not do that there.";
@@ -51,7 +52,7 @@ pub(super) async fn stop(State(shared): State<Arc<Shared>>, sent: Sent) -> Respo
     tracing::info!(user = visitor.user, %lane, event = turn, "a user stopped a turn from the dashboard");
     if let Lane::Channel(channel) = lane {
         // It is stopped, whether or not Discord hears of it.
-        let _ = shared.house.report(channel, &visitor.name, "stopped this turn.").await;
+        let _ = shared.house.report(Some(channel), &visitor.name, "stopped this turn.").await;
     }
     back(&guest, "Stopped.")
 }
@@ -86,6 +87,7 @@ pub(super) async fn steer(State(shared): State<Arc<Shared>>, sent: Sent) -> Resp
     let event = NewEvent {
         author: Some(visitor.name.clone()),
         asker: Some(visitor.user),
+        parent: standing.parent,
         key: Some(format!("dashboard:{message}")),
         ..NewEvent::new(
             EventKind::Message,
@@ -120,11 +122,17 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
     let Some(decision) = decision(&asked, &fields) else {
         return back(&guest, "Choose one of the answers.");
     };
-    // Who decided is seen in Discord, where the question is.
-    match shared.dispatcher.answer(&asked.id, &guest.person(&standing), decision) {
-        Ok(()) => back(&guest, "Answered."),
-        Err(refusal) => back(&guest, refusal.to_string()),
+    if let Err(refusal) = shared.dispatcher.answer(&asked.id, &guest.person(&standing), decision) {
+        return back(&guest, refusal.to_string());
     }
+    // Beside what stands at the question: one that was answered at once never came to Discord.
+    if let Lane::Channel(channel) = lane {
+        let chosen = asked.choices().into_iter().find(|(word, ..)| *word == fields.one("word"));
+        let how = chosen.map_or_else(String::new, |(word, ..)| format!(": {word}"));
+        let did = format!("answered \"{}\"{how}.", short_line(&asked.title, 150));
+        let _ = shared.house.report(Some(channel), &guest.session.visitor.name, &did).await;
+    }
+    back(&guest, "Answered.")
 }
 
 fn decision(asked: &OpenQuestion, fields: &Fields) -> Option<Decision> {

@@ -107,7 +107,7 @@ impl Guest {
         let Lane::Channel(channel) = lane else {
             let owner = self.standing.owner;
             let place = lane.to_string();
-            return Standing { sees: owner, acts: owner, owner, roles: Vec::new(), place };
+            return Standing { sees: owner, acts: owner, owner, place, ..Standing::default() };
         };
         let user = self.session.visitor.user;
         shared.house.standing(user, *channel).await.unwrap_or_else(|why| {

@@ -14,20 +14,34 @@ const AGAIN: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Here {
     Now,
+    Channels,
+    Components,
+    Health,
 }
 
 impl Here {
-    const ALL: [Self; 1] = [Self::Now];
+    const ALL: [Self; 4] = [Self::Now, Self::Channels, Self::Components, Self::Health];
+
+    /// Whether it is for owners alone.
+    fn is_for_owners(self) -> bool {
+        matches!(self, Self::Components | Self::Health)
+    }
 
     fn title(self) -> &'static str {
         match self {
             Self::Now => "Now",
+            Self::Channels => "Channels",
+            Self::Components => "Components",
+            Self::Health => "Health",
         }
     }
 
     fn path(self) -> &'static str {
         match self {
             Self::Now => "/",
+            Self::Channels => "/channels",
+            Self::Components => "/components",
+            Self::Health => "/health",
         }
     }
 }
@@ -41,7 +55,7 @@ pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Res
             p.brand { "Aetheel" }
             nav aria-label="Pages" {
                 ul {
-                    @for page in Here::ALL {
+                    @for page in Here::ALL.into_iter().filter(|page| guest.standing.owner || !page.is_for_owners()) {
                         li { a href=(page.path()) aria-current=[(page == here).then_some("page")] { (page.title()) } }
                     }
                 }

@@ -14,13 +14,17 @@
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
-//! | [`entrance`], [`now`], [`deeds`] | the pages and what forms do |
+//! | [`entrance`], [`now`], [`channels`], [`components`], [`health`] | the pages |
+//! | [`deeds`] | what the forms of running turns do |
 
 mod cards;
+mod channels;
+mod components;
 mod deeds;
 mod entrance;
 mod frame;
 mod guard;
+mod health;
 mod layout;
 mod live;
 mod now;
@@ -46,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::origin::Origin;
 use self::sessions::Sessions;
 use super::connection::{Caller, Door};
+use super::status::Health;
 use crate::access::{Standing, Visitor};
 use crate::dispatch::Dispatcher;
 use crate::vigil;
@@ -66,11 +71,12 @@ pub trait House: Send + Sync {
     /// Why that is not known, for the log; it counts as nothing.
     async fn standing(&self, user: u64, channel: u64) -> Result<Standing, String>;
 
-    /// Says in a channel what somebody did here, and returns the message's id.
+    /// Says in a channel, or with none in the operator's output channel, what somebody did here, and
+    /// returns the message's id.
     ///
     /// # Errors
     /// Why nobody there will see it.
-    async fn report(&self, channel: u64, who: &str, did: &str) -> Result<u64, String>;
+    async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String>;
 
     /// Says in a channel what somebody wrote here for its agent, and returns the message's id.
     ///
@@ -83,6 +89,7 @@ pub trait House: Send + Sync {
 struct Shared {
     dispatcher: Dispatcher,
     house: Arc<dyn House>,
+    health: Arc<dyn Health>,
     sessions: Sessions,
     origin: Origin,
     /// The address of the listener: that of people on this machine, and of some proxies.
@@ -112,10 +119,16 @@ impl Bound {
 
     /// Begins to answer.
     #[must_use]
-    pub fn serve(self, dispatcher: Dispatcher, house: Arc<dyn House>) -> Dashboard {
+    pub fn serve(
+        self,
+        dispatcher: Dispatcher,
+        house: Arc<dyn House>,
+        health: Arc<dyn Health>,
+    ) -> Dashboard {
         let shared = Arc::new(Shared {
             dispatcher,
             house,
+            health,
             sessions: Sessions::default(),
             origin: self.origin,
             local: Origin::of(self.address),
@@ -187,6 +200,13 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/turns/stop", post(deeds::stop))
         .route("/turns/steer", post(deeds::steer))
         .route("/questions/answer", post(deeds::answer))
+        .route("/channels", get(channels::list))
+        .route("/channels/{channel}", get(channels::one))
+        .route("/channels/choose", post(channels::choose))
+        .route("/channels/reset", post(channels::reset))
+        .route("/components", get(components::page))
+        .route("/components/roll-back", post(components::roll_back))
+        .route("/health", get(health::page))
         .route("/enter/{link}", get(entrance::door))
         .route("/enter", post(entrance::enter))
         .route("/leave", post(entrance::leave))

@@ -1,7 +1,9 @@
 //! The dashboard: the real program, a local Discord, and a browser without a screen.
 
+mod channels;
 mod hostile;
 mod now;
+mod owners;
 mod signing_in;
 
 use super::{installed, serving};

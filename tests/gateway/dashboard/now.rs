@@ -49,10 +49,20 @@ async fn a_question_is_answered_by_whoever_may_and_discord_shows_who() {
     assert!(refused.contains("not yours to answer"), "{refused}");
     let unknown = ann.send("/questions/answer", &[("question", &id), ("word", "rm")]).await;
     assert_eq!(unknown, "Choose one of the answers.");
+    // One that is answered before it comes to Discord never does.
+    let shown = |local: &LocalDiscord| {
+        local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
+    };
+    local.wait_for("the question", shown).await;
     let told = ann.send("/questions/answer", &[("question", &id), ("word", "allow")]).await;
     assert_eq!(told, "Answered.");
     local.wait_for_message(CHANNEL, |text| text.ends_with("✅ Allowed by ann")).await;
     local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("-# 🖥️ ann answered") && text.ends_with(": allow.")
+        })
+        .await;
 
     local.mention(CHANNEL, ANN, "question");
     events.wait("cards", |html| html.contains("Which colour") && html.contains("Blue")).await;
