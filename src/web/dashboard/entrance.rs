@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
 use super::super::connection::Caller;
-use super::guard::{self, Sent};
+use super::guard::{self, Leaving};
 use super::{Shared, frame};
 
 const OLD: &str = "This link works no longer: it does so once, and for five minutes. Write /dashboard in Discord for another one.";
@@ -57,10 +57,10 @@ pub(super) async fn enter(
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }
 
-/// Signs somebody out.
-pub(super) async fn leave(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
-    shared.sessions.end(&sent.guest.session);
-    tracing::info!(user = sent.guest.session.visitor.user, "a user signed out of the dashboard");
+/// Signs somebody out, also while Discord says nothing.
+pub(super) async fn leave(State(shared): State<Arc<Shared>>, leaving: Leaving) -> Response {
+    shared.sessions.end(&leaving.session);
+    tracing::info!(user = leaving.session.visitor.user, "a user signed out of the dashboard");
     let cookie = guard::cookie(&shared.origin, None);
     let page = frame::notice(StatusCode::OK, "Signed out", "You are signed out on this device.");
     ([(header::SET_COOKIE, cookie)], page).into_response()

@@ -162,8 +162,8 @@ impl IntoResponse for Stranger {
     }
 }
 
-/// Finds out who is signed in, and whether they may still be here.
-pub(super) async fn admit(shared: &Shared, headers: &HeaderMap) -> Result<Guest, Stranger> {
+/// Finds out who is signed in.
+fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
     let name = cookie_name(&shared.origin);
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut secrets = cookies
@@ -171,10 +171,9 @@ pub(super) async fn admit(shared: &Shared, headers: &HeaderMap) -> Result<Guest,
         .filter_map(|cookie| cookie.trim().split_once('='))
         .filter(|(given, _)| *given == name)
         .map(|(_, secret)| secret);
-    let session = secrets
+    secrets
         .find_map(|secret| shared.sessions.session(secret, Instant::now()))
-        .ok_or(Stranger::Unknown)?;
-    still(shared, session).await
+        .ok_or(Stranger::Unknown)
 }
 
 /// Asks whether somebody who is signed in may still be here; who may not is signed out.
@@ -207,7 +206,7 @@ impl FromRequestParts<Arc<Shared>> for Guest {
         parts: &mut Parts,
         shared: &Arc<Shared>,
     ) -> Result<Self, Self::Rejection> {
-        admit(shared, &parts.headers).await
+        still(shared, session_of(shared, &parts.headers)?).await
     }
 }
 
@@ -228,7 +227,7 @@ impl Fields {
     }
 }
 
-/// A form of ours that somebody sent who is signed in.
+/// A form of ours that somebody sent who is signed in and may still be here.
 pub(super) struct Sent {
     pub(super) guest: Guest,
     pub(super) fields: Fields,
@@ -238,14 +237,30 @@ impl FromRequest<Arc<Shared>> for Sent {
     type Rejection = Response;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Self::Rejection> {
-        let guest = admit(shared, request.headers()).await.map_err(IntoResponse::into_response)?;
+        let Leaving { session, fields } = Leaving::from_request(request, shared).await?;
+        let guest = still(shared, session).await.map_err(IntoResponse::into_response)?;
+        Ok(Self { guest, fields })
+    }
+}
+
+/// A form of ours that somebody sent who is signed in, whatever they may now: enough to leave.
+pub(super) struct Leaving {
+    pub(super) session: Arc<Session>,
+    fields: Fields,
+}
+
+impl FromRequest<Arc<Shared>> for Leaving {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Self::Rejection> {
+        let session = session_of(shared, request.headers()).map_err(IntoResponse::into_response)?;
         let fields = fields(request, shared).await?;
-        if !same(fields.one("csrf"), &guest.session.csrf) {
+        if !same(fields.one("csrf"), &session.csrf) {
             let text =
                 "This form is of another session. Go back, load the page again, and repeat it.";
             return Err(frame::notice(StatusCode::FORBIDDEN, "Not done", text));
         }
-        Ok(Self { guest, fields })
+        Ok(Self { session, fields })
     }
 }
 

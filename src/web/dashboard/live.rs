@@ -26,6 +26,8 @@ use super::{Shared, cards, frame};
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, Sequence};
 
+/// Turns whose text is kept; those that are watched are made again.
+const KEPT: usize = 256;
 /// Between two looks at what changes.
 const PACE: Duration = Duration::from_millis(250);
 /// How often it is asked whether somebody may still see what they see.
@@ -53,24 +55,25 @@ impl Turns {
         if let Some(known) = made.get(&event).filter(|(of, _)| *of >= version) {
             return Some(known.clone());
         }
+        if made.len() >= KEPT {
+            made.clear();
+        }
         let text: Arc<str> = cards::Shown::of(&turn).html().into_string().into();
         made.insert(event, (version, Arc::clone(&text)));
         Some((version, text))
-    }
-
-    /// Forgets the turns that do not run any more.
-    fn keep(&self, running: impl Fn(Sequence) -> bool) {
-        self.0.lock().retain(|event, _| running(*event));
     }
 }
 
 /// Follows what changes for somebody, until they may not see it any more or are gone.
 pub(super) async fn follow(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
-    let Ok(place) = Arc::clone(&shared.streams).try_acquire_owned() else {
+    let places = [&shared.streams, &guest.session.streams];
+    let places = places.map(|places| Arc::clone(places).try_acquire_owned().ok());
+    let [Some(one), Some(other)] = places else {
         return frame::plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.");
     };
     let (events, sent) = mpsc::channel(8);
-    let feed = Feed { work: Some(Box::pin(feed(shared, guest, events))), sent, _place: place };
+    let feed =
+        Feed { work: Some(Box::pin(feed(shared, guest, events))), sent, _places: [one, other] };
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
 }
 
@@ -78,7 +81,7 @@ pub(super) async fn follow(State(shared): State<Arc<Shared>>, guest: Guest) -> R
 struct Feed {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     sent: mpsc::Receiver<Event>,
-    _place: OwnedSemaphorePermit,
+    _places: [OwnedSemaphorePermit; 2],
 }
 
 impl Stream for Feed {
@@ -144,7 +147,6 @@ async fn feed(shared: Arc<Shared>, mut guest: Guest, events: mpsc::Sender<Event>
                         Err(Stranger::Unsure) => return,
                         Err(Stranger::Gone | Stranger::Unknown) => return over(&events).await,
                     }
-                    shared.turns.keep(|event| versions.contains_key(&event));
                     // Other channels may be closed to them by now.
                     break;
                 }

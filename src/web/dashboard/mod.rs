@@ -56,9 +56,9 @@ use crate::dispatch::Dispatcher;
 use crate::vigil;
 
 /// Connections at the same time.
-const CONNECTIONS: usize = 128;
+const CONNECTIONS: usize = 256;
 /// Of these, pages that follow what changes.
-const STREAMS: usize = 64;
+const STREAMS: usize = 128;
 /// Largest form, bytes.
 const BODY: usize = 64 << 10;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::super::crowd::whose;
@@ -23,6 +24,8 @@ pub(super) const SESSION_AGE: Duration = Duration::from_secs(12 * 3_600);
 const OF_ONE: usize = 5;
 /// Sessions of all users.
 const SESSIONS: usize = 500;
+/// Pages of a session that follow what changes: all sessions of a user leave room for others.
+const STREAMS: usize = 12;
 /// Links that a user may ask for, and entries that an address may fail at, in [`SPAN`].
 const ASKED: usize = 10;
 const FAILED: usize = 20;
@@ -36,6 +39,8 @@ pub(super) struct Session {
     pub(super) csrf: String,
     /// Cancelled when it is over.
     pub(super) over: CancellationToken,
+    /// Places for pages of it that follow what changes.
+    pub(super) streams: Arc<Semaphore>,
     began: Instant,
     /// What is to be said on the next page.
     said: Mutex<Option<String>>,
@@ -117,6 +122,7 @@ impl Sessions {
             visitor,
             csrf: secret(),
             over: CancellationToken::new(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
             began: now,
             said: Mutex::default(),
         };

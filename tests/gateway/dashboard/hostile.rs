@@ -122,6 +122,8 @@ async fn while_discord_does_not_say_nothing_is_shown_and_nobody_is_signed_out() 
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
     let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let csrf = ann.get("/").await.field("csrf");
     assert_eq!(bob.get("/").await.status, 200);
     local.faults().away(true);
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(500));
@@ -129,6 +131,8 @@ async fn while_discord_does_not_say_nothing_is_shown_and_nobody_is_signed_out() 
         looks.tick().await;
     }
     assert_eq!(bob.get("/").await.status, 503);
+    let left = ann.post("/leave", &[("csrf", &csrf)]).await;
+    assert_eq!(left.status, 200, "whoever wants to leave may");
     local.faults().away(false);
     while bob.get("/").await.status == 503 {
         looks.tick().await;
@@ -184,6 +188,13 @@ async fn forged_cookies_forms_and_hosts_get_nothing() {
     assert_eq!(ann.get("/turns/stop").await.status, 405, "nothing is done by looking");
     assert_eq!(ann.get("/nowhere").await.status, 404);
     assert_eq!(ann.get("/").await.status, 200, "she is still there");
+    let mut open = Vec::new();
+    for _ in 0..12 {
+        open.push(ann.follow().await);
+    }
+    let one_more = ann.request(Method::GET, "/live").send().await.unwrap();
+    assert_eq!(one_more.status(), 503, "a session has so many streams");
+    drop(open);
     // Whoever guesses is told to wait, and whoever has a link is let in.
     let guesser = Browser::new(&base);
     let mut last = 0;
