@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::access::{Standing, Visitor};
 use crate::app::health::ProgramHealth;
@@ -10,8 +12,13 @@ use crate::cli::exit;
 use crate::config::Config;
 use crate::discord::{Discord, SignIn};
 use crate::dispatch::Dispatcher;
+use crate::event::{Lane, NewEvent};
+use crate::redact::Redactor;
+use crate::schedule::Planned;
+use crate::sources::{Plan, plan};
 use crate::startup::Refused;
-use crate::web::dashboard::{Bound, Dashboard, Entry, House, Origin};
+use crate::web::dashboard::{Bound, Dashboard, Entry, House, Origin, Schedule, Schedules};
+use crate::workspace::{Hook, Workspace};
 
 /// Takes the address, if the operator wants a dashboard.
 ///
@@ -34,29 +41,75 @@ pub(super) async fn bind(config: &Config) -> Result<Option<Bound>, Refused> {
 pub(super) fn open(
     bound: Bound,
     dispatcher: &Dispatcher,
-    discord: &Discord,
+    house: Rooms,
     health: &ProgramHealth,
 ) -> Dashboard {
-    let channels = Arc::new(Channels(discord.clone()));
-    let dashboard = bound.serve(dispatcher.clone(), channels, Arc::new(health.clone()));
+    let discord = house.discord.clone();
+    let dashboard = bound.serve(dispatcher.clone(), Arc::new(house), Arc::new(health.clone()));
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }
 
-struct Channels(Discord);
+/// What the dashboard may ask.
+pub(super) struct Rooms {
+    pub(super) discord: Discord,
+    pub(super) workspace: Workspace,
+    /// The time zone of entries that name none.
+    pub(super) zone: TimeZone,
+    /// Whether answers without a channel have a place.
+    pub(super) placed: bool,
+    pub(super) redactor: Redactor,
+}
+
+impl Rooms {
+    async fn plan(&self, now: Timestamp) -> Plan {
+        let (heartbeats, jobs) =
+            (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        plan(heartbeats.as_deref(), &jobs, &self.zone, self.placed, now)
+    }
+}
 
 #[async_trait]
-impl House for Channels {
+impl House for Rooms {
     async fn standing(&self, user: u64, channel: u64) -> Result<Standing, String> {
-        self.0.standing(user, channel).await
+        self.discord.standing(user, channel).await
     }
 
     async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
-        self.0.report(channel, who, did).await
+        self.discord.report(channel, who, did).await
     }
 
     async fn repeat(&self, channel: u64, who: &str, words: &str) -> Result<u64, String> {
-        self.0.repeat(channel, who, words).await
+        self.discord.repeat(channel, who, words).await
+    }
+
+    async fn schedules(&self) -> Schedules {
+        let now = Timestamp::now();
+        let plan = self.plan(now).await;
+        let clean = |text: &str| self.redactor.clean(text.to_owned());
+        let schedule = |planned: &Planned| {
+            let next = planned.rhythm.next(now, &planned.zone);
+            let zoned = next.map(|next| next.to_zoned(planned.zone.clone()));
+            Schedule {
+                lane: planned.lane.clone(),
+                rhythm: planned.words(),
+                next: zoned.map(|next| next.strftime("%a %Y-%m-%d %H:%M %Z").to_string()),
+                instruction: clean(plan.asks(&planned.lane).map_or("", |(asks, _)| asks)),
+            }
+        };
+        let hooks = self.workspace.hooks().await;
+        let hook = |hook: Hook| Some((hook.name().to_owned(), clean(&hooks.of(hook)?.text)));
+        Schedules {
+            schedules: plan.planned.iter().map(schedule).collect(),
+            hooks: Hook::ALL.into_iter().filter_map(hook).collect(),
+            warnings: plan.warnings.iter().map(|warning| clean(warning)).collect(),
+        }
+    }
+
+    async fn now(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)> {
+        let now = Timestamp::now();
+        let plan = self.plan(now).await;
+        Some((plan.event(lane, now)?, plan.asks(lane)?.1))
     }
 }
 

@@ -96,7 +96,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         _ = signals.next() => return exit::OK,
         code = deserted() => return code,
     };
-    let config = prepared.config.clone();
+    let (config, redactor) = (prepared.config.clone(), prepared.redactor.clone());
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
         tracing::warn!("{warning}");
     }
@@ -142,7 +142,14 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     webhooks.open().await;
-    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, &discord, &health));
+    let rooms = dashboard::Rooms {
+        discord: discord.clone(),
+        workspace: workspace.clone(),
+        zone: config.time_zone.clone(),
+        placed: config.output_channel.is_some(),
+        redactor,
+    };
+    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, rooms, &health));
     let schedules = Schedules::new(
         dispatcher.clone(),
         workspace.clone(),

@@ -16,15 +16,17 @@ pub(super) enum Here {
     Now,
     Channels,
     Components,
+    Schedules,
     Health,
 }
 
 impl Here {
-    const ALL: [Self; 4] = [Self::Now, Self::Channels, Self::Components, Self::Health];
+    const ALL: [Self; 5] =
+        [Self::Now, Self::Channels, Self::Components, Self::Schedules, Self::Health];
 
     /// Whether it is for owners alone.
     fn is_for_owners(self) -> bool {
-        matches!(self, Self::Components | Self::Health)
+        matches!(self, Self::Components | Self::Schedules | Self::Health)
     }
 
     fn title(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Here {
             Self::Now => "Now",
             Self::Channels => "Channels",
             Self::Components => "Components",
+            Self::Schedules => "Schedules and hooks",
             Self::Health => "Health",
         }
     }
@@ -41,6 +44,7 @@ impl Here {
             Self::Now => "/",
             Self::Channels => "/channels",
             Self::Components => "/components",
+            Self::Schedules => "/schedules",
             Self::Health => "/health",
         }
     }

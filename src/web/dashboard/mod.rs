@@ -14,7 +14,7 @@
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
-//! | [`entrance`], [`now`], [`channels`], [`components`], [`health`] | the pages |
+//! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
 //! | [`deeds`] | what the forms of running turns do |
 
 mod cards;
@@ -29,6 +29,7 @@ mod layout;
 mod live;
 mod now;
 mod origin;
+mod schedules;
 mod secret;
 mod sessions;
 
@@ -53,6 +54,7 @@ use super::connection::{Caller, Door};
 use super::status::Health;
 use crate::access::{Standing, Visitor};
 use crate::dispatch::Dispatcher;
+use crate::event::{Lane, NewEvent};
 use crate::vigil;
 
 /// Connections at the same time.
@@ -62,7 +64,31 @@ const STREAMS: usize = 128;
 /// Largest form, bytes.
 const BODY: usize = 64 << 10;
 
-/// What the dashboard asks of Discord.
+/// Something that comes round by itself, without secrets.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The lane its events wait in.
+    pub lane: Lane,
+    /// Its rhythm and zone, in words.
+    pub rhythm: String,
+    /// When it comes next, in its own zone; none: never again.
+    pub next: Option<String>,
+    /// What its agent is asked.
+    pub instruction: String,
+}
+
+/// What comes round, and what is asked around it, without secrets.
+#[derive(Clone, Debug, Default)]
+pub struct Schedules {
+    /// Heartbeats and cron jobs.
+    pub schedules: Vec<Schedule>,
+    /// Hooks by name, with what is asked.
+    pub hooks: Vec<(String, String)>,
+    /// What is wrong with the files, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// What the dashboard asks of Discord and of the operator's files.
 #[async_trait]
 pub trait House: Send + Sync {
     /// What a user may in a channel now.
@@ -83,6 +109,13 @@ pub trait House: Send + Sync {
     /// # Errors
     /// As [`House::report`].
     async fn repeat(&self, channel: u64, who: &str, words: &str) -> Result<u64, String>;
+
+    /// What comes round by itself, as the files have it now.
+    async fn schedules(&self) -> Schedules;
+
+    /// The event of a schedule as if it came round now, and the channel of its answer; none: there
+    /// is no such schedule.
+    async fn now(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
 }
 
 /// What all requests share.
@@ -206,6 +239,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/channels/reset", post(channels::reset))
         .route("/components", get(components::page))
         .route("/components/roll-back", post(components::roll_back))
+        .route("/schedules", get(schedules::page))
+        .route("/schedules/run", post(schedules::run))
         .route("/health", get(health::page))
         .route("/enter/{link}", get(entrance::door))
         .route("/enter", post(entrance::enter))

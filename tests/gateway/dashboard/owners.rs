@@ -54,7 +54,7 @@ async fn what_is_for_owners_is_not_there_for_others() {
     assert!(!page.body.contains("/components") && !page.body.contains("/health"));
     let menu = olga.get("/").await.body;
     assert!(menu.contains("/components") && menu.contains("/health"), "{menu}");
-    for path in ["/components", "/health"] {
+    for path in ["/components", "/schedules", "/health"] {
         assert_eq!(ann.get(path).await.status, 404, "{path}");
         assert_eq!(olga.get(path).await.status, 200, "{path}");
     }
@@ -76,4 +76,35 @@ async fn what_is_for_owners_is_not_there_for_others() {
     while !olga.get("/health").await.body.contains("discord is not connected") {
         looks.tick().await;
     }
+}
+
+#[tokio::test]
+async fn an_owner_sees_schedules_and_hooks_and_has_one_run_now() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let agents = format!(
+        "## Cron Jobs\n\n### yearly\n\n- expression: `0 9 1 1 *`\n- channel: <#{CHANNEL}>\n\ncount the sheep\n\n## Hooks\n\n### startup\n\n- instruction: say hello\n- channel: {OTHER}\n"
+    );
+    std::fs::write(installation.path("config/agents.md"), agents).unwrap();
+    let _bot = serving(&installation).await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let page = olga.get("/schedules").await;
+    for part in ["cron:yearly", "count the sheep", "-01-01 09:00 UTC", "say hello"] {
+        assert!(page.body.contains(part), "{part} is missing in\n{}", page.body);
+    }
+    let csrf = page.field("csrf");
+    let run = async |browser: &Browser, csrf: &str, lane: &str| {
+        browser.post("/schedules/run", &[("csrf", csrf), ("lane", lane)]).await.status
+    };
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let hers = ann.get("/").await.field("csrf");
+    assert_eq!(run(&ann, &hers, "cron:yearly").await, 404);
+    for lane in ["cron:monthly", "console", "channel:1", "nonsense"] {
+        assert_eq!(run(&olga, &csrf, lane).await, 303);
+        assert!(olga.get("/schedules").await.body.contains("There is no such schedule."), "{lane}");
+    }
+    assert_eq!(run(&olga, &csrf, "cron:yearly").await, 303);
+    assert!(olga.get("/schedules").await.body.contains("It runs, or waits for its turn."));
+    local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ olga had cron:yearly run now.").await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: count the sheep")).await;
 }
