@@ -71,6 +71,34 @@ pub enum Refused {
     Direct,
 }
 
+/// What somebody may in a place, as Discord and the operator's lists have it now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// May read what is said and done there.
+    pub sees: bool,
+    /// May write there.
+    pub acts: bool,
+    /// Owns the Discord application, alone or in a team, or has an owner's rights.
+    pub owner: bool,
+    /// The user's roles in the guild, and the guild's own id, which is the role of everyone there.
+    pub roles: Vec<u64>,
+    /// The channel that the place, a thread, belongs to.
+    pub parent: Option<u64>,
+    /// The name of the place, for people.
+    pub place: String,
+}
+
+/// Somebody who asked in Discord for a way into the dashboard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visitor {
+    /// The Discord id of the user.
+    pub user: u64,
+    /// The name people know, in one line.
+    pub name: String,
+    /// The channel or thread in which the user asked.
+    pub channel: u64,
+}
+
 /// Decides about a request.
 ///
 /// An empty list leaves everybody in. In a guild, the guild, the channel (or its parent) and the

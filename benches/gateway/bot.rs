@@ -139,6 +139,7 @@ fn options(local: &LocalDiscord) -> Options {
     Options {
         token: TOKEN.to_owned().into(),
         api_base: local.url().to_owned(),
+        dashboard: false,
         command_alias: None,
         output_channel: None,
         long_answer: None,

@@ -1,5 +1,6 @@
 //! `aetheel run`: Discord, until a signal.
 
+mod dashboard;
 pub mod health;
 mod hooks;
 pub mod liveness;
@@ -85,16 +86,17 @@ pub async fn serve(mut settings: Settings) -> u8 {
         let options =
             Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&prepared).await?;
+        let dashboard = dashboard::bind(&prepared.config).await?;
         let notes = prepared.workspace.discord_notes().clone();
         for (channel, message) in prepared.taken_messages() {
             // The mark of a message that is safe may not have been written.
             notes.note(channel, message);
         }
         let discord = Discord::connect(options, notes).await.map_err(refused)?;
-        Ok::<_, Refused>((prepared, booted, discord, webhooks, (lock, held)))
+        Ok::<_, Refused>((prepared, booted, discord, (webhooks, dashboard), (lock, held)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, webhooks, (lock, held)) = tokio::select! {
+    let (prepared, booted, discord, (webhooks, dashboard), (lock, held)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -104,7 +106,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         _ = signals.next() => return exit::OK,
         code = deserted() => return code,
     };
-    let config = prepared.config.clone();
+    let (config, redactor) = (prepared.config.clone(), prepared.redactor.clone());
     if let Some(warning) = access::warning(&config.allowed, config.safety) {
         tracing::warn!("{warning}");
     }
@@ -150,6 +152,14 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     webhooks.open().await;
+    let rooms = dashboard::Rooms {
+        discord: discord.clone(),
+        workspace: workspace.clone(),
+        zone: config.time_zone.clone(),
+        placed: config.output_channel.is_some(),
+        redactor,
+    };
+    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, rooms, &health));
     let schedules = Schedules::new(
         dispatcher.clone(),
         workspace.clone(),
@@ -185,6 +195,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let hands_over = end != End::Stop && held.as_ref().is_some_and(HeldLauncher::is_apart);
     listening.stop_intake(hands_over);
     webhooks.stop_intake();
+    drop(dashboard);
     schedules.stop().await;
     recovery.abort();
     tracing::info!("shutdown: intake closed");

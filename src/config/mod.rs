@@ -139,6 +139,10 @@ pub struct Config {
     pub webhooks_address: Option<SocketAddr>,
     /// Where the state is told.
     pub status_address: Option<SocketAddr>,
+    /// Where the dashboard is served.
+    pub dashboard_address: Option<SocketAddr>,
+    /// The address under which people reach the dashboard; none: that where it is served.
+    pub dashboard_url: Option<String>,
     /// Second name of the command `/ask`.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
@@ -284,6 +288,8 @@ impl Config {
             time_zone: read.time_zone("TIME_ZONE"),
             webhooks_address: read.socket("WEBHOOKS_ADDRESS"),
             status_address: read.socket("STATUS_ADDRESS"),
+            dashboard_address: read.socket("DASHBOARD_ADDRESS"),
+            dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
             discord_api_base: read.address("DISCORD_API_BASE"),
             discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
                 as usize,

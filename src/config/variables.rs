@@ -109,6 +109,16 @@ pub const VARIABLES: &[Variable] = &[
         "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`; empty: none",
     ),
     v(
+        "DASHBOARD_ADDRESS",
+        "",
+        "Address of the dashboard, for example `127.0.0.1:8788`; empty: none",
+    ),
+    v(
+        "DASHBOARD_URL",
+        "",
+        "Address under which people reach the dashboard, for example `https://agents.example.com`; empty: `http://` and `DASHBOARD_ADDRESS`",
+    ),
+    v(
         "CONFIG_DIR",
         "./config",
         "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` goes before the default where it is there",

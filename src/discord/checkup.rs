@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::api::Api;
-use super::permissions::{Missing, Overwrite, Standing, USED, missing, permissions};
+use super::permissions::{Missing, Standing, USED, missing, permissions};
 use super::rest::{Rest, RestError, Timeouts};
 use super::token::check_shape;
-use super::wire::{id, maybe_id};
+use super::wire::id;
+use super::wire::places::{Channel, Member, WireGuild};
 use super::{Options, StartError};
 
 /// A look is not worth more.
@@ -103,52 +103,6 @@ struct Gateway {
     session_start_limit: Logins,
 }
 
-#[derive(Deserialize)]
-struct Channel {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(rename = "type", default)]
-    kind: u8,
-    #[serde(default, deserialize_with = "maybe_id")]
-    guild_id: Option<u64>,
-    #[serde(default, deserialize_with = "maybe_id")]
-    parent_id: Option<u64>,
-    #[serde(default)]
-    permission_overwrites: Vec<WireOverwrite>,
-}
-
-#[derive(Deserialize)]
-struct WireOverwrite {
-    #[serde(deserialize_with = "id")]
-    id: u64,
-    #[serde(deserialize_with = "bits")]
-    allow: u64,
-    #[serde(deserialize_with = "bits")]
-    deny: u64,
-}
-
-#[derive(Deserialize)]
-struct Role {
-    #[serde(deserialize_with = "id")]
-    id: u64,
-    #[serde(deserialize_with = "bits")]
-    permissions: u64,
-}
-
-#[derive(Deserialize)]
-struct WireGuild {
-    #[serde(deserialize_with = "id")]
-    owner_id: u64,
-    roles: Vec<Role>,
-}
-
-#[derive(Deserialize)]
-struct Member {
-    roles: Vec<String>,
-    #[serde(default)]
-    communication_disabled_until: Option<String>,
-}
-
 #[derive(Clone)]
 struct Guild {
     roles: Vec<(u64, u64)>,
@@ -225,17 +179,12 @@ impl Checkup {
         // Announcement, public and private threads.
         let thread = matches!(channel.kind, 10..=12);
         let overwrites = match channel.parent_id.filter(|_| thread) {
-            Some(parent) => {
-                self.get::<Channel>(format!("/channels/{parent}"), "GET channel")
-                    .await?
-                    .permission_overwrites
-            }
-            None => channel.permission_overwrites,
+            Some(parent) => self
+                .get::<Channel>(format!("/channels/{parent}"), "GET channel")
+                .await?
+                .overwrites(),
+            None => channel.overwrites(),
         };
-        let overwrites: Vec<Overwrite> = overwrites
-            .into_iter()
-            .map(|WireOverwrite { id, allow, deny }| Overwrite { id, allow, deny })
-            .collect();
         let guild = self.guild(guild_id, bot).await?;
         Ok((name, missing(permissions(&guild.bot, &guild.roles, &overwrites), thread)))
     }
@@ -246,20 +195,14 @@ impl Checkup {
         }
         let wire: WireGuild = self.get(format!("/guilds/{id}"), "GET guild").await?;
         let member: Member = self.get(format!("/guilds/{id}/members/{bot}"), "GET member").await?;
-        let until = member
-            .communication_disabled_until
-            .and_then(|until| until.parse::<jiff::Timestamp>().ok());
         let standing = Standing {
             user: bot,
             guild: id,
             owns_guild: wire.owner_id == bot,
-            roles: member.roles.iter().filter_map(|role| role.parse().ok()).collect(),
-            timed_out: until.is_some_and(|until| until > jiff::Timestamp::now()),
+            roles: member.role_ids(),
+            timed_out: member.is_timed_out(),
         };
-        let guild = Guild {
-            roles: wire.roles.into_iter().map(|role| (role.id, role.permissions)).collect(),
-            bot: standing,
-        };
+        let guild = Guild { roles: wire.role_permissions(), bot: standing };
         self.guilds.insert(id, guild.clone());
         Ok(guild)
     }
@@ -270,16 +213,5 @@ impl Checkup {
         bucket: &'static str,
     ) -> Result<T, RestError> {
         self.api.get(path, (bucket, 0), CHECKUP_TIMEOUTS).await
-    }
-}
-
-/// Permissions are numbers in strings.
-fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::String(text) => text.parse().map_err(D::Error::custom),
-        Value::Number(number) => {
-            number.as_u64().ok_or_else(|| D::Error::custom("not a set of permissions"))
-        }
-        _ => Err(D::Error::custom("not a set of permissions")),
     }
 }

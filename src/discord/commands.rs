@@ -20,6 +20,8 @@ pub(super) enum Verb {
     Reset,
     Stop,
     Steer,
+    /// Gives a link to the dashboard.
+    Dashboard,
     /// Shows or chooses something; see `panel`.
     Panel(Order),
 }
@@ -106,7 +108,7 @@ impl Command {
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order in which people are told of them.
-pub(super) const TABLE: [Command; 18] = [
+const TABLE: [Command; 19] = [
     everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
     everyone(
         "new",
@@ -189,8 +191,19 @@ pub(super) const TABLE: [Command; 18] = [
         Order::Ping,
     )
     .for_owners(),
+    everyone(
+        "dashboard",
+        "A link to the dashboard, for you alone",
+        &[free("action", "`revoke` signs you out everywhere")],
+        Verb::Dashboard,
+    ),
     panel("help", "What I can do here", &[], Order::Help),
 ];
+
+/// The commands there are, with or without a dashboard.
+pub(super) fn all(dashboard: bool) -> impl Iterator<Item = &'static Command> {
+    TABLE.iter().filter(move |command| dashboard || command.verb != Verb::Dashboard)
+}
 
 /// Returns the command of this name; with `alias` there is a second name of `/ask` and `/reset`.
 pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Command> {
@@ -204,8 +217,13 @@ pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Comman
 
 /// Registers the commands, all at once, if they are not as they should be. A failure is logged:
 /// mentions work without.
-pub(super) async fn register(api: &Api, application: u64, alias: Option<&str>, timeouts: Timeouts) {
-    match try_register(api, application, alias, timeouts).await {
+pub(super) async fn register(
+    api: &Api,
+    application: u64,
+    offered: (Option<&str>, bool),
+    timeouts: Timeouts,
+) {
+    match try_register(api, application, offered, timeouts).await {
         Ok(true) => info!("registered the slash commands"),
         Ok(false) => {}
         Err(error) => {
@@ -217,10 +235,10 @@ pub(super) async fn register(api: &Api, application: u64, alias: Option<&str>, t
 async fn try_register(
     api: &Api,
     application: u64,
-    alias: Option<&str>,
+    offered: (Option<&str>, bool),
     timeouts: Timeouts,
 ) -> Result<bool, RestError> {
-    let wanted = wanted(alias);
+    let wanted = wanted(offered);
     let found = api.commands(application, timeouts).await?;
     if same(&wanted, &found) {
         return Ok(false);
@@ -229,8 +247,9 @@ async fn try_register(
     Ok(true)
 }
 
-fn wanted(alias: Option<&str>) -> Vec<Value> {
-    let mut commands: Vec<Value> = TABLE.iter().map(|command| command.json(command.name)).collect();
+fn wanted((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
+    let mut commands: Vec<Value> =
+        all(dashboard).map(|command| command.json(command.name)).collect();
     for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
         // A name that is taken stays what it is.
         if let Some(command) = command(&name, alias).filter(|command| command.name != name) {
@@ -292,7 +311,7 @@ mod tests {
 
     /// The commands in the form Discord gives them back.
     fn registered() -> Value {
-        let mut found = json!(wanted(Some("claude")));
+        let mut found = json!(wanted((Some("claude"), true)));
         for command in found.as_array_mut().expect("an array") {
             command["id"] = json!("1");
             command["version"] = json!("2");
@@ -313,8 +332,8 @@ mod tests {
 
     #[test]
     fn what_discord_adds_is_no_change_and_everything_we_set_is() {
-        assert!(same(&wanted(Some("claude")), &registered()));
-        assert!(!same(&wanted(None), &registered()));
+        assert!(same(&wanted((Some("claude"), true)), &registered()));
+        assert!(!same(&wanted((None, true)), &registered()));
         let last = registered().as_array().expect("an array").len() - 1;
         assert_eq!(registered()[last]["name"], "ask");
         for (field, value) in [
@@ -324,7 +343,7 @@ mod tests {
         ] {
             let mut found = registered();
             found[last][field] = value;
-            assert!(!same(&wanted(Some("claude")), &found), "{field}");
+            assert!(!same(&wanted((Some("claude"), true)), &found), "{field}");
         }
         for (field, value) in [
             ("autocomplete", json!(true)),
@@ -333,8 +352,15 @@ mod tests {
         ] {
             let mut found = registered();
             found[last]["options"][0][field] = value;
-            assert!(!same(&wanted(Some("claude")), &found), "{field}");
+            assert!(!same(&wanted((Some("claude"), true)), &found), "{field}");
         }
+    }
+
+    #[test]
+    fn the_dashboard_is_offered_where_there_is_one() {
+        let names = |dashboard| all(dashboard).map(|command| command.name).collect::<Vec<_>>();
+        assert!(names(true).contains(&"dashboard") && !names(false).contains(&"dashboard"));
+        assert_eq!(names(true).len(), names(false).len() + 1);
     }
 
     #[test]
@@ -366,7 +392,10 @@ mod tests {
         assert_eq!((verb("claude", None), verb("stop", None)), (None, Some(Verb::Stop)));
         assert_eq!(verb("status", Some("status")), Some(Verb::Panel(Order::Status)));
         assert_eq!(
-            wanted(Some("status")).iter().filter(|command| command["name"] == "status").count(),
+            wanted((Some("status"), true))
+                .iter()
+                .filter(|command| command["name"] == "status")
+                .count(),
             1
         );
     }

@@ -261,6 +261,7 @@ impl Login {
                     runtime: main,
                     timeouts: inner.options.windows.send,
                     alias: inner.options.command_alias.clone(),
+                    dashboard: inner.options.dashboard,
                 });
                 let handler = Handler {
                     generation,

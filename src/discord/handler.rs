@@ -26,6 +26,7 @@ use super::api::{Api, nonce};
 use super::asker::Asker;
 use super::asks::{Asks, Press, Presses};
 use super::commands::{self, Verb, Who};
+use super::dashboard;
 use super::gateway::Phase;
 use super::interactions::{Ack, Interactions};
 use super::mention::{self, Name};
@@ -184,6 +185,7 @@ impl Handler {
     fn permissions_changed(&self) {
         self.inner.api.permissions_changed();
         self.inner.holding.permissions_changed();
+        self.inner.standings.forget();
     }
 
     fn message(&self, message: Message, context: &Context) {
@@ -244,6 +246,10 @@ impl Handler {
         if command.who == Who::Owners && !asker.owner {
             self.identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
             return self.refuse(&slash, "Only my owner may do that.");
+        }
+        if verb == Verb::Dashboard {
+            let answer = dashboard::carry_out(self.inner.sign_in.get(), &slash);
+            return self.tell_privately(&slash, answer);
         }
         if let Verb::Panel(order) = verb {
             return self.panels.slash(Caller::from(&slash), order, slash.given);
@@ -315,10 +321,14 @@ impl Handler {
         tokio::spawn(async move { presses.answer(press).await });
     }
 
-    fn refuse(&self, slash: &Slash, text: &'static str) {
+    fn refuse(&self, slash: &Slash, text: &str) {
+        self.tell_privately(slash, text.to_owned());
+    }
+
+    fn tell_privately(&self, slash: &Slash, text: String) {
         let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
         tokio::spawn(async move {
-            if let Err(error) = api.answer_privately(interaction, &token, text, ACK_TIMEOUTS).await
+            if let Err(error) = api.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await
             {
                 warn!(interaction, %error, "cannot answer a command");
             }

@@ -22,6 +22,7 @@ mod below;
 mod checkup;
 mod clock;
 mod commands;
+mod dashboard;
 mod edits;
 mod files;
 mod flow;
@@ -43,6 +44,7 @@ mod pulses;
 mod reception;
 mod reply;
 mod rest;
+mod standing;
 mod stopping;
 mod threads;
 mod token;
@@ -52,7 +54,7 @@ mod wire;
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -63,6 +65,7 @@ use tracing::{debug, info, warn};
 
 pub use checkup::{Checkup, Known, Place};
 pub use clock::Clock;
+pub use dashboard::SignIn;
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
@@ -81,6 +84,7 @@ use interactions::Interactions;
 use notes::Notes;
 use reception::{Closing, Reception};
 use rest::{Rest, RestError};
+use standing::Standings;
 use waiting::Waiting;
 
 /// Why the bot cannot work; each needs a person.
@@ -186,6 +190,9 @@ struct Inner {
     asks: Arc<Asks>,
     notes: Arc<Notes>,
     holding: Holding,
+    standings: Standings,
+    /// Who lets people into the dashboard, once it is there.
+    sign_in: OnceLock<Arc<dyn SignIn>>,
     /// When the gateway was last seen connected.
     connected: Arc<Mutex<Option<Instant>>>,
     /// When this life began, milliseconds since 1970.
@@ -237,7 +244,8 @@ impl Discord {
             .chain(team)
             .chain(options.owners.iter().copied())
             .collect();
-        commands::register(&api, application.id, options.command_alias.as_deref(), timeouts).await;
+        let offered = (options.command_alias.as_deref(), options.dashboard);
+        commands::register(&api, application.id, offered, timeouts).await;
         let reads = application.reads();
         if !reads {
             info!(
@@ -267,6 +275,8 @@ impl Discord {
                 asks,
                 notes,
                 holding: Holding::default(),
+                standings: Standings::default(),
+                sign_in: OnceLock::new(),
                 connected,
                 began_ms,
             }),

@@ -19,6 +19,8 @@ pub struct Options {
     pub api_base: String,
     /// Second name of `/ask` and, with `-reset`, of `/reset`.
     pub command_alias: Option<String>,
+    /// Whether there is a dashboard, and a command that lets people in.
+    pub dashboard: bool,
     /// Where what nobody asked for goes.
     pub output_channel: Option<u64>,
     /// Characters above which an answer becomes a file; none: never.
@@ -47,6 +49,7 @@ impl Options {
             token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
             api_base: config.discord_api_base.clone(),
             command_alias: config.command_alias.clone(),
+            dashboard: config.dashboard_address.is_some(),
             output_channel: config.output_channel,
             long_answer: config.long_answer,
             requests_per_second: config.discord_requests_per_second,

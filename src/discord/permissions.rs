@@ -1,4 +1,4 @@
-//! The bot's permissions in a channel, worked out from roles and overwrites.
+//! What somebody may in a channel, the bot above all, worked out from roles and overwrites.
 //!
 //! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out
 //! Members" of Discord's documentation (topic Permissions, 2026-08). Pinned by the tests below and
@@ -12,6 +12,7 @@ const VIEW_CHANNEL: u64 = 1 << 10;
 const SEND_MESSAGES: u64 = 1 << 11;
 const ATTACH_FILES: u64 = 1 << 15;
 const READ_MESSAGE_HISTORY: u64 = 1 << 16;
+const MANAGE_THREADS: u64 = 1 << 34;
 const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
 const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
 
@@ -97,6 +98,22 @@ pub(super) fn permissions(
         permissions &= VIEW_CHANNEL | READ_MESSAGE_HISTORY;
     }
     if permissions & VIEW_CHANNEL == 0 { 0 } else { permissions }
+}
+
+/// Whether somebody with these permissions reads what is said in a channel, and what was.
+pub(super) fn reads(permissions: u64) -> bool {
+    permissions & VIEW_CHANNEL != 0 && permissions & READ_MESSAGE_HISTORY != 0
+}
+
+/// Whether somebody with these permissions may write there.
+pub(super) fn writes(permissions: u64, thread: bool) -> bool {
+    let bit = if thread { SEND_MESSAGES_IN_THREADS } else { SEND_MESSAGES };
+    permissions & bit != 0
+}
+
+/// Whether somebody with these permissions sees private threads without being in them.
+pub(super) fn manages_threads(permissions: u64) -> bool {
+    permissions & MANAGE_THREADS != 0
 }
 
 /// Lists the permissions the bot uses and lacks. In a thread another one is needed for sending.

@@ -13,6 +13,9 @@ use super::parts::Parts;
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin, Sequence};
 use crate::figures;
 
+/// The lane of probes.
+const PULSE: &str = "pulse";
+
 /// A probe on its way. It is lost when it is dropped before it came through.
 #[derive(Debug)]
 pub struct HealthProbe(oneshot::Sender<()>);
@@ -64,6 +67,11 @@ impl Health {
         self.began.elapsed()
     }
 
+    /// Whether it is the lane of probes.
+    pub(crate) fn is_probed(&self, lane: &Lane) -> bool {
+        matches!(lane, Lane::Hook(name) if name == PULSE)
+    }
+
     /// The probe that an event is.
     pub(crate) fn probe_of(&self, event: &Event) -> Option<HealthProbe> {
         self.probes.lock().remove(&event.sequence)
@@ -95,7 +103,7 @@ impl Dispatcher {
         }
         let event = NewEvent::new(
             EventKind::Hook,
-            Lane::Hook("pulse".to_owned()),
+            Lane::Hook(PULSE.to_owned()),
             Origin::Internal { channel: None },
             "",
         );

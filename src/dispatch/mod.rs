@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`outlet`] | the port to people, and everything that crosses it: answers, questions, messages |
 //! | [`parts`] | the operator's choices, and what a dispatcher works with |
+//! | [`watching`] | lanes and turns for whoever watches them |
 //! | [`durability`] | what the journal knows of each event |
 //! | [`questions`] | questions that wait for people |
 //! | [`channel`] | who answers in a lane and how, its directory, memory and sessions |
@@ -36,6 +37,7 @@ mod questions;
 mod recovery;
 mod run;
 mod status;
+mod watching;
 
 use std::sync::Arc;
 
@@ -61,8 +63,11 @@ pub use self::outlet::{
 pub use self::parts::{Choices, Parts};
 pub use self::questions::{AnswerRefusal, Person};
 pub use self::recovery::restart::{Again, AgainRefusal};
+pub use self::status::backends::BackendView;
+pub use self::status::overview::{LaneView, RunningTurn};
 pub use self::status::render::{Row, conversation, queue_rows, session_rows, status_rows};
 pub use self::status::{QueueView, View};
+pub use self::watching::TurnWatch;
 
 use self::channel::ChannelContext;
 use self::channel::listings::Listings;
@@ -76,6 +81,7 @@ use self::lanes::slot::{Pumping, Slot};
 use self::questions::Questions;
 use self::recovery::restart::{Left, Why};
 use self::recovery::unread::LostReplies;
+use self::watching::Stir;
 use crate::agent::Decision;
 use crate::event::{Event, Lane};
 use crate::queue::Queue;
@@ -128,15 +134,16 @@ impl Dispatcher {
         let lost = Arc::new(LostReplies::new(parts.clone()));
         let delivery =
             Delivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
+        let stir = Stir::default();
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
         let inner = Arc::new(Inner {
             listings: Listings::new(links.clone()),
             links,
-            lanes: Lanes::new(queue),
+            lanes: Lanes::new(queue, stir.clone()),
             rate_limit: RateLimit::new(parts.choices.prompts_per_minute),
             durability,
             delivery: Arc::new(delivery),
-            questions: Arc::new(Questions::new(approvers, redactor)),
+            questions: Arc::new(Questions::new(approvers, redactor, stir)),
             channels: ChannelContext::new(parts.clone()),
             drift,
             lost,
@@ -230,6 +237,7 @@ impl Dispatcher {
     /// A runtime that goes away drops a task at once, and with it the slot, which comes back here:
     /// it must not go deeper with every event that waits.
     fn pump(&self) {
+        self.inner.lanes.stir.tell();
         let Some(_alone) = Pumping::begin() else { return };
         loop {
             let Some(event) = self.inner.lanes.queue.lock().next() else { return };

@@ -348,6 +348,11 @@ impl Queue {
         waiting.filter_map(|sequence| self.waiting.get(sequence))
     }
 
+    /// Returns all events that wait, oldest first.
+    pub fn all_waiting(&self) -> impl Iterator<Item = &Event> {
+        self.waiting.values()
+    }
+
     /// Events accepted and not yet handed out.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -101,6 +101,13 @@ impl Plan {
         self.planned.push(planned);
     }
 
+    /// What an entry asks its agent, and the channel of the answer; none: the lane is not in the
+    /// plan.
+    #[must_use]
+    pub fn asks(&self, lane: &Lane) -> Option<(&str, Option<u64>)> {
+        self.tasks.get(lane).map(|task| (task.instruction.as_str(), task.channel))
+    }
+
     /// The event of a tick; none: the lane is not in the plan.
     #[must_use]
     pub fn event(&self, lane: &Lane, tick: Timestamp) -> Option<NewEvent> {

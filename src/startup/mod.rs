@@ -2,6 +2,7 @@
 //! All faults are told at once.
 
 pub mod confinement;
+pub mod dashboard;
 pub mod exposure;
 mod holding;
 mod loaded;

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};
-use super::{confinement, exposure, holding, survey, tidying, unknown, webhooks};
+use super::{confinement, dashboard, exposure, holding, survey, tidying, unknown, webhooks};
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
@@ -132,6 +132,7 @@ impl Prepared {
             ));
         }
         faults.extend(survey::wrapper(&config, &variables));
+        faults.extend(dashboard::faults(&config));
         if purpose != Purpose::Talk {
             missing.extend(survey::addresses(&config, purpose.looks()));
         }

@@ -129,6 +129,7 @@ pub fn addresses(config: &Config, status_too: bool) -> Vec<String> {
     let wanted = [
         ("STATUS_ADDRESS", config.status_address.filter(|_| status_too)),
         ("WEBHOOKS_ADDRESS", config.webhooks_address),
+        ("DASHBOARD_ADDRESS", config.dashboard_address),
     ];
     let taken = |(name, address): (&str, Option<SocketAddr>)| {
         let (address, error) =

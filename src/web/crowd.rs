@@ -114,7 +114,7 @@ impl Drop for Place {
 }
 
 /// Returns the address a caller counts as: of IPv6 the network that one customer has.
-fn whose(address: IpAddr) -> IpAddr {
+pub(super) fn whose(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(long) => IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX))),
         short @ IpAddr::V4(_) => short,

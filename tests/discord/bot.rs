@@ -358,6 +358,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
     Options {
         token: TOKEN.to_owned().into(),
         api_base: local.url().to_owned(),
+        dashboard: false,
         command_alias: Some("claude".to_owned()),
         output_channel: None,
         long_answer: None,

@@ -9,6 +9,7 @@ mod chaos;
 mod choosing;
 mod components;
 mod console;
+mod dashboard;
 mod delivery;
 mod doctor;
 mod drift;

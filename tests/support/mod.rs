@@ -1,5 +1,6 @@
 //! The parts that several test modules use.
 
+pub mod browser;
 pub mod caller;
 pub mod discord;
 pub mod guests;

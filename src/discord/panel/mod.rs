@@ -87,6 +87,7 @@ pub(super) struct Panels {
     /// For what is sent after the acknowledgement.
     pub(super) timeouts: Timeouts,
     pub(super) alias: Option<String>,
+    pub(super) dashboard: bool,
 }
 
 impl Panels {
@@ -103,8 +104,10 @@ impl Panels {
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
             let scope = Scope::new(&this.dispatcher, asker);
-            let mut work =
-                this.runtime.spawn(async move { order.carry_out(&scope, alone, &given).await });
+            let dashboard = this.dashboard;
+            let mut work = this
+                .runtime
+                .spawn(async move { order.carry_out(&scope, (alone, dashboard), &given).await });
             let response = tokio::select! {
                 response = &mut work => response.unwrap_or_else(|_| Response::private("That went wrong. (internal)")),
                 () = sleep(ANSWER_GRACE) => return this.later(caller, order, work).await,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::scope::Scope;
 use super::{Response, menu, page};
-use crate::discord::commands::{TABLE, Who};
+use crate::discord::commands::{self, Who};
 use crate::dispatch::{Project, Setting, View, queue_rows, session_rows, status_rows};
 
 /// For what agents tell of their sessions, where somebody waits for an answer.
@@ -36,11 +36,11 @@ impl Order {
         !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
     }
 
-    /// `alone` says that whoever asks may write in private.
+    /// `alone` says that whoever asks may write in private, `dashboard` that there is one.
     pub(super) async fn carry_out(
         self,
         scope: &Scope,
-        alone: bool,
+        (alone, dashboard): (bool, bool),
         given: &[(String, String)],
     ) -> Response {
         let value = given.first().map(|(_, value)| value.trim()).filter(|value| !value.is_empty());
@@ -100,15 +100,17 @@ impl Order {
                 Response::private(page::escaped(&text))
             }
             (Self::Help, _) => {
-                Response::private(help(&scope.view().await, scope.asker.owner, alone))
+                let of = (alone, dashboard);
+                Response::private(help(&scope.view().await, scope.asker.owner, of))
             }
         }
     }
 }
 
-/// The commands that are of use here; `alone` says that whoever asks may write in private.
-fn help(view: &View, owner: bool, alone: bool) -> String {
-    let useful = TABLE.iter().filter(|command| {
+/// The commands that are of use here; `alone` says that whoever asks may write in private,
+/// `dashboard` that there is one.
+fn help(view: &View, owner: bool, (alone, dashboard): (bool, bool)) -> String {
+    let useful = commands::all(dashboard).filter(|command| {
         command.needs.is_none_or(|feature| view.has(feature))
             && (owner || command.who == Who::Everyone)
     });

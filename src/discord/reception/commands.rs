@@ -48,7 +48,7 @@ impl Reception {
                     }));
             }
             // Answered on the gateway's thread.
-            Verb::Stop | Verb::Panel(_) => {}
+            Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 //! change all others.
 
 mod messages;
+pub(super) mod places;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -131,7 +131,7 @@ impl Dispatcher {
             }
             if taken_back {
                 inner.durability.not_saved(&event);
-                inner.lanes.finished.notify_waiters();
+                inner.lanes.tell_finished();
             }
         });
     }

@@ -158,7 +158,7 @@ impl Dispatcher {
             self.inner.durability.check_off(event);
         }
         self.inner.lanes.queue.lock().cancel(event.sequence);
-        self.inner.lanes.finished.notify_waiters();
+        self.inner.lanes.tell_finished();
         steered
     }
 

@@ -16,7 +16,7 @@ impl Dispatcher {
         self.inner.durability.check_off(&event);
         tracing::info!(event = event.sequence, lane = %event.lane, "event withdrawn by the person who wrote it");
         self.pump();
-        self.inner.lanes.finished.notify_waiters();
+        self.inner.lanes.tell_finished();
         true
     }
 

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::outlet::handle::ReplyHandle;
+use super::watching::{LiveTurn, Stir};
 use crate::agent::descriptor::Feature;
 use crate::agent::{Part, SteerOutcome};
 use crate::event::{Event, EventKind, Lane, Sequence};
@@ -63,9 +64,11 @@ pub(crate) struct Running {
     pub(crate) stop: watch::Sender<Option<StopReason>>,
     steers: mpsc::UnboundedSender<Steering>,
     /// None until it is known who answers.
-    backend: Option<Arc<dyn Backend>>,
+    pub(crate) backend: Option<Arc<dyn Backend>>,
     /// The reply that shows it, from then on.
     reply: Option<Arc<ReplyHandle>>,
+    /// The turn as people may see it, from then on.
+    pub(crate) live: Option<Arc<LiveTurn>>,
     /// Its event and its beginning, for people who look.
     pub(crate) summary: EventSummary,
     /// Messages that its agent took in: open in the journal until the outcome of the turn is kept.
@@ -91,15 +94,21 @@ pub(crate) struct Lanes {
     carried: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
+    /// Told whenever something begins, ends, comes or goes.
+    pub(crate) stir: Stir,
+    /// Told whenever a turn grows.
+    pub(crate) growth: Stir,
 }
 
 impl Lanes {
-    pub(crate) fn new(queue: Queue) -> Self {
+    pub(crate) fn new(queue: Queue, stir: Stir) -> Self {
         Self {
             queue: Mutex::new(queue),
             running: Mutex::default(),
             carried: Mutex::default(),
             finished: Notify::new(),
+            stir,
+            growth: Stir::default(),
         }
     }
 
@@ -137,10 +146,12 @@ impl Lanes {
             steers,
             backend: None,
             reply: None,
+            live: None,
             summary: EventSummary::of(event, Timestamp::now()),
             received: Some(self.carried.lock().remove(&event.sequence).unwrap_or_default()),
         };
         self.running.lock().insert(event.lane.clone(), running);
+        self.stir.tell();
     }
 
     /// It is known who answers in a lane, and what shows it.
@@ -149,11 +160,20 @@ impl Lanes {
         lane: &Lane,
         backend: &Arc<dyn Backend>,
         reply: &Arc<ReplyHandle>,
+        live: &Arc<LiveTurn>,
     ) {
         if let Some(running) = self.running.lock().get_mut(lane) {
             running.backend = Some(Arc::clone(backend));
             running.reply = Some(Arc::clone(reply));
+            running.live = Some(Arc::clone(live));
         }
+        self.stir.tell();
+    }
+
+    /// An event is finished, or gone.
+    pub(crate) fn tell_finished(&self) {
+        self.finished.notify_waiters();
+        self.stir.tell();
     }
 
     /// Whether the turn that runs in a lane takes messages in.

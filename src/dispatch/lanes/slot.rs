@@ -41,6 +41,6 @@ impl Drop for Slot {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.dispatcher.pump();
         }
-        inner.lanes.finished.notify_waiters();
+        inner.lanes.tell_finished();
     }
 }

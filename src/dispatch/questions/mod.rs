@@ -18,6 +18,7 @@ use self::fit::{fit, shown};
 use self::planning::Planning;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
+use super::watching::Stir;
 use crate::agent::descriptor::Expands;
 use crate::agent::{Ask, AskKey, AskKind, Decision};
 use crate::event::Lane;
@@ -106,11 +107,13 @@ pub(crate) struct Questions {
     approvers: Vec<u64>,
     redactor: Redactor,
     open: Mutex<HashMap<String, Entry>>,
+    /// Told whenever one opens or is over.
+    stir: Stir,
 }
 
 impl Questions {
-    pub(crate) fn new(approvers: Vec<u64>, redactor: Redactor) -> Self {
-        Self { approvers, redactor, open: Mutex::default() }
+    pub(crate) fn new(approvers: Vec<u64>, redactor: Redactor, stir: Stir) -> Self {
+        Self { approvers, redactor, open: Mutex::default(), stir }
     }
 
     /// Opens a question and returns what people see of it. To be shown after this returned.
@@ -135,6 +138,7 @@ impl Questions {
             asked: Instant::now(),
         };
         open.insert(id, entry);
+        self.stir.tell();
         shown
     }
 
@@ -143,10 +147,19 @@ impl Questions {
         self.open.lock().len()
     }
 
+    /// The open questions of a lane as people see them, the oldest first.
+    pub(crate) fn open_in(&self, lane: &Lane) -> Vec<OpenQuestion> {
+        let open = self.open.lock();
+        let mut found: Vec<_> = open.values().filter(|entry| entry.context.lane == *lane).collect();
+        found.sort_by_key(|entry| entry.asked);
+        found.into_iter().map(|entry| entry.shown.clone()).collect()
+    }
+
     /// Closes a question without an answer; false when it was not open any more.
     pub(crate) fn close(&self, id: &str) -> bool {
         // Dropped after the lock is free: the agent learns of it by that.
         let entry = self.open.lock().remove(id);
+        self.stir.tell();
         entry.is_some()
     }
 
@@ -202,6 +215,7 @@ impl Questions {
             let Some(entry) = open.remove(id) else { return Err(AnswerRefusal::Gone) };
             (entry, decision)
         };
+        self.stir.tell();
         let _turn = entry.context.span.enter();
         figures::question("answered");
         tracing::info!(

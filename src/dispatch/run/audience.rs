@@ -16,6 +16,7 @@ use crate::dispatch::outlet::Unseen;
 use crate::dispatch::outlet::handle::ReplyHandle;
 use crate::dispatch::outlet::question::Settlement;
 use crate::dispatch::questions::{Context, Questions};
+use crate::dispatch::watching::LiveTurn;
 use crate::figures;
 use crate::fold::Transcript;
 use crate::plain::one_line;
@@ -26,7 +27,7 @@ use crate::workspace::Saving;
 pub(super) struct TurnAudience<'a> {
     pub(super) stream: StreamRedactor<'a>,
     /// The turn as people may see it: folded from what the stream lets through.
-    pub(super) shown: Transcript,
+    pub(super) shown: Arc<LiveTurn>,
     pub(super) reply: Arc<ReplyHandle>,
     pub(super) questions: Arc<Questions>,
     pub(super) context: Context,
@@ -81,9 +82,8 @@ impl TurnAudience<'_> {
 
 /// Hands an event on, with the turn so far as people may see it: what a reply keeps of either has no
 /// secrets.
-fn show(shown: &mut Transcript, reply: &ReplyHandle, event: &EventKind) {
-    shown.apply(event);
-    reply.with(|reply| reply.update(event, shown));
+fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &EventKind) {
+    shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
 }
 
 impl Audience for TurnAudience<'_> {

@@ -34,11 +34,11 @@ use super::outlet::{Answer, messages};
 use super::questions::Context;
 use super::questions::planning::Planning;
 use super::recovery::restart::Left;
+use super::watching::LiveTurn;
 use crate::agent::descriptor::Feature;
 use crate::agent::{AllowedTools, FailureKind, SessionReady, StartTurn};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
-use crate::fold::Transcript;
 use crate::turn::{
     Backend, ContinuedTurn, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked,
 };
@@ -257,7 +257,8 @@ impl Inner {
             .record("backend", &name)
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
-        self.lanes.answered_by(&event.lane, &backend, reply);
+        let shown = Arc::new(LiveTurn::new(self.lanes.growth.clone()));
+        self.lanes.answered_by(&event.lane, &backend, reply, &shown);
         let context = Context {
             turn: id.to_owned(),
             lane: event.lane.clone(),
@@ -283,7 +284,7 @@ impl Inner {
         };
         let mut audience = TurnAudience {
             stream: StreamRedactor::new(&self.parts.redactor),
-            shown: Transcript::default(),
+            shown,
             reply: reply.clone(),
             questions: self.questions.clone(),
             context,

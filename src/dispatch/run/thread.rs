@@ -17,7 +17,7 @@ impl Dispatcher {
             if safe(saving).await {
                 this.inner.open_thread(event).await;
                 this.pump();
-                this.inner.lanes.finished.notify_waiters();
+                this.inner.lanes.tell_finished();
             }
         });
     }

@@ -1,8 +1,11 @@
 //! The status of a lane: who answers in it and how, what runs and waits.
 //!
-//! Decides nothing and changes nothing. [`render`] words it; what people may choose stands in
+//! Decides nothing and changes nothing. [`overview`] is all lanes at once, [`backends`] all
+//! backends, which an owner may roll back; [`render`] words one; what people may choose stands in
 //! `channel`. Pinned by `tests/dispatch/view.rs`.
 
+pub(super) mod backends;
+pub(super) mod overview;
 pub(super) mod render;
 
 use std::path::PathBuf;

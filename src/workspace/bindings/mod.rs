@@ -156,6 +156,17 @@ impl Bindings {
         self.look(move |state| state.of(&lane).next().is_some()).await
     }
 
+    /// The lanes there is anything about.
+    pub async fn lanes(&self) -> Vec<Lane> {
+        self.look(|state| {
+            let mut lanes: Vec<Lane> =
+                state.ledger.entries.values().map(|item| item.lane.clone()).collect();
+            lanes.dedup();
+            lanes
+        })
+        .await
+    }
+
     /// Lines that could not be read when the file was last read, each with its number. They stay in
     /// the file.
     pub async fn warnings(&self) -> Vec<String> {

@@ -619,6 +619,11 @@ impl Faults<'_> {
         self.world.with(|state| state.overwrites.insert(channel, json!([overwrite])));
     }
 
+    /// Somebody is no member of the guild any more.
+    pub fn remove_member(&self, user: u64) {
+        self.world.with(|state| state.left.insert(user));
+    }
+
     /// Flags of the application, for example those of its intents.
     pub fn flags(&self, flags: u64) {
         self.world.with(|state| state.flags = flags);

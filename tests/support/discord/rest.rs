@@ -333,6 +333,11 @@ fn done(state: &mut State, call: &Call) -> Outcome {
         ("GET", ["guilds", guild, "roles"]) if id(guild) == Some(GUILD) => {
             (200, guild_json()["roles"].clone())
         }
+        ("GET", ["guilds", _, "members", user])
+            if id(user).is_some_and(|user| state.left.contains(&user)) =>
+        {
+            (404, json!({"code": 10007, "message": "Unknown Member"}))
+        }
         ("GET", ["guilds", guild, "members", user]) if id(guild) == Some(GUILD) => {
             (200, member_json(id(user).unwrap_or(0)))
         }

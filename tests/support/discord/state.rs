@@ -163,6 +163,8 @@ pub(super) struct State {
     pub(super) closed: HashSet<u64>,
     /// Channels that are gone.
     pub(super) gone: HashSet<u64>,
+    /// Users who are no members of the guild.
+    pub(super) left: HashSet<u64>,
     /// Requests of the last second that count, and how many are taken in one.
     pub(super) second: VecDeque<Instant>,
     pub(super) most_per_second: usize,
@@ -209,6 +211,7 @@ impl State {
             away: false,
             closed: HashSet::new(),
             gone: HashSet::new(),
+            left: HashSet::new(),
             second: VecDeque::new(),
             // Discord takes 50; which requests share a second here depends on how busy the machine
             // is.

@@ -1,0 +1,67 @@
+//! The way in and out. A link only shows a button: whoever looks at it without pressing, such as a
+//! program that makes previews, does not use it up.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{ConnectInfo, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+
+use super::super::connection::Caller;
+use super::guard::{self, Leaving};
+use super::{Shared, frame};
+
+const OLD: &str = "This link works no longer: it does so once, and for five minutes. Write /dashboard in Discord for another one.";
+
+/// The page behind a link.
+pub(super) async fn door(State(shared): State<Arc<Shared>>, Path(link): Path<String>) -> Response {
+    if !shared.sessions.is_open(&link, Instant::now()) {
+        return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
+    }
+    let button = html! {
+        p { "This lets you in on this device, for twelve hours at most." }
+        form method="post" action="/enter" {
+            input type="hidden" name="link" value=(link);
+            button.main type="submit" { "Sign in" }
+        }
+    };
+    frame::outside(StatusCode::OK, "Sign in", &button)
+}
+
+/// Lets somebody in who pressed the button.
+pub(super) async fn enter(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    request: Request,
+) -> Response {
+    let fields = match guard::fields(request, &shared).await {
+        Ok(fields) => fields,
+        Err(refusal) => return refusal,
+    };
+    let (now, address) = (Instant::now(), caller.address.ip());
+    let Some(secret) = shared.sessions.enter(fields.one("link"), now) else {
+        // Whoever has a link is never kept out by those who guess.
+        if shared.sessions.is_kept_out(address, now) {
+            return frame::plain(StatusCode::TOO_MANY_REQUESTS, "Too many tries. Wait a minute.");
+        }
+        shared.sessions.failed(address, now);
+        tracing::warn!(%address, "somebody came to the dashboard with a link that does not work");
+        return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
+    };
+    if let Some(session) = shared.sessions.session(&secret, now) {
+        tracing::info!(user = session.visitor.user, %address, "a user signed in to the dashboard");
+    }
+    let cookie = guard::cookie(&shared.origin, Some(&secret));
+    ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+}
+
+/// Signs somebody out, also while Discord says nothing.
+pub(super) async fn leave(State(shared): State<Arc<Shared>>, leaving: Leaving) -> Response {
+    shared.sessions.end(&leaving.session);
+    tracing::info!(user = leaving.session.visitor.user, "a user signed out of the dashboard");
+    let cookie = guard::cookie(&shared.origin, None);
+    let page = frame::notice(StatusCode::OK, "Signed out", "You are signed out on this device.");
+    ([(header::SET_COOKIE, cookie)], page).into_response()
+}

@@ -1,0 +1,87 @@
+//! What all pages share for somebody who is signed in: the menu, and the field of forms.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::frame::whole;
+use super::guard::Guest;
+
+/// How often a page that shows what changes is loaded again where no script runs, seconds.
+const AGAIN: u32 = 5;
+
+/// A page of the menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Here {
+    Now,
+    Channels,
+    Components,
+    Schedules,
+    Health,
+}
+
+impl Here {
+    const ALL: [Self; 5] =
+        [Self::Now, Self::Channels, Self::Components, Self::Schedules, Self::Health];
+
+    /// Whether it is for owners alone.
+    fn is_for_owners(self) -> bool {
+        matches!(self, Self::Components | Self::Schedules | Self::Health)
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Now => "Now",
+            Self::Channels => "Channels",
+            Self::Components => "Components",
+            Self::Schedules => "Schedules and hooks",
+            Self::Health => "Health",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Now => "/",
+            Self::Channels => "/channels",
+            Self::Components => "/components",
+            Self::Schedules => "/schedules",
+            Self::Health => "/health",
+        }
+    }
+}
+
+/// A page for somebody who is signed in. `lives`: it shows what changes.
+pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Response {
+    let said = guest.session.take_said();
+    let refresh = (lives && said.is_none()).then_some(AGAIN);
+    let body = html! {
+        header {
+            p.brand { "Aetheel" }
+            nav aria-label="Pages" {
+                ul {
+                    @for page in Here::ALL.into_iter().filter(|page| guest.standing.owner || !page.is_for_owners()) {
+                        li { a href=(page.path()) aria-current=[(page == here).then_some("page")] { (page.title()) } }
+                    }
+                }
+            }
+            form.leave method="post" action="/leave" {
+                (csrf(guest))
+                span.who { (guest.session.visitor.name) }
+                button type="submit" { "Sign out" }
+            }
+        }
+        main id="main" tabindex="-1" {
+            h1 { (here.title()) }
+            @if let Some(said) = said {
+                p.said role="status" { (said) }
+            }
+            (main)
+        }
+    };
+    whole(StatusCode::OK, here.title(), refresh, &body)
+}
+
+/// The field by which a form is known to be one of ours.
+pub(super) fn csrf(guest: &Guest) -> Markup {
+    html! { input type="hidden" name="csrf" value=(guest.session.csrf); }
+}

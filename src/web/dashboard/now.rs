@@ -1,0 +1,21 @@
+//! The page of what runs and waits at this moment.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::html;
+
+use super::guard::Guest;
+use super::layout::{self, Here};
+use super::{Shared, cards};
+
+pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+    let (seen, more) = cards::seen_by(&shared, &guest).await;
+    let text =
+        |lane: &_, event| shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
+    let main = html! {
+        div id="cards" data-live="/live" { (cards::list((&seen, more), &guest, text)) }
+    };
+    layout::page(&guest, Here::Now, true, &main)
+}

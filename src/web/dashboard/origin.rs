@@ -1,0 +1,128 @@
+//! The address under which people reach the dashboard. Pure.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::Uri;
+use axum::http::uri::Authority;
+
+/// Scheme, host and port; nothing else of an address is the dashboard's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    secure: bool,
+    /// As a browser names it: in lower case, and without the port that goes without saying.
+    host: String,
+}
+
+impl Origin {
+    /// Reads `DASHBOARD_URL`.
+    ///
+    /// # Errors
+    /// What is wrong with it, to stand behind its value.
+    pub fn parse(url: &str) -> Result<Self, &'static str> {
+        let uri: Uri = url.parse().map_err(|_| "is no address of a page")?;
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err("must begin with https:// or http://"),
+        };
+        let authority = uri.authority().ok_or("names no host")?;
+        if authority.as_str().contains('@') {
+            return Err("must not hold a name or a password");
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err("must have no path: the dashboard needs a host or a port of its own");
+        }
+        let origin = Self { secure, host: host_of(authority, secure) };
+        if !secure && !is_loopback(authority.host()) {
+            return Err(
+                "must begin with https://, because whoever is on the way could take a session over",
+            );
+        }
+        Ok(origin)
+    }
+
+    /// That of a listener without a proxy before it.
+    #[must_use]
+    pub fn of(address: SocketAddr) -> Self {
+        Self { secure: false, host: address.to_string() }
+    }
+
+    /// Whether browsers reach it by TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Whether a request for this host is meant for it, as `Host` has it.
+    #[must_use]
+    pub fn is_host(&self, host: &str) -> bool {
+        host.parse::<Authority>().is_ok_and(|given| host_of(&given, self.secure) == self.host)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.secure { "https" } else { "http" }, self.host)
+    }
+}
+
+fn host_of(authority: &Authority, secure: bool) -> String {
+    let host = authority.host().to_ascii_lowercase();
+    let plain = if secure { 443 } else { 80 };
+    match authority.port_u16().filter(|port| *port != plain) {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_scheme_and_a_host_and_plain_only_on_this_machine() {
+        for (url, shown) in [
+            ("https://agents.example.com", "https://agents.example.com"),
+            ("https://Agents.Example.com:443/", "https://agents.example.com"),
+            ("https://agents.example.com:8443", "https://agents.example.com:8443"),
+            ("http://127.0.0.1:8788", "http://127.0.0.1:8788"),
+            ("http://localhost:80", "http://localhost"),
+            ("http://[::1]:8788", "http://[::1]:8788"),
+        ] {
+            assert_eq!(Origin::parse(url).map(|origin| origin.to_string()), Ok(shown.to_owned()));
+        }
+        for url in [
+            "",
+            "agents.example.com",
+            "ftp://agents.example.com",
+            "https://",
+            "https://ann:secret@agents.example.com",
+            "https://agents.example.com/dashboard",
+            "https://agents.example.com/?a=b",
+            "http://agents.example.com",
+            "http://192.0.2.1:8788",
+            "http://127.0.0.1.example.com",
+        ] {
+            assert!(Origin::parse(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_its_own_however_it_is_written_and_no_other_is() {
+        let origin = Origin::parse("https://agents.example.com").unwrap();
+        for host in ["agents.example.com", "AGENTS.example.com", "agents.example.com:443"] {
+            assert!(origin.is_host(host), "{host}");
+        }
+        for host in
+            ["", "example.com", "agents.example.com:80", "agents.example.com.evil.example", "a b"]
+        {
+            assert!(!origin.is_host(host), "{host}");
+        }
+    }
+}

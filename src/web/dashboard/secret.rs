@@ -1,0 +1,39 @@
+//! The secrets of links, sessions and forms: made from the system's random source, and known by
+//! their digest alone, so that comparing one tells nothing of another. Pure but for the random
+//! source.
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// What is kept of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Digest([u8; 32]);
+
+/// Makes a secret of 244 random bits: 64 letters and digits.
+pub(super) fn secret() -> String {
+    format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+/// Returns what is kept of a secret.
+pub(super) fn digest(secret: &str) -> Digest {
+    Digest(Sha256::digest(secret).into())
+}
+
+/// Whether two secrets are the same, in a time that tells nothing of them.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    let (Digest(one), Digest(other)) = (digest(one), digest(other));
+    one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_long_differ_and_are_only_the_same_as_themselves() {
+        let (one, other) = (secret(), secret());
+        assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
+        assert!(one != other && same(&one, &one) && !same(&one, &other));
+        assert!(!same(&one, "") && !same(&one, &one[..63]));
+    }
+}

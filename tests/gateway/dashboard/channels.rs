@@ -1,0 +1,93 @@
+//! Channels: what is shown of them, and what is chosen there.
+
+use super::{serving, with_dashboard};
+use crate::support::browser::{Browser, Page};
+use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, LocalDiscord, OTHER, OWNER, THREAD};
+
+const VIEW_CHANNEL: u64 = 1 << 10;
+const SEND_MESSAGES: u64 = 1 << 11;
+
+/// Sends a form of a channel's page, and returns what is said then.
+async fn sent(browser: &Browser, path: &str, channel: u64, fields: &[(&str, &str)]) -> Page {
+    let csrf = browser.get("/channels").await.field("csrf");
+    let channel = channel.to_string();
+    let own = [("csrf", csrf.as_str()), ("channel", &channel)];
+    let answer = browser.post(path, &[&own, fields].concat()).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    browser.get(answer.header("location")).await
+}
+
+#[tokio::test]
+async fn what_is_chosen_there_is_what_the_command_would_choose_and_the_channel_is_told() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+    let ann = Browser::signed_in(&local, OTHER, ANN).await;
+    let list = ann.get("/channels").await;
+    assert!(list.body.contains("#general") && list.body.contains("#other"), "{}", list.body);
+    let page = ann.get(&format!("/channels/{CHANNEL}")).await;
+    for part in ["#general", "Demo agent (demo)", "Model, now", "0 of 5 slots taken"] {
+        assert!(page.body.contains(part), "{part} is missing in\n{}", page.body);
+    }
+    assert!(!page.body.contains("Directory"), "that is for owners");
+
+    let mode = [("setting", "Model"), ("value", "echo")];
+    let chosen = sent(&ann, "/channels/choose", CHANNEL, &mode).await;
+    assert!(chosen.body.contains("Model is Echo from now on."), "{}", chosen.body);
+    assert!(chosen.body.contains("<option value=\"echo\" selected>"), "{}", chosen.body);
+    local
+        .wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann chose: Model is Echo from now on.")
+        .await;
+    let status = local.answer_to(local.slash(CHANNEL, ANN, "status", None)).await;
+    assert!(status.content.contains("**Model:** Echo, chosen here"), "{}", status.content);
+
+    let unknown = [("setting", "Backend"), ("value", "nobody")];
+    let refused = sent(&ann, "/channels/choose", CHANNEL, &unknown).await;
+    assert!(refused.body.contains("role=\"status\"") && !refused.body.contains("from now on"));
+    let reset = sent(&ann, "/channels/reset", CHANNEL, &[]).await;
+    assert!(reset.body.contains("begins a new conversation."), "{}", reset.body);
+    local
+        .wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann began a new conversation here.")
+        .await;
+    local.mention(CHANNEL, ANN, "again");
+    local
+        .wait_for_message(CHANNEL, |text| text.contains("again") && text.contains("message 1 of"))
+        .await;
+    let owner = Browser::signed_in(&local, OTHER, OWNER).await;
+    assert!(owner.get(&format!("/channels/{CHANNEL}")).await.body.contains("Directory"));
+}
+
+#[tokio::test]
+async fn a_channel_that_one_may_not_see_is_not_there_and_where_one_only_reads_nothing_is_chosen() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    for channel in [CHANNEL, THREAD] {
+        local.mention(channel, ANN, "hello");
+        local.wait_for_message(channel, |text| text.contains("You said: hello")).await;
+    }
+    // What is closed in a channel is closed in its threads.
+    local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
+    let bob = Browser::signed_in(&local, OTHER, BOB).await;
+    let list = bob.get("/channels").await.body;
+    assert!(list.contains("#other") && !list.contains("#general") && !list.contains("a thread"));
+    for channel in [CHANNEL, THREAD, DIRECT, 12345] {
+        assert_eq!(bob.get(&format!("/channels/{channel}")).await.status, 404, "{channel}");
+        for path in ["/channels/choose", "/channels/reset"] {
+            let choice = [("setting", "Model"), ("value", "echo")];
+            let refused = sent(&bob, path, channel, &choice).await;
+            assert!(refused.body.contains("There is no such channel"), "{}", refused.body);
+        }
+    }
+    local.faults().deny(OTHER, BOB, SEND_MESSAGES);
+    let ann = Browser::signed_in(&local, OTHER, ANN).await;
+    assert!(ann.get(&format!("/channels/{OTHER}")).await.body.contains("Choose"));
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(500));
+    while bob.get(&format!("/channels/{OTHER}")).await.body.contains("Begin a new") {
+        looks.tick().await;
+    }
+    let refused = sent(&bob, "/channels/reset", OTHER, &[]).await;
+    assert!(refused.body.contains("You may not do that there."), "{}", refused.body);
+}

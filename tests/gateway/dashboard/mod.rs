@@ -1,0 +1,16 @@
+//! The dashboard: the real program, a local Discord, and a browser without a screen.
+
+mod channels;
+mod hostile;
+mod now;
+mod owners;
+mod signing_in;
+
+use super::{installed, serving};
+use crate::support::discord::LocalDiscord;
+use crate::support::program::Installation;
+
+/// An installation with a dashboard.
+fn with_dashboard(local: &LocalDiscord) -> Installation {
+    installed(local).with("DASHBOARD_ADDRESS", "127.0.0.1:0")
+}

@@ -1,0 +1,110 @@
+//! What runs and waits, and what people do about it.
+
+use super::{serving, with_dashboard};
+use crate::support::browser::Browser;
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
+
+#[tokio::test]
+async fn a_turn_is_seen_to_grow_by_everybody_who_may_see_it() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let mut followers = Vec::new();
+    for _ in 0..10 {
+        followers.push(ann.follow().await);
+    }
+    local.mention(CHANNEL, ANN, "slow 600");
+    for events in &mut followers {
+        events.wait("cards", |html| html.contains("slow 600") && html.contains("#general")).await;
+        events.wait("turn", |html| html.contains("Second 1.")).await;
+        events.wait("turn", |html| html.contains("Second 2.")).await;
+    }
+    let page = ann.get("/").await;
+    assert!(page.body.contains("Second 1.") && page.body.contains("Demo agent"), "{}", page.body);
+    assert!(page.body.contains("http-equiv=\"refresh\""), "it works without the script");
+    local.mention(CHANNEL, BOB, "and then this");
+    followers[0].wait("cards", |html| html.contains("and then this · bob")).await;
+
+    assert_eq!(ann.send("/turns/stop", &[]).await, "Stopped.");
+    local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;
+    followers[0].wait("cards", |html| !html.contains("slow 600")).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: and then this")).await;
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_whoever_may_and_discord_shows_who() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    let (ann, bob) = (
+        Browser::signed_in(&local, CHANNEL, ANN).await,
+        Browser::signed_in(&local, CHANNEL, BOB).await,
+    );
+    let mut events = ann.follow().await;
+    local.mention(CHANNEL, ANN, "ask make");
+    events.wait("cards", |html| html.contains("Run `make`?") && html.contains("Deny")).await;
+    let id = ann.get("/").await.field("question");
+    let refused = bob.send("/questions/answer", &[("question", &id), ("word", "allow")]).await;
+    assert!(refused.contains("not yours to answer"), "{refused}");
+    let unknown = ann.send("/questions/answer", &[("question", &id), ("word", "rm")]).await;
+    assert_eq!(unknown, "Choose one of the answers.");
+    // One that is answered before it comes to Discord never does.
+    let shown = |local: &LocalDiscord| {
+        local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
+    };
+    local.wait_for("the question", shown).await;
+    let told = ann.send("/questions/answer", &[("question", &id), ("word", "allow")]).await;
+    assert_eq!(told, "Answered.");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("✅ Allowed by ann")).await;
+    local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("-# 🖥️ ann answered") && text.ends_with(": allow.")
+        })
+        .await;
+
+    local.mention(CHANNEL, ANN, "question");
+    events.wait("cards", |html| html.contains("Which colour") && html.contains("Blue")).await;
+    let id = ann.get("/").await.field("question");
+    let one = [("question", id.as_str()), ("answer0", "teal")];
+    let missing = ann.send("/questions/answer", &one).await;
+    assert_eq!(missing, "Every question needs an answer.");
+    let page = ann.get("/").await.body;
+    let letters: Vec<&str> = page
+        .split("name=\"answer1\" value=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let both = [("answer1", letters[0]), ("answer1", letters[2])];
+    let told = ann.send("/questions/answer", &[&one[..], &both].concat()).await;
+    assert_eq!(told, "Answered.");
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("You answered: colour teal; letters A and C.")
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_message_for_the_agent_stands_in_discord_with_who_wrote_it_and_is_answered_there() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    assert_eq!(
+        olga.send("/turns/steer", &[("words", "  ")]).await,
+        "Write what the agent should know."
+    );
+    let told = olga.send("/turns/steer", &[("words", "and **hurry** @everyone")]).await;
+    assert_eq!(told, "Sent to the agent.");
+    let quoted = local
+        .wait_for_message(CHANNEL, |text| text.ends_with("\n-# 🖥️ olga in the dashboard"))
+        .await;
+    assert!(quoted.content.starts_with("> 💬 and \\*\\*hurry\\*\\*"), "{}", quoted.content);
+    // The demo agent takes nothing in while it works.
+    let answer = local.wait_for_message(CHANNEL, |text| text.contains("You said: and ")).await;
+    assert_eq!(answer.reply_to, Some(quoted.id));
+}

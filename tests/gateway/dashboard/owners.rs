@@ -1,0 +1,110 @@
+//! The pages of owners: backends and health.
+
+use super::{serving, with_dashboard};
+use crate::support::browser::Browser;
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
+use crate::support::program::{built, rebuilt};
+
+#[tokio::test]
+async fn an_owner_rolls_a_backend_back_and_the_output_channel_is_told() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let bot = serving(&installation).await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let first = olga.get("/components").await;
+    assert!(first.body.contains("Demo agent (demo)"), "{}", first.body);
+    let (csrf, before) = (first.field("csrf"), first.field("generation"));
+    let roll_back = async |generation: &str| {
+        let fields = [("csrf", csrf.as_str()), ("backend", "demo"), ("generation", generation)];
+        assert_eq!(olga.post("/components/roll-back", &fields).await.status, 303);
+        olga.get("/components").await
+    };
+    let staged = installation.path("staged.wasm");
+    std::fs::write(&staged, rebuilt(built("demo"), "another")).unwrap();
+    std::fs::rename(&staged, installation.backend("demo")).unwrap();
+    bot.logs_where("generation 2", |line| {
+        line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
+    })
+    .await;
+    let late = roll_back(&before).await;
+    assert!(late.body.contains("Another generation of demo serves by now"), "{}", late.body);
+    let second = late.field("generation");
+    assert!(second.starts_with("2@"), "{second}");
+    let back = roll_back(&second).await;
+    let serves = back.field("generation");
+    assert!(serves.starts_with("3@") && serves[1..] == before[1..], "{before} {second} {serves}");
+    local
+        .wait_for_message(OTHER, |text| {
+            text == format!("-# 🖥️ olga rolled demo back: generation {serves} serves.")
+        })
+        .await;
+    let nothing = roll_back(&serves).await;
+    assert!(nothing.body.contains("role=\"status\""), "{}", nothing.body);
+    assert_eq!(nothing.field("generation"), serves);
+}
+
+#[tokio::test]
+async fn what_is_for_owners_is_not_there_for_others() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let page = ann.get("/").await;
+    assert!(!page.body.contains("/components") && !page.body.contains("/health"));
+    let menu = olga.get("/").await.body;
+    assert!(menu.contains("/components") && menu.contains("/health"), "{menu}");
+    for path in ["/components", "/schedules", "/health"] {
+        assert_eq!(ann.get(path).await.status, 404, "{path}");
+        assert_eq!(olga.get(path).await.status, 200, "{path}");
+    }
+    let generation = olga.get("/components").await.field("generation");
+    let csrf = page.field("csrf");
+    let fields = [("csrf", csrf.as_str()), ("backend", "demo"), ("generation", &generation)];
+    assert_eq!(ann.post("/components/roll-back", &fields).await.status, 404);
+    assert_eq!(olga.get("/components").await.field("generation"), generation);
+
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let health = olga.get("/health").await.body;
+    for part in ["<dt>Lives</dt><dd>yes</dd>", "1 running, 0 waiting", "Aetheel 0."] {
+        assert!(health.contains(part), "{part} is missing in\n{health}");
+    }
+    local.faults().refuse_gateway(true);
+    local.faults().drop_gateway(true);
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(300));
+    while !olga.get("/health").await.body.contains("discord is not connected") {
+        looks.tick().await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_sees_schedules_and_hooks_and_has_one_run_now() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let agents = format!(
+        "## Cron Jobs\n\n### yearly\n\n- expression: `0 9 1 1 *`\n- channel: <#{CHANNEL}>\n\ncount the sheep\n\n## Hooks\n\n### startup\n\n- instruction: say hello\n- channel: {OTHER}\n"
+    );
+    std::fs::write(installation.path("config/agents.md"), agents).unwrap();
+    let _bot = serving(&installation).await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let page = olga.get("/schedules").await;
+    for part in ["cron:yearly", "count the sheep", "-01-01 09:00 UTC", "say hello"] {
+        assert!(page.body.contains(part), "{part} is missing in\n{}", page.body);
+    }
+    let csrf = page.field("csrf");
+    let run = async |browser: &Browser, csrf: &str, lane: &str| {
+        browser.post("/schedules/run", &[("csrf", csrf), ("lane", lane)]).await.status
+    };
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let hers = ann.get("/").await.field("csrf");
+    assert_eq!(run(&ann, &hers, "cron:yearly").await, 404);
+    for lane in ["cron:monthly", "console", "channel:1", "nonsense"] {
+        assert_eq!(run(&olga, &csrf, lane).await, 303);
+        assert!(olga.get("/schedules").await.body.contains("There is no such schedule."), "{lane}");
+    }
+    assert_eq!(run(&olga, &csrf, "cron:yearly").await, 303);
+    assert!(olga.get("/schedules").await.body.contains("It runs, or waits for its turn."));
+    local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ olga had cron:yearly run now.").await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: count the sheep")).await;
+}

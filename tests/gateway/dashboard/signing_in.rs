@@ -1,0 +1,120 @@
+//! Links and sessions.
+
+use reqwest::Method;
+
+use super::{installed, serving, with_dashboard};
+use crate::support::browser::{Browser, link};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
+
+#[tokio::test]
+async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let bot = serving(&installation).await;
+    let link = link(&local, CHANNEL, ANN).await;
+    let (base, secret) = link.split_once("/enter/").unwrap();
+    let mut browser = Browser::new(base);
+    let door = format!("/enter/{secret}");
+
+    // As programs do that make previews of links.
+    assert_eq!(browser.request(Method::HEAD, &door).send().await.unwrap().status(), 200);
+    for _ in 0..2 {
+        let page = browser.get(&door).await;
+        assert!(page.status == 200 && page.header("set-cookie").is_empty());
+    }
+    let stranger = browser.get("/").await;
+    assert!(stranger.status == 401 && stranger.body.contains("/dashboard"), "{}", stranger.body);
+
+    let entered = browser.post("/enter", &[("link", secret)]).await;
+    let cookie = entered.header("set-cookie").to_owned();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    browser.keep(&entered);
+    let page = browser.get("/").await;
+    assert!(page.status == 200 && page.body.contains("Nothing runs or waits"), "{}", page.body);
+    assert_eq!(browser.post("/enter", &[("link", secret)]).await.status, 404, "once");
+    assert_eq!(browser.get(&door).await.status, 404);
+
+    let left = browser.post("/leave", &[("csrf", &page.field("csrf"))]).await;
+    assert!(left.status == 200 && left.header("set-cookie").contains("Max-Age=0"));
+    assert_eq!(browser.get("/").await.status, 401, "the cookie alone is nothing");
+    let session = cookie.split(['=', ';']).nth(1).unwrap();
+    for (file, bytes) in installation.everything() {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(secret) && !text.contains(session), "{}", file.display());
+    }
+    let log = bot.stderr();
+    assert!(!log.contains(secret) && !log.contains(session), "{log}");
+}
+
+#[tokio::test]
+async fn whoever_revokes_is_signed_out_everywhere_and_others_are_not() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    let here = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let there = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
+    let mut events = here.follow().await;
+    events.wait("cards", |_| true).await;
+    let open = link(&local, CHANNEL, ANN).await;
+    let answer = local.answer_to(local.slash(CHANNEL, ANN, "dashboard", Some("revoke"))).await;
+    assert!(answer.ephemeral && answer.content.contains("2 times"), "{}", answer.content);
+    while let Some((name, _)) = events.next().await {
+        assert_eq!(name, "over");
+    }
+    assert_eq!((here.get("/").await.status, there.get("/").await.status), (401, 401));
+    assert_eq!(bob.get("/").await.status, 200);
+    let (base, secret) = open.split_once("/enter/").unwrap();
+    assert_eq!(Browser::new(base).post("/enter", &[("link", secret)]).await.status, 404);
+}
+
+#[tokio::test]
+async fn behind_a_proxy_links_and_cookies_are_those_of_its_address() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local).with("DASHBOARD_URL", "https://agents.example.com/");
+    let bot = serving(&installation).await;
+    let address = crate::support::browser::address(&bot).await;
+    let link = link(&local, CHANNEL, ANN).await;
+    let secret = link.strip_prefix("https://agents.example.com/enter/").unwrap();
+    let through = Browser::new(&format!("http://{address}"));
+    let entered = through
+        .request(Method::POST, "/enter")
+        .header("host", "agents.example.com")
+        .header("origin", "https://agents.example.com")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("link={secret}"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(entered.status(), 303);
+    let cookie = entered.headers()["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with("__Host-aetheel=") && cookie.ends_with("; Secure"), "{cookie}");
+}
+
+#[tokio::test]
+async fn without_an_address_there_is_no_dashboard_and_no_command() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    let commands = local.commands().to_string();
+    assert!(commands.contains("\"status\"") && !commands.contains("\"dashboard\""));
+    assert!(!bot.stderr().contains("the dashboard is open"));
+    let help = local.answer_to(local.slash(CHANNEL, OWNER, "help", None)).await;
+    assert!(!help.content.contains("/dashboard"), "{}", help.content);
+}
+
+#[tokio::test]
+async fn an_address_where_sessions_could_be_taken_over_is_refused_with_everything_else() {
+    let local = LocalDiscord::start().await;
+    let ended = installed(&local)
+        .with("DASHBOARD_ADDRESS", "0.0.0.0:0")
+        .with("CONFIG_DIR", "/dev/null/config")
+        .run(&["run"], "")
+        .await;
+    assert_eq!(ended.code, 78, "{}", ended.stderr);
+    for part in ["DASHBOARD_ADDRESS 0.0.0.0:0 can be reached", "DASHBOARD_URL", "CONFIG_DIR"] {
+        assert!(ended.stderr.contains(part), "{part} is missing in\n{}", ended.stderr);
+    }
+}
