@@ -19,6 +19,7 @@ mod fence;
 mod files;
 mod holding;
 mod hooks;
+mod installed;
 mod intake;
 mod kept;
 mod life;
