@@ -4,6 +4,7 @@
 
 const { constants } = require('node:os');
 const { spawn } = require('node:child_process');
+const { isatty } = require('node:tty');
 
 const platform = `aetheel-${process.platform}-${process.arch}`;
 let program;
@@ -20,8 +21,9 @@ child.on('error', (error) => {
   process.exit(69);
 });
 
-// A terminal sends these to the program as well; it must not get them twice.
-const atTerminal = process.stdin.isTTY ? ['SIGINT', 'SIGQUIT', 'SIGHUP'] : [];
+// A terminal sends these to the program as well; it must not get them twice. Asked of the descriptor: touching `process.stdin` would
+// switch it to non-blocking for the program too, which then takes a pause for the end.
+const atTerminal = isatty(0) ? ['SIGINT', 'SIGQUIT', 'SIGHUP'] : [];
 for (const signal of ['SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGTERM', 'SIGUSR2']) {
   process.on(signal, () => {
     if (!atTerminal.includes(signal)) child.kill(signal);
