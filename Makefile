@@ -15,9 +15,11 @@ export RUSTDOCFLAGS := -D warnings -A rustdoc::private_intra_doc_links
 export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 # What `test-live` runs: columns and rows of the matrix, `latest` for the newest releases, anything to run all again, other sandbox.
 export BACKEND CASE CLI_VERSIONS FRESH
+# Signs what `dist` makes.
+export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo test test-templates chaos check fuzz bench test-live clean
+.PHONY: help setup guests languages language demo test test-templates chaos check fuzz bench test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -25,6 +27,8 @@ help: ## print this list
 setup: ## install the toolchain and its wasm target; quick when they are there
 	@scripts/setup
 
+# A component is the same bytes wherever it is built.
+guests: export CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS = $(shell scripts/same-paths)
 guests: setup ## build the backends and put the changed ones into backends/
 	$(GUEST_CARGO) build --release --target $(GUEST_TARGET)
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
@@ -75,6 +79,12 @@ bench: guests languages ## measure; figures and how to read them: docs/performan
 test-live: guests ## run the real agents against a scripted model service, offline: docs/compatibility.md; BACKEND= CASE= CLI_VERSIONS=latest
 	scripts/install-agents
 	scripts/live-cases
+
+dist: guests ## build a release into target/dist: docs/releasing.md; TARGETS=aarch64-unknown-linux-gnu MINISIGN_KEY=
+	@scripts/dist $(TARGETS)
+
+test-dist: ## install what `dist` made into empty systems and talk to the demo agent; needs root, debootstrap and a package mirror
+	@scripts/test-dist
 
 clean: ## remove everything that was built
 	rm -rf target $(GUESTS:%=$(BACKENDS_DIR)/%.wasm)

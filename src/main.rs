@@ -6,6 +6,11 @@ use std::process::ExitCode;
 use aetheel::config::LogFormat;
 use clap::Parser;
 
+/// See `Cargo.toml`.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match aetheel::cli::Cli::try_parse() {
         Ok(cli) => ExitCode::from(aetheel::commands::run(cli)),

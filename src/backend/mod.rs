@@ -11,7 +11,7 @@
 //! * The operator's word for it: `trust` with `standing`, and `wants`.
 //! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has what was
 //!   admitted and `choice` picks what serves; `rollback` and `meanwhile` bring back what served.
-//!   `staged` and `install` put a new file there.
+//!   `staged` and `install` put a new file there, `shipped` those that came with the program.
 //!
 //! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
 //! `tests/reload` (files replaced in every way).
@@ -40,6 +40,7 @@ mod registry;
 mod report;
 mod rollback;
 mod sandbox;
+mod shipped;
 mod source;
 mod staged;
 mod standing;
@@ -57,6 +58,7 @@ pub use measure::Used;
 pub use options::RegistryOptions;
 pub use registry::Registry;
 pub use report::LoadReport;
+pub use shipped::bring;
 pub use staged::{Installation, StagedComponent};
 pub use standing::{Distrust, Standing};
 pub use trust::Gate;

@@ -99,6 +99,12 @@ pub enum Command {
         #[arg(long, value_name = "PATH")]
         binary: Option<PathBuf>,
     },
+    /// Write the man pages and the completions of shells below this folder, for packages
+    #[command(hide = true)]
+    Pages {
+        /// Laid out as `share` is.
+        share: PathBuf,
+    },
     /// Play the scripted agent behind the backend `demo`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     DemoAgent {

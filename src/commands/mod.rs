@@ -6,6 +6,7 @@ mod health;
 mod hold;
 mod init;
 mod listing;
+mod pages;
 mod recover;
 mod rehearse;
 mod upgrade;
@@ -36,6 +37,7 @@ pub fn run(cli: Cli) -> u8 {
         Command::DemoAgent { arguments } => {
             demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
         }
+        Command::Pages { share } => pages::run(&share),
         Command::Hold(wish) => hold::run(wish),
         Command::Check(common) => {
             with_settings(&common, None, |settings| block_on(check(settings)))

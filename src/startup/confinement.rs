@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::shipped;
 use crate::config::{Config, SandboxWish};
 use crate::process::Sandbox;
 use crate::turn::Fence;
@@ -36,7 +37,7 @@ pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
         read: config.agent_read.clone(),
         write: config.agent_write.clone(),
         hidden: hidden.map(|path| absolute(path)).collect(),
-        kept: vec![absolute(&config.backends_dir)],
+        kept: std::iter::once(absolute(&config.backends_dir)).chain(shipped::folder()).collect(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::confinement;
-use super::{LeftOut, Refused};
+use super::{LeftOut, Refused, shipped};
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
 use crate::agents::{AgentRegistry, PROFILED};
@@ -67,7 +67,7 @@ impl LoadedBackends {
         let options = RegistryOptions {
             gate: gate.clone(),
             components: kept,
-            ..RegistryOptions::new(&config.backends_dir)
+            ..RegistryOptions::new(&shipped::serving(config))
         };
         let (registry, reports) = Registry::start(engine.clone(), options).await;
         let registry = Arc::new(registry);
@@ -133,7 +133,8 @@ fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
 
 fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> String {
     let (wanted, names, by) = (&config.agent_backend, agents.names(), config.agent_backend_by);
-    let folder = config.backends_dir.display();
+    let folder = shipped::serving(config);
+    let folder = folder.display();
     if wanted == PROFILED {
         return format!(
             "{by} {wanted:?} has no agent of its own; name one of the profiles in acp.md"

@@ -10,6 +10,7 @@ mod prepare;
 mod refused;
 pub mod running;
 pub mod settings;
+pub mod shipped;
 pub mod survey;
 mod tidying;
 pub mod unknown;

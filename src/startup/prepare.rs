@@ -10,7 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};
-use super::{confinement, dashboard, exposure, holding, survey, tidying, unknown, webhooks};
+use super::{
+    confinement, dashboard, exposure, holding, shipped, survey, tidying, unknown, webhooks,
+};
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
@@ -125,12 +127,10 @@ impl Prepared {
                     .push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
             }
         }
-        if !config.backends_dir.is_dir() {
-            faults.push(format!(
-                "BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it",
-                config.backends_dir.display()
-            ));
+        if !purpose.looks() {
+            told.extend(shipped::bring(&config).await);
         }
+        faults.extend(shipped::missing(&config));
         faults.extend(survey::wrapper(&config, &variables));
         faults.extend(dashboard::faults(&config));
         if purpose != Purpose::Talk {
@@ -157,7 +157,7 @@ impl Prepared {
         };
         let loaded = laid.map_err(|more| faults.extend(more)).ok();
         let mut findings = None;
-        if let Some(loaded) = loaded.as_ref().filter(|_| config.backends_dir.is_dir()) {
+        if let Some(loaded) = loaded.as_ref().filter(|_| shipped::missing(&config).is_none()) {
             match &loaded.default {
                 Ok(name) => {
                     config.decide_backend(name);

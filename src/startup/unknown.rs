@@ -1,5 +1,6 @@
 //! Names an operator wrote that nothing here goes by, each with what may have been meant.
 
+use super::shipped;
 use crate::agent::descriptor::Credential;
 use crate::agents::AgentRegistry;
 use crate::config::{Config, VARIABLES, suggestion};
@@ -26,9 +27,9 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
 /// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all
 /// the same, only not to be chosen before it serves.
 pub fn backends(config: &Config, agents: &AgentRegistry) -> Vec<String> {
-    let there = |name: &String| {
-        agents.get(name).is_some() || config.backends_dir.join(format!("{name}.wasm")).is_file()
-    };
+    let folder = shipped::serving(config);
+    let there =
+        |name: &String| agents.get(name).is_some() || folder.join(format!("{name}.wasm")).is_file();
     let unknown = config.allowed_backends.iter().filter(|name| !there(name));
     unknown
         .map(|name| {

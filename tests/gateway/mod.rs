@@ -22,6 +22,7 @@ mod health;
 mod holding;
 mod hooks;
 mod init;
+mod installed;
 mod intake;
 mod kept;
 mod life;

@@ -1,28 +1,27 @@
-//! The unit of `docs/operating.md`, as systemd reads it: what it promises holds for this program.
+//! The units and settings that packages bring: what they promise holds for this program, and systemd
+//! understands them.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use aetheel::cli::exit;
 use aetheel::config::{Config, VARIABLES};
 
-/// The gateway's unit.
-fn unit() -> (String, BTreeMap<String, Vec<String>>) {
-    unit_of("# /etc/systemd/system/aetheel.service\n")
+fn file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The unit with this first line: its text, and its settings by name, in order.
-fn unit_of(first: &str) -> (String, BTreeMap<String, Vec<String>>) {
-    let page =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md")).unwrap();
-    let unit = page
-        .split("```ini\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next())
-        .find(|text| text.starts_with(first))
-        .expect("the page has the unit")
-        .to_owned();
+/// The gateway's unit.
+fn unit() -> (String, BTreeMap<String, Vec<String>>) {
+    unit_of("aetheel.service")
+}
+
+/// A unit: its text, and its settings by name, in order.
+fn unit_of(name: &str) -> (String, BTreeMap<String, Vec<String>>) {
+    let unit = file(&format!("packaging/systemd/{name}"));
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in unit.lines().filter(|line| !line.starts_with('#')) {
         if let Some((name, value)) = line.split_once('=') {
@@ -94,7 +93,7 @@ fn its_times_fit_the_programs_own_and_its_variables_are_known() {
 #[test]
 fn the_holders_unit_confines_as_the_gateways_does_and_shares_its_temporary_folder() {
     let (_, gateway) = unit();
-    let (_, holder) = unit_of("# /etc/systemd/system/aetheel-hold.service\n");
+    let (_, holder) = unit_of("aetheel-hold.service");
     let own = [
         "Description",
         "Type",
@@ -125,6 +124,45 @@ fn the_holders_unit_confines_as_the_gateways_does_and_shares_its_temporary_folde
             one(&gateway, name).split(' ').any(|unit| unit == "aetheel-hold.service"),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn its_settings_are_known_and_are_where_the_unit_lets_it_write() {
+    let (_, settings) = unit();
+    let state = format!("/var/lib/{}/", one(&settings, "StateDirectory"));
+    assert!(one(&settings, "ExecStart").ends_with(" run --env-file /etc/aetheel/settings.env"));
+    let text = file("packaging/settings.env");
+    let set: BTreeMap<&str, &str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('='))
+        .collect();
+    for name in set.keys() {
+        assert!(VARIABLES.iter().any(|variable| variable.name == *name), "{name}");
+    }
+    for name in ["CONFIG_DIR", "BACKENDS_DIR", "WORKSPACE_DIR", "RECORDINGS_DIR"] {
+        assert!(set[name].starts_with(&state), "{name}");
+    }
+    let (_, holder) = unit_of("aetheel-hold.service");
+    let where_they_meet = format!(" --state {}/state", set["CONFIG_DIR"]);
+    assert!(one(&holder, "ExecStart").ends_with(&where_they_meet));
+}
+
+#[test]
+fn the_image_with_agents_has_those_that_were_proven() {
+    let versions = file("scripts/agents.versions");
+    let proven = versions.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        Some(format!("{}@{}", words.next()?, words.next()?))
+    });
+    let proven: Vec<String> = proven.collect();
+    let image = file("packaging/Containerfile");
+    let named = image.lines().find_map(|line| line.strip_prefix("ARG AGENTS=")).unwrap();
+    let named: Vec<&str> = named.trim_matches('"').split(' ').collect();
+    assert!(named.len() >= 3, "{named:?}");
+    for agent in named {
+        assert!(proven.iter().any(|proven| proven == agent), "{agent}: {proven:?}");
     }
 }
 

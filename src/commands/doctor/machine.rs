@@ -11,8 +11,8 @@ use super::report::Report;
 use crate::app::health::write_there;
 use crate::backend::cache_fault;
 use crate::config::Config;
-use crate::startup::confinement;
 use crate::startup::running::gateway_of;
+use crate::startup::{confinement, shipped};
 
 /// Open files of a busy gateway: connections, pipes and pidfds of agents, watches.
 const FILES: u64 = 1_024;
@@ -131,8 +131,16 @@ fn folders(report: &mut Report, config: &Config) {
             format!("nobody else can put any in {}", config.cache_dir.display()),
         ),
     }
-    let backends = &config.backends_dir;
-    match fs::read_dir(backends) {
+    let backends = shipped::serving(config);
+    match fs::read_dir(&backends) {
+        Ok(_) if backends != config.backends_dir => report.ok(
+            "BACKENDS_DIR",
+            format!(
+                "the first start makes {} and puts the components of {} there",
+                config.backends_dir.display(),
+                backends.display()
+            ),
+        ),
         Ok(_) => report.ok("BACKENDS_DIR", format!("{} can be read", backends.display())),
         Err(error) => {
             report.fault(

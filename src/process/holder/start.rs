@@ -85,8 +85,8 @@ fn own_program() -> PathBuf {
 /// The session cannot be left.
 pub fn detach() -> io::Result<()> {
     // SAFETY: nothing of this process has opened a descriptor yet but the first three; what is
-    // closed belongs to whoever started us.
-    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+    // closed belongs to whoever started us. As a system call: musl has no function for it.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     match rustix::process::setsid() {
         // It leads a group already: a shell started it, and it is nobody's job then.
         Ok(_) | Err(Errno::PERM) => Ok(()),

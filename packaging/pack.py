@@ -1,0 +1,151 @@
+"""Packs a tree into the forms of a release: the same bytes for the same tree, whoever packs it and when.
+
+    pack.py libc BINARY                       `static`, or the newest glibc it asks for, such as 2.36
+    pack.py tarball TREE OUT                  a .tar.gz of the folder
+    pack.py wheel TREE OUT-FOLDER VERSION ARCH LIBC    a wheel for PyPI
+    pack.py npm TREE OUT-FOLDER VERSION ARCH           the npm package of one platform
+    pack.py npm-main FOLDER OUT-FOLDER VERSION         the npm package that people install
+
+Every time inside is SOURCE_DATE_EPOCH, every owner root, every order that of the names.
+"""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
+NPM_ARCH = {"x86_64": "x64", "aarch64": "arm64"}
+SUMMARY = "Work with coding agents in Discord: a gateway whose backends are replaced while it runs"
+
+
+def files(tree):
+    """Every file below a folder with its name there, by name."""
+    return sorted((path.relative_to(tree).as_posix(), path) for path in Path(tree).rglob("*") if path.is_file())
+
+
+def mode(path):
+    return 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
+
+
+def libc(binary):
+    said = subprocess.run(["readelf", "-W", "--dynamic", "--version-info", binary], check=True, capture_output=True, text=True).stdout
+    if "(NEEDED)" not in said:
+        return "static"
+    return max(re.findall(r"GLIBC_(\d+\.\d+)", said), key=lambda version: [int(part) for part in version.split(".")])
+
+
+def tarball(entries, out):
+    """Writes (name, mode, bytes) as a .tar.gz, with the folders they are in."""
+    folders = {"/".join(name.split("/")[:depth]) for name, _, _ in entries for depth in range(1, name.count("/") + 1)}
+    every = sorted([(name, 0o755, None) for name in folders] + list(entries))
+    with open(out, "wb") as file, gzip.GzipFile("", "wb", 9, file, EPOCH) as packed, \
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, permissions, content in every:
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.mtime, entry.uname, entry.gname = permissions, EPOCH, "root", "root"
+            if content is None:
+                entry.type = tarfile.DIRTYPE
+                archive.addfile(entry)
+            else:
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+
+
+def of_tree(tree, prefix):
+    return [(f"{prefix}/{name}", mode(path), path.read_bytes()) for name, path in files(tree)]
+
+
+def python_version(version):
+    """The version as PyPI spells it: 0.2.0-rc.1 is 0.2.0rc1."""
+    return re.sub(r"-(alpha|beta|rc)\.?(\d+)$", lambda found: {"alpha": "a", "beta": "b", "rc": "rc"}[found[1]] + found[2], version)
+
+
+def wheel_tags(arch, libc_version):
+    # A static program runs with every libc; the names are those of the oldest systems pip knows.
+    if libc_version == "static":
+        return [f"manylinux_2_17_{arch}", f"musllinux_1_1_{arch}"]
+    return [f"manylinux_{libc_version.replace('.', '_')}_{arch}"]
+
+
+def wheel(tree, out, version, arch, libc_version):
+    version, tags = python_version(version), wheel_tags(arch, libc_version)
+    data, info = f"aetheel-{version}.data", f"aetheel-{version}.dist-info"
+    # pip puts scripts into bin/ and data below the prefix: the program finds its components as anywhere else.
+    entries = []
+    for name, path in files(tree):
+        if name == "bin/aetheel":
+            entries.append((f"{data}/scripts/aetheel", 0o755, path.read_bytes()))
+        elif name.startswith(("lib/aetheel/", "share/man/", "share/bash-completion/", "share/zsh/", "share/fish/")):
+            entries.append((f"{data}/data/{name}", mode(path), path.read_bytes()))
+    doc = Path(tree, "share/doc/aetheel")
+    metadata = (f"Metadata-Version: 2.1\nName: aetheel\nVersion: {version}\nSummary: {SUMMARY}\nLicense: Apache-2.0\n"
+                "License-File: LICENSE\nLicense-File: THIRD-PARTY-LICENSES\nClassifier: Operating System :: POSIX :: Linux\n"
+                "Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n" + (doc / "README.md").read_text())
+    wheel_file = "Wheel-Version: 1.0\nGenerator: aetheel packaging/pack.py\nRoot-Is-Purelib: false\n"
+    wheel_file += "".join(f"Tag: py3-none-{tag}\n" for tag in tags)
+    entries += [(f"{info}/METADATA", 0o644, metadata.encode()), (f"{info}/WHEEL", 0o644, wheel_file.encode())]
+    entries += [(f"{info}/{name}", 0o644, (doc / name).read_bytes()) for name in ("LICENSE", "THIRD-PARTY-LICENSES")]
+    entries.sort()
+    digest = lambda content: base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    record = "".join(f"{name},sha256={digest(content)},{len(content)}\n" for name, _, content in entries)
+    entries.append((f"{info}/RECORD", 0o644, (record + f"{info}/RECORD,,\n").encode()))
+    # A zip begins in 1980.
+    date = time.gmtime(max(EPOCH, 315532800))[:6]
+    with zipfile.ZipFile(Path(out, f"aetheel-{version}-py3-none-{'.'.join(tags)}.whl"), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, permissions, content in entries:
+            entry = zipfile.ZipInfo(name, date)
+            entry.external_attr, entry.create_system, entry.compress_type = (stat.S_IFREG | permissions) << 16, 3, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+
+
+def npm_package(out, description, entries):
+    description |= {"license": "Apache-2.0", "description": SUMMARY, "engines": {"node": ">=18"}}
+    text = json.dumps(description, indent=2) + "\n"
+    entries = [("package/package.json", 0o644, text.encode()), *entries]
+    tarball(entries, Path(out, f"{description['name']}-{description['version']}.tgz"))
+
+
+def npm(tree, out, version, arch):
+    name = f"aetheel-linux-{NPM_ARCH[arch]}"
+    tree, doc = Path(tree), Path(tree, "share/doc/aetheel")
+    entries = [entry for entry in of_tree(tree, "package") if entry[0].startswith(("package/bin/", "package/lib/aetheel/"))]
+    entries += [(f"package/{file}", 0o644, (doc / file).read_bytes()) for file in ("LICENSE", "THIRD-PARTY-LICENSES")]
+    entries.append(("package/README.md", 0o644, f"The program of the package `aetheel` for Linux on {NPM_ARCH[arch]}; install that one.\n".encode()))
+    npm_package(out, {"name": name, "version": version, "os": ["linux"], "cpu": [NPM_ARCH[arch]]}, entries)
+
+
+def npm_main(folder, out, version):
+    root = Path(__file__).parent.parent
+    entries = [("package/aetheel.js", 0o755, Path(folder, "aetheel.js").read_bytes())]
+    entries += [(f"package/{name}", 0o644, (root / name).read_bytes()) for name in ("LICENSE", "README.md")]
+    platforms = {f"aetheel-linux-{cpu}": version for cpu in sorted(NPM_ARCH.values())}
+    npm_package(out, {"name": "aetheel", "version": version, "bin": {"aetheel": "aetheel.js"}, "optionalDependencies": platforms}, entries)
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    match what:
+        case "libc":
+            print(libc(*arguments))
+        case "tarball":
+            tree, out = arguments
+            tarball(of_tree(tree, Path(tree).name), out)
+        case "wheel":
+            wheel(*arguments)
+        case "npm":
+            npm(*arguments)
+        case "npm-main":
+            npm_main(*arguments)
+        case _:
+            sys.exit(f"{what}: see the top of {__file__}")
