@@ -128,13 +128,8 @@ fn in_two_halves() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
     (leave, launcher)
 }
 
-fn recording(folder: &Path) -> PathBuf {
-    let day = std::fs::read_dir(folder.join("recordings")).unwrap().next().unwrap().unwrap().path();
-    std::fs::read_dir(day).unwrap().next().unwrap().unwrap().path()
-}
-
-#[test]
-fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
+/// A life that died after the first half of an answer; its agent goes on to the end.
+fn dead_halfway() -> (tempfile::TempDir, Shelf, Arc<ScriptedLauncher>) {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
     let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
@@ -142,6 +137,17 @@ fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
     first.shows("one, ");
     first.dies();
     leave.send_replace(true);
+    (folder, shelf, agents)
+}
+
+fn recording(folder: &Path) -> PathBuf {
+    let day = std::fs::read_dir(folder.join("recordings")).unwrap().next().unwrap().unwrap().path();
+    std::fs::read_dir(day).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
+    let (folder, shelf, agents) = dead_halfway();
     let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
     assert_eq!(second.answer(), ("one, two".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
@@ -170,13 +176,7 @@ fn a_turn_that_dies_many_times_is_answered_once() {
 
 #[test]
 fn a_recording_cut_anywhere_brings_the_whole_answer_and_nothing_twice() {
-    let (folder, (leave, agents)) = (folder(), in_two_halves());
-    let shelf = Shelf::new(agents.clone());
-    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
-    first.ask("go");
-    first.shows("one, ");
-    first.dies();
-    leave.send_replace(true);
+    let (folder, shelf, agents) = dead_halfway();
     shelf.wait_for_exits();
     let (path, queue) = (recording(folder.path()), folder.path().join("config/state/queue.md"));
     let (whole, state) = (std::fs::read(&path).unwrap(), std::fs::read(&queue).unwrap());

@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 
-use super::{installed, serving};
+use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, room};
 use crate::support::program::Installation;
 
@@ -288,11 +288,7 @@ async fn after_a_kill_in_mid_tool_a_command_does_not_think_for_ever() {
     let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     let command = local.slash(CHANNEL, ANN, "ask", Some("tool"));
-    local
-        .wait_for("the tool", |_| {
-            installation.read("state/queue.md").contains("used a tool").then_some(())
-        })
-        .await;
+    used_a_tool(&local, &installation).await;
     killed.signal(Signal::KILL);
     killed.ended().await;
     let _next = serving(&installation).await;

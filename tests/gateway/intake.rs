@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
-use super::{installed, serving};
+use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, Request};
 use crate::support::program::{Installation, Program};
 
@@ -129,11 +129,7 @@ async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_afte
     local.faults().latency(Duration::from_millis(1_500));
     let question = local.mention(CHANNEL, ANN, "tool");
     let draft = local.wait_for("the draft", |local| local.messages(CHANNEL).pop()).await;
-    local
-        .wait_for("the tool", |_| {
-            installation.read("state/queue.md").contains("used a tool").then_some(())
-        })
-        .await;
+    used_a_tool(&local, &installation).await;
     killed(bot).await;
     assert!(
         !installation.read("state/queue.md").contains("posted"),
@@ -355,11 +351,7 @@ async fn a_turn_that_a_shutdown_stops_after_a_tool_gets_its_button_and_its_text_
             installed(&local).with("DEMO_AGENT_DELAY_MS", "150").with("SHUTDOWN_GRACE_MS", "0");
         let mut bot = serving(&installation).await;
         let question = local.mention(CHANNEL, ANN, "tool");
-        local
-            .wait_for("the tool", |_| {
-                installation.read("state/queue.md").contains("used a tool").then_some(())
-            })
-            .await;
+        used_a_tool(&local, &installation).await;
         local
             .wait_for("the draft's note", |_| {
                 installation.read("state/queue.md").contains("posted").then_some(())

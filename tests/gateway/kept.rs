@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
-use super::{installed, serving};
+use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER};
 
 #[tokio::test]
@@ -56,11 +56,7 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
     let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     let question = local.mention(CHANNEL, ANN, "tool");
-    local
-        .wait_for("the tool", |_| {
-            installation.read("state/queue.md").contains("used a tool").then_some(())
-        })
-        .await;
+    used_a_tool(&local, &installation).await;
     killed.signal(Signal::KILL);
     killed.ended().await;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, test_kill_process};
 
-use super::{id_of, installed, serving};
+use super::{id_of, installed, serving, used_a_tool};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, TOKEN};
 use crate::support::program::Installation;
 
@@ -195,11 +195,7 @@ async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kep
         installed(&local).with("SHUTDOWN_GRACE_MS", "0").with("DEMO_AGENT_DELAY_MS", "1000");
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "tool");
-    local
-        .wait_for("the tool", |_| {
-            installation.read("state/queue.md").contains("used a tool").then_some(())
-        })
-        .await;
+    used_a_tool(&local, &installation).await;
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     local

@@ -59,6 +59,12 @@ pub fn installed(local: &LocalDiscord) -> Installation {
         .with("SSL_CERT_FILE", &trusted)
 }
 
+/// Waits until the journal knows that an agent has used a tool.
+async fn used_a_tool(local: &LocalDiscord, installation: &Installation) {
+    let noted = || installation.read("state/queue.md").contains("used a tool").then_some(());
+    local.wait_for("the tool", |_| noted()).await;
+}
+
 /// `aetheel run`, ready to answer.
 pub async fn serving(installation: &Installation) -> Program {
     let program = installation.start(&["run"]);

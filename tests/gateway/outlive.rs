@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use super::{installed, serving};
+use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::Installation;
 
@@ -51,11 +51,7 @@ async fn a_turn_that_had_used_a_tool_goes_on_and_nobody_is_asked() {
     let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     local.mention(CHANNEL, ANN, "tool");
-    local
-        .wait_for("the tool", |_| {
-            installation.read("state/queue.md").contains("used a tool").then_some(())
-        })
-        .await;
+    used_a_tool(&local, &installation).await;
     killed.signal(Signal::KILL);
     killed.ended().await;
     let _next = serving(&installation).await;
@@ -158,8 +154,7 @@ async fn with_its_holder_dead_a_turn_begins_again_and_after_a_tool_people_are_as
     assert_ne!(holder_now, holder);
 
     let question = local.mention(CHANNEL, ANN, "tool");
-    let used = || installation.read("state/queue.md").contains("used a tool").then_some(());
-    local.wait_for("the tool", |_| used()).await;
+    used_a_tool(&local, &installation).await;
     rustix::process::kill_process(holder_now, Signal::KILL).expect("killed");
     let offer = local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
     assert_eq!(offer.reply_to, Some(question));

@@ -158,7 +158,6 @@ async fn what_is_said_while_no_gateway_is_there_comes_complete_and_in_order_with
     assert!(process.held && process.pid.is_some());
     line(&mut process, "begun").await;
     write(&process, "go\n");
-    sleep(Duration::from_millis(50)).await;
     first.leave().await;
     drop(process);
     until("it ends by itself", || living(&run).is_empty()).await;

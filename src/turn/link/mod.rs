@@ -220,11 +220,11 @@ pub(super) struct Resumed<Life> {
 }
 
 impl Link {
-    /// Opens a link; returns the way to it and what must be run for it to live.
-    pub(super) fn open(
-        parts: Parts,
-        recording: Recording,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    /// The way to a link that is about to live, and the ends that its task has of it.
+    fn new(
+        parts: &Parts,
+        recording: &Recording,
+    ) -> (Self, mpsc::UnboundedReceiver<LinkRequest>, Arc<State>) {
         let (requests, received) = mpsc::unbounded_channel();
         let state = Arc::new(State {
             closing: AtomicBool::new(false),
@@ -240,6 +240,15 @@ impl Link {
             requests,
             state: Arc::clone(&state),
         };
+        (link, received, state)
+    }
+
+    /// Opens a link; returns the way to it and what must be run for it to live.
+    pub(super) fn open(
+        parts: Parts,
+        recording: Recording,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (link, received, state) = Self::new(&parts, &recording);
         (link, task::run(parts, recording, received, state))
     }
 
@@ -253,21 +262,7 @@ impl Link {
         entries: &[Entry],
         left: (&Survivor, Keepsake),
     ) -> Result<Resumed<impl Future<Output = ()> + Send + 'static + use<>>, NotRebuilt> {
-        let (requests, received) = mpsc::unbounded_channel();
-        let state = Arc::new(State {
-            closing: AtomicBool::new(false),
-            output: AtomicBool::new(false),
-            turns: AtomicU32::new(0),
-            idle_since_ms: AtomicU32::new(0),
-            opened: Instant::now(),
-            generation: parking_lot::Mutex::new(parts.backend.generation().clone()),
-        });
-        let link = Self {
-            id: parts.id.as_str().into(),
-            recording: recording.path().into(),
-            requests,
-            state: Arc::clone(&state),
-        };
+        let (link, received, state) = Self::new(&parts, &recording);
         let (rebuilt, life) =
             task::resume(parts, recording, (entries, left), received, state).await?;
         Ok(Resumed { link, turns: rebuilt.turns, sessions: rebuilt.sessions, life })

@@ -468,21 +468,24 @@ mod tests {
         What::Ending { turn: "t1".into(), how: "completed".into() }
     }
 
+    fn hiding(secret: &str, folder: &Path) -> Recorder {
+        let redactor = Redactor::new([&secret.to_owned().into()]);
+        Recorder::new(folder.to_owned(), RecordingLimits::ENDLESS, redactor)
+    }
+
+    fn from_agent(text: &str) -> Input {
+        Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
+    }
+
     #[test]
     fn a_recording_reads_back_without_its_secrets() {
         let folder = tempfile::tempdir().unwrap();
-        let secret = "sk-canary-value".to_owned().into();
-        let recorder = Recorder::new(
-            folder.path().to_owned(),
-            RecordingLimits::ENDLESS,
-            Redactor::new([&secret]),
-        );
+        let recorder = hiding("sk-canary-value", folder.path());
         let mut recording = recorder.begin(&header("t1"));
-        let line = |text: &str| {
-            Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.into(), truncated: false })
-        };
-        recording
-            .input(&TimedInput { at_ms: 1.5, input: line("my key is sk-canary-value\u{1F600}") });
+        recording.input(&TimedInput {
+            at_ms: 1.5,
+            input: from_agent("my key is sk-canary-value\u{1F600}"),
+        });
         recording.action(&Action::CloseStdin(1));
         recording.host(ending());
         let path = recording.path().to_owned();
@@ -490,7 +493,10 @@ mod tests {
         recorder.flush();
         let (read_header, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
         assert_eq!(read_header, header("t1"));
-        assert_eq!(entries[0], Entry { t: 1.5, what: What::In(line("my key is ***\u{1F600}")) });
+        assert_eq!(
+            entries[0],
+            Entry { t: 1.5, what: What::In(from_agent("my key is ***\u{1F600}")) }
+        );
         assert_eq!(entries[1].what, What::Out(Action::CloseStdin(1)));
         assert_eq!(entries[2].what, ending());
     }
@@ -595,20 +601,11 @@ mod tests {
     #[test]
     fn an_input_with_a_secret_marks_a_recording_that_is_written_ahead() {
         let folder = tempfile::tempdir().unwrap();
-        let secret = "sk-canary-value".to_owned().into();
-        let recorder = Recorder::new(
-            folder.path().to_owned(),
-            RecordingLimits::ENDLESS,
-            Redactor::new([&secret]),
-        );
+        let recorder = hiding("sk-canary-value", folder.path());
         let mut recording = recorder.begin_ahead(&header("t1"));
-        let line = |text: &str| {
-            let text = text.to_owned();
-            Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: false })
-        };
         recording.host(What::Host("sk-canary-value in what the host did".to_owned()));
         for text in ["plain", "with sk-canary-value", "plain", "again sk-canary-value"] {
-            recording.input(&TimedInput { at_ms: 1.0, input: line(text) });
+            recording.input(&TimedInput { at_ms: 1.0, input: from_agent(text) });
         }
         let path = recording.path().to_owned();
         drop(recording);
