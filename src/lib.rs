@@ -16,6 +16,7 @@
 pub mod agent;
 pub mod event;
 pub mod figures;
+pub mod lease;
 pub mod vigil;
 
 pub mod access;
@@ -35,6 +36,7 @@ pub mod kit;
 pub mod turn;
 
 pub mod backend;
+pub mod cluster;
 pub mod console;
 pub mod demo;
 pub mod discord;

@@ -65,6 +65,7 @@ impl Health for ProgramHealth {
         let mut reasons = Vec::new();
         match *self.phase.borrow() {
             Phase::Starting => reasons.push("starting".to_owned()),
+            Phase::StandingBy => reasons.push("standing by: another node serves".to_owned()),
             Phase::Draining => reasons.push("draining".to_owned()),
             Phase::Ready => {}
         }

@@ -1,5 +1,6 @@
 //! `aetheel run`: Discord, until a signal.
 
+mod cluster;
 mod dashboard;
 pub mod health;
 mod hooks;
@@ -17,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use self::cluster::Place;
 use self::health::{ProgramHealth, Watched};
 use self::liveness::Liveness;
 use self::phase::Phase;
@@ -80,11 +82,23 @@ pub async fn serve(mut settings: Settings) -> u8 {
         .map_err(|fault| settings.unavailable.push(fault));
     let started = async {
         let mut prepared = Prepared::prepare(settings, Purpose::Serve).await?;
-        let lock = prepared.keep_events().await?;
+        let mut standing_by = None;
+        let (lock, cluster) = prepared
+            .keep_events(|| {
+                phase.send_replace(Phase::StandingBy);
+                standing_by = Some(system.ready(health.clone()));
+            })
+            .await?;
+        phase.send_replace(Phase::Starting);
+        drop(standing_by);
         let booted = prepared.boot().await?;
         let held = prepared.hold().await?;
-        let options =
+        let mut options =
             Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
+        let place = cluster.map(|cluster| Place::keep(cluster, held.as_ref())).transpose()?;
+        if let Some(place) = &place {
+            options.lease = place.lease();
+        }
         let webhooks = Waiting::bind(&prepared).await?;
         let dashboard = dashboard::bind(&prepared.config).await?;
         let notes = prepared.workspace.discord_notes().clone();
@@ -93,10 +107,10 @@ pub async fn serve(mut settings: Settings) -> u8 {
             notes.note(channel, message);
         }
         let discord = Discord::connect(options, notes).await.map_err(refused)?;
-        Ok::<_, Refused>((prepared, booted, discord, (webhooks, dashboard), (lock, held)))
+        Ok::<_, Refused>((prepared, booted, discord, (webhooks, dashboard), (lock, held, place)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, (webhooks, dashboard), (lock, held)) = tokio::select! {
+    let (prepared, booted, discord, (webhooks, dashboard), (lock, held, place)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -233,6 +247,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
     tracing::info!("shutdown: discord is closed");
     leave(held).await;
     guard.close().await;
+    if let Some(place) = place {
+        place.leave(workspace.folder()).await;
+    }
     tracing::info!("shutdown: done");
     code
 }

@@ -107,6 +107,12 @@ pub struct Config {
     pub agent_holder: HolderWish,
     /// How long a holder keeps them without a gateway.
     pub agent_hold: Duration,
+    /// The database that several machines share; none: this one serves alone.
+    pub cluster_url: Option<SecretString>,
+    /// The machine's name among them; none: its own.
+    pub node_name: Option<String>,
+    /// How long a node may be silent before another one follows.
+    pub cluster_lease: Duration,
     /// Places confined agents may read beside their own.
     pub agent_read: Vec<PathBuf>,
     /// Places confined agents may change beside their own.
@@ -261,6 +267,9 @@ impl Config {
             agent_sandbox: read.one_of("AGENT_SANDBOX", &SandboxWish::WORDS),
             agent_holder: read.one_of("AGENT_HOLDER", &HolderWish::WORDS),
             agent_hold: Duration::from_secs(read.number("AGENT_HOLD_SECONDS", 1, 30 * 86_400)),
+            cluster_url: read.optional("CLUSTER_URL").map(|url| url.trim().to_owned().into()),
+            node_name: read.optional("NODE_NAME"),
+            cluster_lease: Duration::from_secs(read.number("CLUSTER_LEASE_SECONDS", 2, 60)),
             agent_read: read.places("AGENT_READ"),
             agent_write: read.places("AGENT_WRITE"),
             agent_wrapper: read

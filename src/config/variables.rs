@@ -167,6 +167,17 @@ pub const VARIABLES: &[Variable] = &[
         "How long a holder that the gateway started keeps agents without a gateway, in seconds",
     ),
     v(
+        "CLUSTER_URL",
+        "",
+        "Address of a PostgreSQL database that several machines share; unset: this machine serves the bot alone",
+    ),
+    v("NODE_NAME", "", "Name of this machine in the cluster; unset: the machine's own"),
+    v(
+        "CLUSTER_LEASE_SECONDS",
+        "6",
+        "How long a node of the cluster may be silent before another one follows, in seconds",
+    ),
+    v(
         "AGENT_READ",
         "",
         "More files and folders that confined agents may read and execute, absolute or with `~/`, separated by commas",

@@ -125,6 +125,7 @@ impl Checkup {
             options.token.clone(),
             options.requests_per_second,
             options.windows.clock(),
+            options.lease.clone(),
         )
         .map_err(unreachable)?;
         Ok(Self { api: Api::new(rest), guilds: HashMap::new() })

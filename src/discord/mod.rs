@@ -69,6 +69,7 @@ pub use dashboard::SignIn;
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
+pub use token::bot_of;
 
 use crate::config::AllowLists;
 use crate::dispatch::{Again, AgainRefusal, Dispatcher, Person};
@@ -227,6 +228,7 @@ impl Discord {
             options.token.clone(),
             options.requests_per_second,
             options.windows.clock(),
+            options.lease.clone(),
         )
         .map_err(|error| unreachable(error.to_string()))?;
         let files =

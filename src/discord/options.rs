@@ -8,6 +8,7 @@ use super::StartError;
 use super::clock::Clock;
 use super::rest::Timeouts;
 use crate::config::{AllowLists, Config, FooterPart};
+use crate::lease::Lease;
 use crate::redact::Redactor;
 
 /// The settings the adapter works with.
@@ -37,6 +38,8 @@ pub struct Options {
     pub redactor: Redactor,
     /// Time limits of requests, logins and retries.
     pub windows: Windows,
+    /// Until when anything is sent.
+    pub lease: Lease,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             allowed: config.allowed.clone(),
             redactor,
             windows: Windows::default(),
+            lease: Lease::endless(),
         })
     }
 }

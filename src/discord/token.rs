@@ -1,5 +1,7 @@
 //! Checks of a bot token before Discord is asked.
 
+use base64::Engine as _;
+
 use super::StartError;
 
 /// A bot token has three parts; anything else is worth saying before Discord is asked.
@@ -22,6 +24,15 @@ pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
     Ok(())
 }
 
+/// The user id of the bot whose token this is; none: it does not say (Discord's reference,
+/// authentication: the first part of a token is that id in base64).
+#[must_use]
+pub fn bot_of(token: &str) -> Option<u64> {
+    let id = token.split('.').next()?.trim_end_matches('=');
+    let id = base64::engine::general_purpose::STANDARD_NO_PAD.decode(id).ok()?;
+    str::from_utf8(&id).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +40,8 @@ mod tests {
     #[test]
     fn what_cannot_be_a_token_is_said_before_discord_is_asked() {
         assert_eq!(check_shape("MTIz.Gabc.x-_y"), Ok(()));
+        assert_eq!(bot_of("MTIz.Gabc.x-_y"), Some(123));
+        assert_eq!(bot_of("a.b.c"), None);
         assert_eq!(check_shape(" "), Err(StartError::NoToken));
         for bad in ["abc", "Bot a.b.c", "a.b.c d", "a..c", "a.b.c.d"] {
             let error = check_shape(bad).expect_err(bad);

@@ -11,12 +11,14 @@ use tokio::task::JoinHandle;
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};
 use super::{
-    confinement, dashboard, exposure, holding, shipped, survey, tidying, unknown, webhooks,
+    clustering, confinement, dashboard, exposure, holding, shipped, survey, tidying, unknown,
+    webhooks,
 };
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
 use crate::cli::exit;
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::discord::{Checkup, Options};
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
@@ -133,6 +135,7 @@ impl Prepared {
         faults.extend(shipped::missing(&config));
         faults.extend(survey::wrapper(&config, &variables));
         faults.extend(dashboard::faults(&config));
+        faults.extend(clustering::faults(&config));
         if purpose != Purpose::Talk {
             missing.extend(survey::addresses(&config, purpose.looks()));
         }
@@ -249,21 +252,23 @@ impl Prepared {
         Ok(booted)
     }
 
-    /// Makes sure to be the only gateway here, and keeps accepted events from now on. The lock is
-    /// to be held to the end.
+    /// Makes sure to be the only gateway here, and keeps accepted events from now on; in a cluster,
+    /// once this node serves: `waits` is called before. The lock is to be held to the end.
     ///
     /// # Errors
     /// [`Refused`]: another gateway runs, or the journal cannot be used.
-    pub async fn keep_events(&mut self) -> Result<Lock, Refused> {
+    pub async fn keep_events(
+        &mut self,
+        waits: impl FnOnce(),
+    ) -> Result<(Lock, Option<Cluster>), Refused> {
         let lock = self.workspace.lock().map_err(|held| {
             let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
             Refused::because(code, held.to_string())
         })?;
-        let journal = self.workspace.journal().await.map_err(|error| {
-            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-        })?;
+        let (journal, cluster) =
+            clustering::open_journal(&self.config, &self.workspace, waits).await?;
         self.journal = Some(journal);
-        Ok(lock)
+        Ok((lock, cluster))
     }
 
     /// Sees to it that agents outlive the gateway, as the operator wishes. To be called once it is

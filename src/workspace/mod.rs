@@ -54,7 +54,7 @@ pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
 pub use inspection::{StateFile, inspect};
 pub use jobs::{CronJob, CronJobs};
-pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
+pub use journal::{Entry, Journal, LineStore, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock, Serving, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
@@ -221,6 +221,18 @@ impl Workspace {
     /// [`FileError`].
     pub async fn journal(&self) -> Result<Journal, FileError> {
         Journal::open(self.inner.folder.join("state")).await
+    }
+
+    /// The journal of which another place keeps the lines; `text` is what it has now.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn journal_in(
+        &self,
+        text: String,
+        store: Box<dyn LineStore>,
+    ) -> Result<Journal, FileError> {
+        Journal::open_in(text, store).await
     }
 
     /// Makes sure that no other gateway serves this folder, for as long as the lock lives.

@@ -25,6 +25,7 @@ use super::clock::Clock;
 use super::flow::{Flow, Rank};
 use super::limits::{Bucket, Limits, RateHeaders};
 use crate::figures;
+use crate::lease::Lease;
 
 const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
@@ -87,6 +88,7 @@ struct Shared {
     base: String,
     token: SecretString,
     clock: Clock,
+    lease: Lease,
     limits: Mutex<Limits>,
     flow: Mutex<Flow>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
@@ -114,11 +116,13 @@ impl Rest {
         token: SecretString,
         most: usize,
         clock: Clock,
+        lease: Lease,
     ) -> Result<Self, reqwest::Error> {
         let shared = Shared {
             base: format!("{}/api/v10", base.trim_end_matches('/')),
             token,
             clock,
+            lease,
             limits: Mutex::default(),
             flow: Mutex::new(Flow::new(most)),
             lanes: Mutex::default(),
@@ -201,6 +205,11 @@ impl Rest {
         let mut pause = Duration::from_millis(250);
         loop {
             self.wait_for_limits(call, began, timeouts).await?;
+            if !self.shared.lease.lasts() {
+                // Somebody else speaks for the bot; this program is about to end.
+                warn!(method = %call.method, "nothing is sent to discord any more");
+                return std::future::pending().await;
+            }
             let last = match self.attempt(call, file, timeouts.attempt).await {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Failed(error) => return Err(error),

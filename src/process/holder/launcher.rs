@@ -52,6 +52,8 @@ struct Inner {
     /// Held while a lost holder is replaced.
     renewing: tokio::sync::Mutex<()>,
     left: AtomicBool,
+    /// Until when agents may run, where that was said.
+    until_ms: Mutex<Option<u64>>,
 }
 
 impl HeldLauncher {
@@ -91,6 +93,7 @@ impl HeldLauncher {
             connection: Mutex::new(connection),
             renewing: tokio::sync::Mutex::default(),
             left: AtomicBool::new(false),
+            until_ms: Mutex::default(),
         }))
     }
 
@@ -111,6 +114,20 @@ impl HeldLauncher {
         let managed = std::env::var_os("INVOCATION_ID").is_some();
         let together = holder.is_none_or(|holder| cgroup(holder.pid) == cgroup(own));
         own != 1 && !(managed && together)
+    }
+
+    /// Whether the holder can end agents by itself ([`HeldLauncher::until`]); one of an earlier
+    /// version cannot.
+    #[must_use]
+    pub fn fences(&self) -> bool {
+        self.connection().hello.fences
+    }
+
+    /// Agents may run until this instant of [`boot_ms`](crate::lease::boot_ms), and longer if that
+    /// is said before. Then the holder ends them, whatever has become of the gateway.
+    pub fn until(&self, until_ms: u64) {
+        *self.0.until_ms.lock() = Some(until_ms);
+        self.connection().say(&Request::Until(until_ms));
     }
 
     /// Lets go of all processes: they go on in the holder, and nothing more is heard of them here.
@@ -143,6 +160,9 @@ impl HeldLauncher {
         };
         let connection = opened.map_err(io::Error::other)?;
         tracing::info!(version = connection.hello.program, "a new holder keeps agents");
+        if let Some(until_ms) = *inner.until_ms.lock() {
+            connection.say(&Request::Until(until_ms));
+        }
         inner.connection.lock().clone_from(&connection);
         Ok(connection)
     }

@@ -12,7 +12,7 @@ use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,6 +23,7 @@ use super::protocol::{Answer, FRAME, GREETING, Hello, Refusal, Request, VERSION,
 use super::room::Room;
 use super::spool::HoldLimits;
 use super::wire::Failure;
+use crate::lease::Lease;
 use crate::process::{Custody, Means, Sandbox};
 use crate::turn::{Launch, LaunchError};
 
@@ -30,6 +31,9 @@ use crate::turn::{Launch, LaunchError};
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long killed agents may take to end, and the gateway to hear of it.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
+/// Between two looks at the clock, where agents may run until an instant only. Not a timer: those
+/// stand still while the machine sleeps.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ: usize = 64 << 10;
 
@@ -89,7 +93,9 @@ struct Holder {
     /// What a gateway must know.
     key: String,
     room: Mutex<Room>,
-    /// A gateway came or went, or a process is gone.
+    /// Until when agents may run.
+    lease: Lease,
+    /// A gateway came or went, or a process is gone, or agents have a time to end.
     changed: Notify,
     custody: Custody,
     /// Of the ways in which gateways confined so far.
@@ -106,6 +112,7 @@ impl Holder {
             options,
             key,
             room: Mutex::default(),
+            lease: Lease::endless(),
             changed: Notify::new(),
             custody,
             confining: Mutex::default(),
@@ -146,6 +153,7 @@ impl Holder {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.changed.notified() => {}
+                () = sleep(CLOCK_INTERVAL), if self.lease.ends() => self.fence(),
                 () = sleep_until(alone_since + self.options.claim_within), if !attended && !given_up => {
                     given_up = true;
                     self.give_up();
@@ -165,6 +173,19 @@ impl Holder {
         let room = self.room.lock();
         let began = room.gateways > 0 || given_up;
         self.options.leave_when_empty && !attended && began && room.is_empty()
+    }
+
+    /// Ends agents whose time is over.
+    fn fence(&self) {
+        if self.lease.lasts() {
+            return;
+        }
+        let left = self.room.lock().end_all();
+        if !left.is_empty() {
+            let agents = left.len();
+            tracing::error!(agents, "the gateway may not act any more; its agents are ended");
+        }
+        left.iter().for_each(|held| held.abandon());
     }
 
     /// No gateway came.
@@ -382,6 +403,10 @@ impl Visit {
                     self.holder.room.lock().remove(&held);
                 }
             }
+            Request::Until(until_ms) => {
+                self.holder.lease.set(until_ms);
+                self.holder.changed.notify_one();
+            }
             Request::Keep { run, keepsake } => self.holder.room.lock().keep(run, keepsake),
             Request::End { run } => {
                 let ended = self.holder.room.lock().end(&run);
@@ -393,6 +418,10 @@ impl Visit {
     fn launch(&mut self, stream: u64, launch: Launch, sandbox: Sandbox) {
         let listener = Listener { stream, outbox: Arc::clone(&self.outbox) };
         let name = (launch.run.clone(), launch.proc);
+        if !self.holder.lease.lasts() {
+            let source = io::Error::other("the gateway may not act any more");
+            return self.fail(stream, &LaunchError::Start { program: launch.program, source });
+        }
         let options = &self.holder.options;
         let (held, waiting) = Held::new(name, options.limits, &options.state, listener);
         if !self.holder.room.lock().add(&held) {

@@ -13,6 +13,7 @@ use secrecy::SecretString;
 pub use self::folder::{By, ConfigFolder, SETTINGS_FILE, base, of_user};
 use self::sources::Found;
 use crate::cli::Common;
+use crate::cluster::Cluster;
 use crate::config::{self, Config, VARIABLES};
 use crate::process;
 use crate::redact::Redactor;
@@ -131,8 +132,18 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
     secrets.extend(webhooks::shapes(&webhook_secrets));
+    if let Some(url) = variables.get("CLUSTER_URL") {
+        secrets.extend(
+            [Some(url.clone()), Cluster::password(url)]
+                .into_iter()
+                .flatten()
+                .map(SecretString::from),
+        );
+    }
     let redactor = Redactor::new(&secrets);
-    variables.remove("DISCORD_BOT_TOKEN");
+    for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL"] {
+        variables.remove(ours);
+    }
     let ours = |name: &str| {
         VARIABLES.iter().any(|variable| variable.name == name)
             || BASE_VARIABLES.contains(&name)

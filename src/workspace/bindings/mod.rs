@@ -329,6 +329,15 @@ impl Bindings {
         .await
     }
 
+    /// Forgets all sessions: those of agents on another machine. Settings stay.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn leave_sessions(&self) -> Result<(), BindingsError> {
+        self.write(|state| state.ledger.entries.values_mut().for_each(|item| item.session = None))
+            .await
+    }
+
     async fn look<T: Send + 'static>(&self, look: impl FnOnce(&State) -> T + Send + 'static) -> T {
         let bindings = self.clone();
         blocking(move || {

@@ -8,6 +8,7 @@
 
 mod pages;
 mod record;
+mod store;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -19,9 +20,11 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use self::pages::{Entry, OFFER_SPAN_MS};
+pub use self::store::LineStore;
 
 use self::pages::Pages;
 use self::record::{Finished, Mark, Record};
+use self::store::LineFile;
 use self::writer::{Job, Writer};
 use super::{FileError, blocking};
 use crate::disk::{read_ordinary, replace};
@@ -68,7 +71,37 @@ impl Journal {
     }
 
     fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {
-        let (mut pages, warnings) = read(path, &read_text(path)?)?;
+        let failed = |source| FileError::new("write", path, source);
+        let text = read_text(path)?;
+        if text.is_empty() {
+            replace(path, b"").map_err(failed)?;
+        }
+        let file = LineFile::open(path.to_owned()).map_err(failed)?;
+        Self::go_on(path, &text, Box::new(file), now_ms)
+    }
+
+    /// Goes on with lines that are kept elsewhere, by whoever is the only one to write there.
+    ///
+    /// # Errors
+    /// [`FileError`] when they cannot be read or written.
+    pub(super) async fn open_in(
+        text: String,
+        store: Box<dyn LineStore>,
+    ) -> Result<Self, FileError> {
+        blocking(move || {
+            let name = PathBuf::from(store.name());
+            Self::go_on(&name, &text, store, jiff::Timestamp::now().as_millisecond())
+        })
+        .await
+    }
+
+    fn go_on(
+        place: &Path,
+        text: &str,
+        mut store: Box<dyn LineStore>,
+        now_ms: i64,
+    ) -> Result<Self, FileError> {
+        let (mut pages, warnings) = read(place, text)?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
@@ -77,14 +110,14 @@ impl Journal {
             pages
                 .apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
         }
-        let failed = |source| FileError::new("write", path, source);
-        replace(path, pages.render().as_bytes()).map_err(failed)?;
+        let failed = |source| FileError::new("write", place, source);
+        let short = pages.render();
+        store.replace(&short).map_err(failed)?;
         let pages = Arc::new(Mutex::new(pages));
         let (jobs, received) = channel();
         let failing = Arc::new(AtomicBool::new(false));
         let writer =
-            Writer::open(path.to_owned(), Arc::clone(&pages), received, Arc::clone(&failing))
-                .map_err(failed)?;
+            Writer::on(store, short.len(), Arc::clone(&pages), received, Arc::clone(&failing));
         vigil::thread("journal", move || writer.run()).map_err(failed)?;
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }

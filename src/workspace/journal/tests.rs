@@ -228,7 +228,7 @@ impl Spoiled {
     }
 }
 
-impl super::writer::Tail for Spoiled {
+impl super::store::Tail for Spoiled {
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let failed = Self::fails(&self.writes);
         let length = if failed.is_err() { bytes.len() - 3 } else { bytes.len() };
@@ -257,9 +257,8 @@ fn spoiled() -> (Journal, Spoiled) {
         std::sync::Arc<std::sync::atomic::AtomicBool>,
     ) = (pages, failing);
     let writer = super::Writer::on(
-        Box::new(file.clone()),
+        Box::new(super::LineFile::on(Box::new(file.clone()), 0, "queue.md".into())),
         0,
-        "queue.md".into(),
         pages.clone(),
         received,
         failing.clone(),

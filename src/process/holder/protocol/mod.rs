@@ -41,17 +41,20 @@ pub(super) struct Hello {
     /// What only those know who can read the state folder; empty from a holder.
     #[serde(default)]
     pub(super) key: String,
+    /// It ends agents at the instant that it is given for that ([`Request::Until`]).
+    #[serde(default)]
+    pub(super) fences: bool,
 }
 
 impl Hello {
     /// That of a gateway.
     pub(super) fn gateway(key: String) -> Self {
-        Self { protocol: VERSION, program: program(), scratch: String::new(), key }
+        Self { protocol: VERSION, program: program(), scratch: String::new(), key, fences: false }
     }
 
     /// That of a holder.
     pub(super) fn holder(scratch: String) -> Self {
-        Self { protocol: VERSION, program: program(), scratch, key: String::new() }
+        Self { protocol: VERSION, program: program(), scratch, key: String::new(), fences: true }
     }
 }
 
@@ -105,6 +108,9 @@ pub(super) enum Request {
     End {
         run: String,
     },
+    /// Agents may run until this instant of [`boot_ms`](crate::lease::boot_ms), whatever becomes of
+    /// the gateway, and longer if it says so before.
+    Until(u64),
 }
 
 /// What the holder says.
@@ -252,6 +258,7 @@ mod kind {
     pub(super) const ABANDON: u8 = 7;
     pub(super) const KEEP: u8 = 8;
     pub(super) const END: u8 = 9;
+    pub(super) const UNTIL: u8 = 10;
     pub(super) const REFUSED: u8 = 65;
     pub(super) const STARTED: u8 = 66;
     pub(super) const FAILED: u8 = 67;
@@ -289,6 +296,7 @@ impl Request {
                 out.extend(keepsake);
             }),
             Self::End { run } => frame(out, kind::END, |out| text(out, run.as_bytes())),
+            Self::Until(until_ms) => frame(out, kind::UNTIL, |out| number(out, *until_ms)),
         }
     }
 
@@ -317,6 +325,7 @@ impl Request {
                 command: decode_command(&mut body)?,
             },
             kind::RECORDED => Self::Recorded { stream: body.number()?, lines: body.number()? },
+            kind::UNTIL => Self::Until(body.number()?),
             kind::ABANDON => Self::Abandon { stream: body.number()? },
             kind::KEEP => Self::Keep { run: body.text()?, keepsake: body.rest() },
             kind::END => Self::End { run: body.text()? },

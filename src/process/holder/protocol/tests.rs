@@ -144,6 +144,7 @@ fn everything_else_arrives_as_it_was_sent() {
         Request::Abandon { stream: 6 },
         Request::Keep { run: "r".to_owned(), keepsake: vec![0, 255] },
         Request::End { run: "r".to_owned() },
+        Request::Until(u64::MAX),
     ];
     for request in requests {
         assert_eq!(again(&request), request);

@@ -1,0 +1,211 @@
+//! The database: connecting to it, and its tables.
+//!
+//! One connection serves all calls. When it fails or does not answer in time it is given up, and the
+//! next call makes another.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::{Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::ClusterError;
+
+/// For a new connection, its sign-in included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The oldest server that is known to work, as `server_version_num` has it: PostgreSQL 14.
+const OLDEST_SERVER: i32 = 140_000;
+/// Form of the tables that this program makes, and the oldest program that may go on beside it: an
+/// older one does while a cluster is upgraded, node after node.
+const SCHEMA: i32 = 1;
+const SCHEMA_SINCE: i32 = 1;
+/// What makes each form of the tables from the one before.
+const STEPS: [&str; SCHEMA as usize] = [include_str!("schema/1.sql")];
+/// Taken by the one node that looks at the tables' form and changes it.
+const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
+
+/// Where the database is, and the connection to it.
+pub(super) struct Database {
+    config: Config,
+    tls: MakeRustlsConnect,
+    client: Mutex<Option<Arc<Client>>>,
+    /// For one call.
+    patience: Duration,
+}
+
+impl Database {
+    /// Reads `CLUSTER_URL`. Connections to other machines use TLS unless the address says
+    /// `sslmode=disable`; the server's certificate is always checked.
+    ///
+    /// # Errors
+    /// What is wrong with it, to stand behind its name; never with what it says.
+    pub(super) fn parse(url: &str, patience: Duration) -> Result<Self, String> {
+        let mut config: Config = url.parse().map_err(|_| {
+            "is no address of a PostgreSQL database; write postgres://USER:PASSWORD@HOST/DATABASE"
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err("names no host; write postgres://USER:PASSWORD@HOST/DATABASE".to_owned());
+        }
+        if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_local) {
+            config.ssl_mode(SslMode::Require);
+        }
+        config
+            .application_name("aetheel")
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(CONNECT_TIMEOUT)
+            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let (tls, _) = MakeRustlsConnect::with_native_certs()
+            .map_err(|_| "needs the certificates of this machine, and there are none; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
+        Ok(Self { config, tls, client: Mutex::default(), patience })
+    }
+
+    /// Runs one call on the connection, within the time for one.
+    ///
+    /// # Errors
+    /// [`ClusterError::Away`], when the database cannot be reached or does not answer in time;
+    /// whether the call took effect is not known then.
+    pub(super) async fn call<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, ClusterError> {
+        let client = self.client().await?;
+        let failed = match timeout(self.patience, work(&client)).await {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(error)) => ClusterError::of(&error),
+            Err(_) => ClusterError::Away("it does not answer in time".to_owned()),
+        };
+        if matches!(failed, ClusterError::Away(_)) {
+            let mut known = self.client.lock().await;
+            if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &client)) {
+                *known = None;
+            }
+        }
+        Err(failed)
+    }
+
+    async fn client(&self) -> Result<Arc<Client>, ClusterError> {
+        let mut known = self.client.lock().await;
+        if let Some(client) = known.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(Arc::clone(client));
+        }
+        let connecting = self.config.connect(self.tls.clone());
+        let (client, connection) = timeout(CONNECT_TIMEOUT, connecting)
+            .await
+            .map_err(|_| ClusterError::Away("it cannot be reached in time".to_owned()))?
+            .map_err(|error| ClusterError::of(&error))?;
+        // It ends with its client, which tells whoever calls why.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = %crate::plain::with_causes(&error), "the connection to the database ended");
+            }
+        });
+        let client = Arc::new(client);
+        *known = Some(Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// Looks at the server, and makes the tables what this program needs.
+    ///
+    /// # Errors
+    /// Why this program cannot use it.
+    pub(super) async fn prepare(&self) -> Result<(), ClusterError> {
+        let server: String = self
+            .call(async |client| client.query_one("show server_version_num", &[]).await)
+            .await?
+            .get(0);
+        if server.parse().unwrap_or(0) < OLDEST_SERVER {
+            return Err(ClusterError::Refused(format!(
+                "the server is PostgreSQL {}; 14 or newer is needed",
+                server.parse().unwrap_or(0) / 10_000
+            )));
+        }
+        let form = self.call(async |client| make_tables(client).await).await?;
+        match form {
+            Some((version, since)) if since > SCHEMA => Err(ClusterError::Refused(format!(
+                "its tables have the form {version} of a newer Aetheel, which this one (form {SCHEMA}) cannot share; upgrade this node"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes the tables what this program needs; returns their form where that is newer.
+async fn make_tables(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+    client.execute("select pg_advisory_lock($1)", &[&SCHEMA_LOCK]).await?;
+    let made = make_tables_alone(client).await;
+    // It ends with the connection in any case.
+    client.execute("select pg_advisory_unlock($1)", &[&SCHEMA_LOCK]).await?;
+    made
+}
+
+async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+    let begun: bool =
+        client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
+    let form = if begun {
+        let row = client.query_one("select version, since from aetheel.form", &[]).await?;
+        (row.get(0), row.get(1))
+    } else {
+        (0, 0)
+    };
+    if form.0 > SCHEMA {
+        return Ok(Some(form));
+    }
+    if form.0 == SCHEMA {
+        return Ok(None);
+    }
+    let mut all = String::from("begin;");
+    if !begun {
+        all += "create schema if not exists aetheel;
+                create table aetheel.form (one bool primary key default true check (one), version int not null, since int not null);
+                insert into aetheel.form (version, since) values (0, 0);";
+    }
+    for step in &STEPS[usize::try_from(form.0).unwrap_or(0)..] {
+        all += step;
+    }
+    all += &format!("update aetheel.form set version = {SCHEMA}, since = {SCHEMA_SINCE}; commit;");
+    if let Err(error) = client.batch_execute(&all).await {
+        client.batch_execute("rollback").await?;
+        return Err(error);
+    }
+    Ok(None)
+}
+
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(url: &str) -> SslMode {
+        Database::parse(url, CONNECT_TIMEOUT).map_err(drop).unwrap().config.get_ssl_mode()
+    }
+
+    #[test]
+    fn another_machine_is_only_spoken_to_in_secret_unless_the_address_says_otherwise() {
+        assert_eq!(mode("postgres://a:b@db.example.com/x"), SslMode::Require);
+        assert_eq!(mode("postgres://a:b@192.0.2.1,127.0.0.1/x"), SslMode::Require);
+        assert_eq!(mode("postgres://a:b@db.example.com/x?sslmode=disable"), SslMode::Disable);
+        assert_eq!(mode("postgres://a:b@127.0.0.1/x"), SslMode::Prefer);
+        assert_eq!(mode("host=/run/postgresql user=a dbname=x"), SslMode::Prefer);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_told_without_its_password() {
+        for url in ["", "postgres://", "mysql://ann:hunter2@h/x", "postgres://ann:hunter2@h:port/x"]
+        {
+            let why = Database::parse(url, CONNECT_TIMEOUT).err().expect(url);
+            assert!(!why.contains("hunter2"), "{why}");
+        }
+    }
+}

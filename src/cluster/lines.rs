@@ -1,0 +1,100 @@
+//! The journal in the database: the lines of `state/queue.md`, written by the node that serves.
+
+use super::{Cluster, ClusterError};
+
+/// The lines of a bot's journal, and this process's place behind them.
+pub struct SharedLines {
+    cluster: Cluster,
+    /// Number of the batch that is written next.
+    batch: i64,
+    /// Number of the last try to write one.
+    attempt: i64,
+}
+
+/// Finds this node (its start is `$2`) in the bot's seat (`$1`), with a lease that lasts, and keeps
+/// others from taking the seat before the transaction is over.
+pub(super) const SEATED: &str =
+    "select seat.bot from aetheel.seat join aetheel.node on node.name = seat.node
+     where seat.bot = $1 and seat.start = $2 and node.start = $2 and node.lease > clock_timestamp()
+     for share of seat";
+
+impl SharedLines {
+    pub(super) fn of(cluster: Cluster) -> Self {
+        Self { cluster, batch: 0, attempt: 0 }
+    }
+
+    /// Everything that was written.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn read(&self) -> Result<String, ClusterError> {
+        let inner = &self.cluster.inner;
+        let bot = inner.options.bot.cast_signed();
+        let rows = inner
+            .database
+            .call(async |client| {
+                client
+                    .query(
+                        "select lines from aetheel.journal where bot = $1 order by start, batch",
+                        &[&bot],
+                    )
+                    .await
+            })
+            .await?;
+        Ok(rows.iter().map(|row| row.get::<_, &str>(0)).collect())
+    }
+
+    /// Adds whole lines; they are safe when this returns. After an error they may be there or come
+    /// there; the next call puts its own in their place.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; of [`ClusterError::Fenced`] nothing is there, and nothing will be.
+    pub async fn append(&mut self, lines: &str) -> Result<(), ClusterError> {
+        self.write("select", lines).await
+    }
+
+    /// Puts these lines in the place of all.
+    ///
+    /// # Errors
+    /// As [`SharedLines::append`].
+    pub async fn replace(&mut self, lines: &str) -> Result<(), ClusterError> {
+        let others = "delete from aetheel.journal using written
+             where journal.bot = $1 and (journal.start, journal.batch) < ($2, $3)";
+        self.write(others, lines).await
+    }
+
+    /// `besides`: what is done in the same transaction, if the lines are `written`.
+    async fn write(&mut self, besides: &str, lines: &str) -> Result<(), ClusterError> {
+        let inner = &self.cluster.inner;
+        if !inner.membership.lease.lasts() {
+            return Err(ClusterError::Fenced);
+        }
+        let (bot, start) = (inner.options.bot.cast_signed(), inner.membership.start);
+        self.attempt += 1;
+        let (batch, attempt) = (self.batch, self.attempt);
+        // A try that was given up may reach the server later than the next one, which has its
+        // number: it must change nothing then.
+        let statement = format!(
+            "with seat as ({SEATED}), written as (
+                 insert into aetheel.journal as known (bot, start, batch, attempt, lines)
+                 select $1, $2, $3, $4, $5 from seat
+                 on conflict (bot, start, batch) do update
+                 set attempt = excluded.attempt, lines = excluded.lines
+                 where known.attempt < excluded.attempt
+                 returning 1
+             ), besides as ({besides})
+             select from written"
+        );
+        let written = inner
+            .database
+            .call(async |client| {
+                client.execute(&statement, &[&bot, &start, &batch, &attempt, &lines]).await
+            })
+            .await?;
+        if written == 0 {
+            return Err(ClusterError::Fenced);
+        }
+        self.batch += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! A node's start in a cluster: it joins, stands by while another one serves, and goes on with what
+//! that one left.
+//!
+//! Journal and state files of whoever serves are in the database. A node that follows another puts
+//! those files in the place of its own; its agents do not know the conversations of the other
+//! machine, so these begin anew, with the history that the files have.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use tokio::runtime::Handle;
+
+use super::Refused;
+use crate::cli::exit;
+use crate::cluster::{Cluster, ClusterError, Mirror, NodeOptions, Seat, SharedLines};
+use crate::config::{Config, HolderWish};
+use crate::discord::bot_of;
+use crate::disk::{read_ordinary, replace};
+use crate::lease::Lease;
+use crate::plain::with_causes;
+use crate::vigil;
+use crate::workspace::{Journal, LineStore, Workspace};
+
+/// Which machine this is, below the state folder: another one may have the same name by mistake.
+const IDENTITY: &str = "node";
+/// The journal of a machine that serves alone, and what becomes of it in a cluster.
+const OWN_JOURNAL: &str = "queue.md";
+const JOINED_JOURNAL: &str = "queue-before-cluster.md";
+/// Between two looks at the state files, and after which the database is asked again.
+const HAND_ON_INTERVAL: Duration = Duration::from_millis(500);
+const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+/// Largest state file that is handed on.
+const MOST: u64 = 16 << 20;
+
+/// What is wrong with the settings of a node.
+pub(super) fn faults(config: &Config) -> Vec<String> {
+    let Some(url) = &config.cluster_url else { return Vec::new() };
+    let mut faults = Vec::new();
+    if let Err(why) = Cluster::check(url.expose_secret()) {
+        faults.push(format!("CLUSTER_URL {why}"));
+    }
+    if config.agent_holder == HolderWish::Off {
+        faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
+    }
+    let token = config.discord_bot_token.as_ref();
+    if token.is_some_and(|token| bot_of(token.expose_secret()).is_none()) {
+        faults.push("CLUSTER_URL: DISCORD_BOT_TOKEN does not say which bot it is of; copy it anew from Discord's developer portal".to_owned());
+    }
+    faults
+}
+
+/// Opens the journal: that of this machine, or, once this node serves, that of its cluster.
+///
+/// # Errors
+/// [`Refused`]: it cannot be used, or this node cannot take part.
+pub(super) async fn open_journal(
+    config: &Config,
+    workspace: &Workspace,
+    waits: impl FnOnce(),
+) -> Result<(Journal, Option<Cluster>), Refused> {
+    let (Some(url), Some(token)) = (&config.cluster_url, &config.discord_bot_token) else {
+        let journal = workspace.journal().await.map_err(|error| {
+            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+        })?;
+        return Ok((journal, None));
+    };
+    let identity = identity(&workspace.folder().join("state").join(IDENTITY)).map_err(|error| {
+        let why = format!("CONFIG_DIR: cannot keep the node's identity: {error}");
+        Refused::because(exit::CONFIG, why)
+    })?;
+    let options = NodeOptions {
+        name: config.node_name.clone().unwrap_or_else(host_name),
+        identity,
+        bot: bot_of(token.expose_secret()).unwrap_or_default(),
+        lease: config.cluster_lease,
+    };
+    waits();
+    let cluster = Cluster::join(url.expose_secret(), options).await.map_err(refused)?;
+    Ok((serve(&cluster, workspace).await?, Some(cluster)))
+}
+
+fn refused(error: ClusterError) -> Refused {
+    let code = match error {
+        ClusterError::Refused(_) => exit::UNAVAILABLE,
+        ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
+    };
+    Refused::because(code, format!("CLUSTER_URL: {error}"))
+}
+
+/// Waits until this node serves, and takes over what the one before left.
+async fn serve(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Refused> {
+    let seat = cluster.take_seat().await.map_err(refused)?;
+    let state = workspace.folder().join("state");
+    let failed = |error: io::Error| {
+        Refused::because(exit::CONFIG, format!("CONFIG_DIR: cannot take over state files: {error}"))
+    };
+    let mut lines = cluster.lines();
+    let mut text = patiently(async || lines.read().await).await?;
+    match &seat {
+        Seat::Kept => {}
+        Seat::First => text.insert_str(0, &own_journal(&state).map_err(failed)?),
+        Seat::Followed(node) => {
+            let files = patiently(async || cluster.mirror().read().await).await?;
+            tracing::warn!(
+                node,
+                files = files.len(),
+                "this node follows another one: it goes on with its state files, and conversations begin anew"
+            );
+            for (name, body) in files.iter().filter(|(name, _)| is_shared(name)) {
+                replace(&state.join(name), body.as_bytes()).map_err(failed)?;
+            }
+            workspace.bindings().leave_sessions().await.map_err(|error| {
+                Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+            })?;
+        }
+    }
+    if seat != Seat::Kept {
+        // First what is here is whole, then it is said to be; a node that dies between begins again.
+        lines.replace(&text).await.map_err(refused)?;
+        cluster.settled().await.map_err(refused)?;
+    }
+    if seat == Seat::First {
+        put_own_journal_aside(&state).map_err(failed)?;
+    }
+    let store = Box::new(SharedStore { lines, runtime: Handle::current() });
+    let journal = workspace.journal_in(text, store).await.map_err(|error| {
+        Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
+    })?;
+    let files = StateFiles::of(cluster, workspace.folder());
+    vigil::task("state files", files.keep_handing_on());
+    Ok(journal)
+}
+
+/// Repeats a question until the database is there; its lease bounds the wait.
+async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> Result<T, Refused> {
+    loop {
+        match ask().await {
+            Err(ClusterError::Away(why)) => {
+                tracing::warn!(why, "the database of the cluster is away; asking again");
+                tokio::time::sleep(AGAIN_INTERVAL).await;
+            }
+            answered => return answered.map_err(refused),
+        }
+    }
+}
+
+/// The journal in the database, for the thread that writes it.
+struct SharedStore {
+    lines: SharedLines,
+    runtime: Handle,
+}
+
+impl LineStore for SharedStore {
+    fn append(&mut self, lines: &str) -> io::Result<()> {
+        self.runtime.block_on(self.lines.append(lines)).map_err(io::Error::other)
+    }
+
+    fn replace(&mut self, lines: &str) -> io::Result<()> {
+        self.runtime.block_on(self.lines.replace(lines)).map_err(io::Error::other)
+    }
+
+    fn name(&self) -> String {
+        "the database of the cluster".to_owned()
+    }
+}
+
+/// Whether a file of the state folder is handed on to the next node.
+fn is_shared(name: &str) -> bool {
+    let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'.'));
+    plain && name.ends_with(".md") && !name.starts_with('.') && !name.starts_with("queue")
+}
+
+/// The state files of a node that serves, on their way to the next one.
+pub struct StateFiles {
+    mirror: Mirror,
+    lease: Lease,
+    state: PathBuf,
+    /// What the database has of each.
+    known: HashMap<String, Vec<u8>>,
+}
+
+impl StateFiles {
+    /// Those of an operator's folder.
+    #[must_use]
+    pub fn of(cluster: &Cluster, config: &Path) -> Self {
+        let (mirror, lease) = (cluster.mirror(), cluster.lease());
+        Self { mirror, lease, state: config.join("state"), known: HashMap::new() }
+    }
+
+    /// Hands on what has changed since it was handed on last. Returns whether all of it was.
+    pub async fn hand_on(&mut self) -> bool {
+        let folder = self.state.clone();
+        let files = tokio::task::spawn_blocking(move || shared_files(&folder)).await;
+        for (name, body) in files.unwrap_or_default() {
+            if self.known.get(&name) == Some(&body) {
+                continue;
+            }
+            if let Err(error) = self.mirror.write(&name, &String::from_utf8_lossy(&body)).await {
+                tracing::debug!(%error, file = name, "cannot hand a state file on to other nodes");
+                return false;
+            }
+            self.known.insert(name, body);
+        }
+        true
+    }
+
+    /// Hands them on as they change.
+    async fn keep_handing_on(mut self) {
+        let mut late = false;
+        // What a node that lost its place has is nobody's.
+        while self.lease.lasts() {
+            let done = self.hand_on().await;
+            if !done && !late {
+                tracing::warn!("state files cannot be handed on to other nodes; trying again");
+            }
+            late = !done;
+            tokio::time::sleep(HAND_ON_INTERVAL).await;
+        }
+        std::future::pending().await
+    }
+}
+
+fn shared_files(state: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|name| is_shared(name))
+        .filter_map(|name| Some((read_ordinary(&state.join(&name), MOST).ok()?, name)))
+        .map(|(body, name)| (name, body))
+        .collect()
+}
+
+/// What a machine that served alone had left to do.
+fn own_journal(state: &Path) -> io::Result<String> {
+    match read_ordinary(&state.join(OWN_JOURNAL), 1 << 30) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// It is in the database now, and would be done twice by a gateway that served alone again.
+fn put_own_journal_aside(state: &Path) -> io::Result<()> {
+    match std::fs::rename(state.join(OWN_JOURNAL), state.join(JOINED_JOURNAL)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Which machine this is, made at its first start.
+fn identity(path: &Path) -> io::Result<String> {
+    match read_ordinary(path, 1 << 10) {
+        Ok(bytes) if !bytes.is_empty() => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => {
+            let made = uuid::Uuid::new_v4().to_string();
+            replace(path, made.as_bytes())?;
+            Ok(made)
+        }
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,116 @@
+//! Where the journal's lines are kept: in a file of this machine, or wherever the program says.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::disk::replace;
+
+/// Keeps lines. Called on a thread of its own; blocks.
+pub trait LineStore: Send {
+    /// Adds whole lines; they are safe when this returns. After an error any part of them may be
+    /// there, until a later call succeeds.
+    ///
+    /// # Errors
+    /// Why they may not be there.
+    fn append(&mut self, lines: &str) -> io::Result<()>;
+
+    /// Puts these lines in the place of all.
+    ///
+    /// # Errors
+    /// Why all are as they were.
+    fn replace(&mut self, lines: &str) -> io::Result<()>;
+
+    /// Its name, for the log.
+    fn name(&self) -> String;
+}
+
+/// The end of a file, as far as the journal uses it.
+pub(super) trait Tail: Send {
+    /// Appends bytes; when this fails, any part of them may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Waits until what was appended is on disk.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Cuts off what is behind this length.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl Tail for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+}
+
+/// Lines in a file.
+pub(super) struct LineFile {
+    path: PathBuf,
+    tail: Box<dyn Tail>,
+    /// Up to where the file holds whole lines that are on disk.
+    length: u64,
+    /// Something of a write that failed may stand behind that.
+    torn: bool,
+}
+
+impl LineFile {
+    /// Goes on with a file that is there.
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        let file = for_appending(&path)?;
+        let length = file.metadata()?.len();
+        Ok(Self::on(Box::new(file), length, path))
+    }
+
+    /// Makes one that appends to a file of this length.
+    pub(super) fn on(tail: Box<dyn Tail>, length: u64, path: PathBuf) -> Self {
+        Self { path, tail, length, torn: false }
+    }
+
+    /// Cuts off what a failed write left: half a line would spoil the next one.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.tail.cut(self.length)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+}
+
+impl LineStore for LineFile {
+    fn append(&mut self, lines: &str) -> io::Result<()> {
+        self.mend()?;
+        let written = self.tail.append(lines.as_bytes()).and_then(|()| self.tail.sync());
+        match &written {
+            Ok(()) => self.length += lines.len() as u64,
+            Err(_) => {
+                self.torn = true;
+                // Where this fails too, it is done before anything else is written.
+                if let Err(error) = self.mend() {
+                    tracing::debug!(%error, "cannot cut half a line off state/queue.md yet");
+                }
+            }
+        }
+        written
+    }
+
+    fn replace(&mut self, lines: &str) -> io::Result<()> {
+        replace(&self.path, lines.as_bytes())?;
+        self.tail = Box::new(for_appending(&self.path)?);
+        (self.length, self.torn) = (lines.len() as u64, false);
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+fn for_appending(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).open(path)
+}
