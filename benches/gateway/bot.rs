@@ -149,6 +149,7 @@ fn options(local: &LocalDiscord) -> Options {
         allowed: AllowLists::default(),
         redactor: Redactor::default(),
         windows: Windows::default(),
+        lease: aetheel::lease::Lease::endless(),
     }
 }
 

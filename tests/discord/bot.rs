@@ -368,6 +368,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         allowed: everybody(),
         redactor: Redactor::default(),
         windows,
+        lease: aetheel::lease::Lease::endless(),
     }
 }
 

@@ -7,6 +7,7 @@ mod backends;
 mod capabilities;
 mod chaos;
 mod choosing;
+mod cluster;
 mod components;
 mod console;
 mod dashboard;

@@ -6,6 +6,7 @@ pub mod discord;
 pub mod guests;
 pub mod lasting;
 pub mod model_server;
+pub mod postgres;
 pub mod program;
 pub mod recordings;
 pub mod scripted;

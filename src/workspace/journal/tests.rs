@@ -181,8 +181,8 @@ async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
     let full = folder.path().join("full");
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
-    let writer =
-        super::Writer::open(full, journal.pages.clone(), received, failing.clone()).unwrap();
+    let store = Box::new(super::LineFile::open(full).unwrap());
+    let writer = super::Writer::on(store, 0, journal.pages.clone(), received, failing.clone());
     std::thread::spawn(move || writer.run());
     let full = Journal {
         pages: journal.pages.clone(),

@@ -1,0 +1,146 @@
+//! A PostgreSQL server of a test's own: Debian's or any other, in a temporary folder, reached by a
+//! socket in it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Who it runs as where the tests run as root: the server refuses that.
+const NOBODY: u32 = 65_534;
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A server. Dropping it ends it.
+pub struct Postgres {
+    folder: TempDir,
+    programs: PathBuf,
+    server: Child,
+}
+
+impl Postgres {
+    /// Makes a server with an empty database, and waits until it answers.
+    pub fn start() -> Self {
+        let programs = programs();
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("its owner's");
+        if is_root() {
+            chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("given away");
+        }
+        let made = plain(&programs.join("initdb"))
+            .args([
+                "--no-sync",
+                "--auth=trust",
+                "--username=aetheel",
+                "--encoding=UTF8",
+                "--locale=C",
+            ])
+            .arg(folder.path().join("data"))
+            .output()
+            .expect("initdb runs");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let server = serve(&programs, folder.path());
+        let postgres = Self { folder, programs, server };
+        postgres.wait();
+        postgres
+    }
+
+    /// What `CLUSTER_URL` is.
+    pub fn url(&self) -> String {
+        format!("host={} user=aetheel dbname=postgres", self.folder.path().display())
+    }
+
+    /// Kills it at once.
+    pub fn kill(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+
+    /// Starts it again after [`Postgres::kill`], and waits until it answers.
+    pub fn again(&mut self) {
+        self.server = serve(&self.programs, self.folder.path());
+        self.wait();
+    }
+
+    /// Runs a statement; returns its rows, with `|` between columns.
+    pub fn ask(&self, statement: &str) -> String {
+        let out = self.psql(statement);
+        assert!(out.status.success(), "{statement}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+    }
+
+    fn psql(&self, statement: &str) -> std::process::Output {
+        plain(&self.programs.join("psql"))
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--dbname", &self.url()])
+            .args(["--command", statement])
+            .output()
+            .expect("psql runs")
+    }
+
+    fn wait(&self) {
+        let until = Instant::now() + START_TIMEOUT;
+        while !self.psql("select 1").status.success() {
+            assert!(
+                Instant::now() < until,
+                "the server does not answer; see server.log in its folder"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn serve(programs: &Path, folder: &Path) -> Child {
+    let log = fs::File::create(folder.join("server.log")).expect("a log");
+    plain(&programs.join("postgres"))
+        .arg("-D")
+        .arg(folder.join("data"))
+        .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c"])
+        .arg(format!("unix_socket_directories={}", folder.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("postgres runs")
+}
+
+/// A program that does not run as root.
+fn plain(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir("/");
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY).groups(&[]);
+    }
+    command
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The folder of the newest server's programs here. Tests without one fail: they are not skipped.
+fn programs() -> PathBuf {
+    let named = std::env::var_os("POSTGRES_BIN").map(PathBuf::from);
+    let mut debian: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin"))
+        .collect();
+    debian.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let others: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let places = named.into_iter().chain(debian.into_iter().rev()).chain(others);
+    places
+        .into_iter()
+        .find(|place| place.join("initdb").is_file() && place.join("postgres").is_file())
+        .expect("a PostgreSQL server; run scripts/setup, or name the folder of its programs in POSTGRES_BIN")
+}
