@@ -46,6 +46,7 @@ language: guests ## the same for one of them; LANG=c
 	@scripts/languages $(if $(filter command,$(origin LANG)),$(LANG))
 
 test: guests languages ## run all tests of the guests and the host
+	@scripts/postgres
 	$(GUEST_CARGO) test --workspace
 	cargo test
 

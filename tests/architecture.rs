@@ -9,13 +9,14 @@ use aetheel::config::VARIABLES;
 use aetheel::figures::FIGURES;
 
 /// Libraries, and the modules that may name them.
-const AT_HOME: [(&str, &[&str]); 7] = [
+const AT_HOME: [(&str, &[&str]); 8] = [
     ("wasmtime", &["backend"]),
     ("wasmtime_wasi", &["backend"]),
     ("serenity", &["discord"]),
     // Discord's API, and agents' servers on loopback.
     ("reqwest", &["discord", "turn"]),
     ("tokio_tungstenite", &["discord"]),
+    ("tokio_postgres", &["cluster"]),
     ("metrics_exporter_prometheus", &["web"]),
     // What it logs of keys is left out.
     ("rustyline", &["console", "telemetry"]),

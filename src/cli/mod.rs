@@ -57,6 +57,8 @@ pub enum Command {
     },
     /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
     Health(Common),
+    /// The machines of the cluster: which one serves, which stand by
+    Nodes(Common),
     /// Backends: those there are, and everything to make, prove and replace one
     #[command(subcommand)]
     Backend(BackendCommand),

@@ -6,6 +6,7 @@ mod health;
 mod hold;
 mod init;
 mod listing;
+mod nodes;
 mod pages;
 mod recover;
 mod rehearse;
@@ -46,6 +47,9 @@ pub fn run(cli: Cli) -> u8 {
             block_on(doctor::examine(settings, doctor::Wish { json, offline }))
         }),
         Command::Health(common) => with_settings(&common, None, health::run),
+        Command::Nodes(common) => {
+            with_sound_settings(&common, |settings| block_on(nodes::run(settings)))
+        }
         Command::Init(wish) => init::run(wish),
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))

