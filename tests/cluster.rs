@@ -154,7 +154,8 @@ async fn many_nodes_make_the_tables_at_the_same_time_and_one_of_them_serves() {
     }
     let mut before: Option<String> = None;
     for _ in 0..names.len() {
-        let (node, seat) = served.recv().await.unwrap();
+        let served_by = tokio::time::timeout(Duration::from_secs(120), served.recv()).await;
+        let (node, seat) = served_by.expect("the next one").unwrap();
         assert!(served.try_recv().is_err(), "one at a time");
         assert_eq!(seat, before.map_or(Seat::First, Seat::Followed));
         before = Some(node.name().to_owned());

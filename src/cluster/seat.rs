@@ -105,7 +105,7 @@ pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
                 .execute(
                     &format!(
                         "with seat as ({SEATED})
-                         update aetheel.seat set files_of = $3 from seat where aetheel.seat.bot = seat.bot"
+                         update aetheel.seat as place set files_of = $3 from seat where place.bot = seat.bot"
                     ),
                     &[&bot, &start, name],
                 )

@@ -33,7 +33,12 @@ fn lines(nodes: &[Node]) -> Vec<String> {
             (left, true) if left > 0 => "stands by".to_owned(),
             (left, _) => format!("gone for {} s", -left / 1_000),
         };
-        format!("{:widest$}  {state:12}  {}  since {}", node.name, node.version, node.joined.strftime("%Y-%m-%d %H:%M UTC"))
+        format!(
+            "{:widest$}  {state:12}  {}  since {}",
+            node.name,
+            node.version,
+            node.joined.strftime("%Y-%m-%d %H:%M UTC")
+        )
     };
     nodes.iter().map(one).collect()
 }
