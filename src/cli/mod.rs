@@ -2,6 +2,7 @@
 
 mod backend;
 mod init;
+mod migrate;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::backend::{BackendCommand, Kind, Language};
 pub use self::init::{Init, Then};
+pub use self::migrate::{Migrate, Neighbour};
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -29,6 +31,9 @@ pub struct Cli {
 pub enum Command {
     /// Set it up by answering questions; every question is a flag too
     Init(Init),
+    /// Take over personality, memory, schedules and channels of OpenClaw, cc-connect, Kimaki or
+    /// Hermes Agent; shows first what would be written
+    Migrate(Migrate),
     /// Answer in Discord until stopped
     Run(Common),
     /// Talk to an agent at the terminal, or line by line on stdin

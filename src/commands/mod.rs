@@ -6,6 +6,7 @@ mod health;
 mod hold;
 mod init;
 mod listing;
+mod migrate;
 mod pages;
 mod recover;
 mod rehearse;
@@ -47,6 +48,9 @@ pub fn run(cli: Cli) -> u8 {
         }),
         Command::Health(common) => with_settings(&common, None, health::run),
         Command::Init(wish) => init::run(wish),
+        Command::Migrate(wish) => {
+            with_settings(&wish.common, None, |settings| migrate::run(&settings, &wish))
+        }
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))
         }

@@ -44,7 +44,10 @@ use parking_lot::{Mutex, RwLock};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
-pub use channels::{Channels, LaneSettings, plain as is_plain_model};
+pub use channels::{
+    Channels, LaneSettings, directory as channel_directory, plain as is_plain_model, with_channel,
+    with_project,
+};
 pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
