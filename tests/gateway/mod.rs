@@ -27,6 +27,7 @@ mod intake;
 mod kept;
 mod life;
 mod logs;
+mod migrate;
 mod offers;
 mod options;
 mod outlive;

@@ -184,7 +184,8 @@ mod tests {
             let read = Heartbeats::parse(&file);
             prop_assert_eq!(read.checks.len(), 2, "{}", file);
             prop_assert_eq!(read.checks[0].channel, Some(7), "{}", file);
-            prop_assert_eq!(words(&read.checks[0].instruction), words(&instruction(&text)), "{}", file);
+            let (got, wanted) = (&read.checks[0].instruction, instruction(&text));
+            prop_assert_eq!(words(got), words(&wanted), "{}", file);
         }
     }
 }

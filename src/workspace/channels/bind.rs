@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_value_cannot_break_out_of_its_line() {
         for bad in ["a\n## project x", "`", " "] {
-            assert!(bound("", &SITE, None, &[("directory", Some(bad))]).is_err(), "{bad:?}");
+            assert!(with_channel("", &SITE, None, &[("directory", Some(bad))]).is_err(), "{bad:?}");
         }
     }
 }
