@@ -142,7 +142,7 @@ def changelog(file, out, version):
     text = sections.get(version) or sections["Unreleased"]
     # An item goes on in the lines that are indented below it.
     link = r"\[([^\]]*)\]\([^)]*\)"
-    text = re.sub(link, r"\1", re.sub(rf"\s\({link}\)", "", text))
+    text = re.sub(link, r"\1", re.sub(rf"\s+\({link}\)", "", text))
     items = re.findall(r"^(###|\*) (.*(?:\n  +.*)*)", text, re.M)
     lines = [f"aetheel ({version.replace('-', '~')}) unstable; urgency=medium", ""]
     for mark, item in items:

@@ -130,7 +130,7 @@ async fn openclaw_brings_its_documents_jobs_heartbeat_and_channels() {
     );
     let heartbeat = installation.read("heartbeat.md");
     for part in [
-        "## OpenClaw heartbeat\n\n- interval: 45m\n- active hours: 08:00-24:00\n- time zone: Europe/Berlin\n- channel: <#100000000000000201>\n- instruction: # Heartbeat checklist\n",
+        "## OpenClaw heartbeat\n\n- interval: 45m\n- active hours: 08:00-24:00\n- time zone: Europe/Berlin\n- channel: <#100000000000000201>\n- instruction: **Heartbeat checklist**\n",
         "\n  - Is the disk full?\n",
         "## Pulse\n\n- interval: 2h\n- time zone: Europe/Berlin\n- instruction: Look at the builds.\n",
     ] {

@@ -52,7 +52,7 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
     let export = |database: &str| {
         let tables = TABLES.join(" ");
         format!(
-            "for table in {tables}; do sqlite3 -json {folder}/{database} \"SELECT * FROM $table\" > {folder}/$table.json; done"
+            "for table in {tables}; do sqlite3 -json '{folder}/{database}' \"SELECT * FROM $table\" > '{folder}/'$table.json; done"
         )
     };
     match database {

@@ -40,20 +40,15 @@ fn inert_line(line: &str) -> String {
     // What is left where a comment was taken out may make up a new one.
     let line = line.replace("<!--", "<! --");
     let line = line.trim_end();
-    let title = line.trim_start_matches('#').trim();
-    if line.starts_with('#') && !title.is_empty() {
-        return format!("**{}**", title.trim_matches('*'));
+    let title = line.trim_start_matches('#');
+    if line.starts_with('#') && title.starts_with(' ') {
+        return format!("**{}**", title.trim().trim_matches('*'));
     }
     if Fence::opened_by(line).is_some() {
         format!("\\{}", line.trim_start())
     } else {
         line.to_owned()
     }
-}
-
-/// A heading of ours with a document of others below it, and a line break behind.
-pub(super) fn section(title: &str, text: &str) -> String {
-    format!("# {title}\n\n{}\n", inert(text))
 }
 
 /// Whether there is a heading like that.
@@ -73,13 +68,12 @@ pub(super) fn name(text: &str) -> String {
 
 /// An instruction as it stands behind `instruction:`: lines below the first are indented.
 pub(super) fn instruction(text: &str) -> String {
-    let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n").replace("<!--", "<! --");
+    let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
     // Code in it would be taken for an example and left out.
-    let kept: Vec<&str> =
-        clean.trim().lines().filter(|line| Fence::opened_by(line).is_none()).collect();
-    let mut lines = kept.iter().map(|line| line.trim_end());
+    let kept = clean.trim().lines().filter(|line| Fence::opened_by(line).is_none());
+    let mut lines = kept.map(inert_line);
     let first = lines.next().unwrap_or_default().trim_start().to_owned();
-    lines.fold(first, |text, line| match line {
+    lines.fold(first, |text, line| match line.as_str() {
         "" => text + "\n",
         line => text + "\n  " + line,
     })
@@ -157,7 +151,7 @@ mod tests {
         assert_eq!((job.name.as_str(), job.channel), ("A job", Some(7)));
         assert_eq!(
             words(&job.instruction),
-            words("First: `x` ## Hooks - startup: no code <! -- hidden - channel: <#9> last")
+            words("First: `x` **Hooks** - startup: no code <! -- hidden - channel: <#9> last")
         );
         assert!(Hook::ALL.iter().all(|hook| Hooks::parse(&text).of(*hook).is_none()));
     }
@@ -167,7 +161,7 @@ mod tests {
         fn no_text_of_others_says_anything_to_us(
             text in r"(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|```|~~~~|\n# Cron Jobs\n|\n- `\* \* \* \* \*`: x\n|\n## Hooks\n|\n- startup: x\n|\n- interval: 1h\n){0,30}",
         ) {
-            let file = format!("# Agents\n\n# Cron Jobs\n\n{}\n## Last\n- expression: `@daily`\n- instruction: x\n", section("From X", &text));
+            let file = format!("# Agents\n\n# Cron Jobs\n\n{}\n## Last\n- expression: `@daily`\n- instruction: x\n", format!("# From X\n\n{}\n", inert(&text)));
             // What stands behind it is read as ever, and it belongs to no section before it.
             prop_assert!(outline(&file).iter().any(|part| part.title == "Last"), "{}", file);
             prop_assert!(CronJobs::parse(&file).jobs.is_empty(), "{}", file);

@@ -39,8 +39,18 @@ const SHOWN: usize = 400;
 /// What the neighbour's settings take from this machine.
 struct Here {
     home: Option<PathBuf>,
-    /// IANA name; none: it has none, or is UTC.
+    /// IANA name; none: it has none.
     zone: Option<String>,
+}
+
+impl Here {
+    /// A path as people write it in settings.
+    fn path(&self, text: &str) -> PathBuf {
+        match (text.strip_prefix("~/"), &self.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(text),
+        }
+    }
 }
 
 /// Where things go.

@@ -6,8 +6,6 @@
 //! `docs/gateway/heartbeat.md` at 013c24e, `docs/channels/discord.md` at 0105e90. These are the
 //! versions 2026.1 to 2026.7.
 
-use std::path::Path;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -98,7 +96,10 @@ fn documents(
     for (name, into) in DOCUMENTS {
         take(workspace, below, name, into, found);
     }
-    let daily = workspace.names(&format!("{below}memory"), ".md");
+    let mut daily = workspace.names(&format!("{below}memory"), ".md");
+    // Called by their day; another name could be anything.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    daily.retain(|name| name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain));
     let older = daily.len().saturating_sub(DAILY);
     for name in &daily[older..] {
         take(workspace, below, &format!("memory/{name}"), Document::Memory, found);
@@ -343,15 +344,5 @@ fn channels(config: &Value, found: &mut Found) {
     }
     if config["bindings"].as_array().is_some_and(|bindings| !bindings.is_empty()) {
         found.leave("bindings of channels to agents: give a channel its directory or backend with `/project` or in channels.md");
-    }
-}
-
-impl Here {
-    /// A path as people write it in settings.
-    fn path(&self, text: &str) -> std::path::PathBuf {
-        match (text.strip_prefix("~/"), &self.home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => Path::new(text).to_owned(),
-        }
     }
 }

@@ -171,7 +171,11 @@ impl Plan {
 
     fn text(&mut self, called: &str, text: &Text) {
         let (name, title) = (text.into.file(), format!("From {called}: {}", text.from));
-        let block = markdown::section(&title, &self.hide(&text.from, &text.text));
+        let inert = markdown::inert(&self.hide(&text.from, &text.text));
+        if inert.is_empty() {
+            return;
+        }
+        let block = format!("# {title}\n\n{inert}\n");
         let before = self.file(name).to_owned();
         if before.contains(&block) {
             self.there.push(format!("{name}: {}", text.from));

@@ -78,7 +78,7 @@ pub(super) fn known_zone(name: &str) -> Result<String, String> {
 /// This machine's zone, in which programs without a setting of their own schedule; none: it has no
 /// name.
 pub(super) fn local_zone() -> Option<String> {
-    TimeZone::system().iana_name().filter(|name| *name != "UTC").map(str::to_owned)
+    TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown").map(str::to_owned)
 }
 
 /// Whole seconds of `90s`, `30m`, `1h30m`, `2d`; a number alone is minutes.
