@@ -315,6 +315,7 @@ async fn hostile_files_of_a_neighbour_start_nothing_and_lead_nowhere() {
         "USER.md is not read: it is a link",
         "TOOLS.md is not read: it has 300000 bytes",
         "SOUL.md is not read: it is not UTF-8",
+        "memory is not read: it is a link",
     ] {
         assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
     }

@@ -96,7 +96,10 @@ fn documents(
     for (name, into) in DOCUMENTS {
         take(workspace, below, name, into, found);
     }
-    let mut daily = workspace.names(&format!("{below}memory"), ".md");
+    let mut daily = workspace.names(&format!("{below}memory"), ".md").unwrap_or_else(|fault| {
+        found.leave(fault);
+        Vec::new()
+    });
     // Called by their day; another name could be anything.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     daily.retain(|name| name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain));

@@ -73,9 +73,14 @@ impl Source {
     }
 
     /// The names in a folder that end like this, in order; none where there is no such folder.
-    pub(super) fn names(&self, folder: &str, end: &str) -> Vec<String> {
-        let Ok(folder) = self.reach(Path::new(folder), OFlags::RDONLY | OFlags::DIRECTORY) else {
-            return Vec::new();
+    ///
+    /// # Errors
+    /// Why it is not read.
+    pub(super) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, String> {
+        let folder = match self.reach(Path::new(folder), OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("{folder} is not read: {error}")),
         };
         let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -84,7 +89,7 @@ impl Source {
             .filter(|name| name.ends_with(end))
             .collect();
         names.sort();
-        names
+        Ok(names)
     }
 
     /// Opens what has this name, no part of which may be a link.
@@ -99,22 +104,21 @@ impl Source {
             .collect::<io::Result<_>>()?;
         let (last, folders) = parts.split_last().ok_or(io::ErrorKind::NotFound)?;
         let never = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let named = |error: Errno| match error {
-            Errno::LOOP | Errno::MLINK => io::Error::other("it is a link, which is not followed"),
-            other => other.into(),
-        };
         let mut at = None;
-        for folder in folders {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | never;
+        let step = |at: &Option<OwnedFd>, name: &OsStr, flags: OFlags| {
             let from = at.as_ref().unwrap_or(&self.root);
-            let next = openat(from, *folder, flags, Mode::empty()).map_err(|error| {
+            openat(from, name, flags | never, Mode::empty()).map_err(|error| match error {
                 // A link to a folder is no folder, by this system call.
-                if error == Errno::NOTDIR { named(Errno::LOOP) } else { named(error) }
-            })?;
-            at = Some(next);
+                Errno::LOOP | Errno::MLINK | Errno::NOTDIR => {
+                    io::Error::other("it is a link, which is not followed, or no folder")
+                }
+                other => other.into(),
+            })
+        };
+        for folder in folders {
+            at = Some(step(&at, folder, OFlags::RDONLY | OFlags::DIRECTORY)?);
         }
-        let from = at.as_ref().unwrap_or(&self.root);
-        openat(from, *last, flags | never, Mode::empty()).map_err(named)
+        step(&at, last, flags)
     }
 }
 
@@ -157,8 +161,9 @@ mod tests {
             assert!(told.contains(why) && told.starts_with(name), "{name}: {told}");
         }
         assert!(source.text("in/a.md", 5).unwrap_err().contains("9 bytes, and 5 is the most"));
-        assert_eq!(source.names("in", ".md"), ["a.md", "b.md"]);
-        assert_eq!(source.names("out", ""), Vec::<String>::new());
+        assert_eq!(source.names("in", ".md"), Ok(vec!["a.md".to_owned(), "b.md".to_owned()]));
+        assert_eq!(source.names("none", ""), Ok(Vec::new()));
+        assert!(source.names("out", "").unwrap_err().contains("a link"));
         assert!(source.has("in/a.md") && !source.has("none"));
         assert!(Source::open(&at("none")).is_err());
     }
