@@ -161,11 +161,14 @@ mod tests {
         fn no_text_of_others_says_anything_to_us(
             text in r"(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|```|~~~~|\n# Cron Jobs\n|\n- `\* \* \* \* \*`: x\n|\n## Hooks\n|\n- startup: x\n|\n- interval: 1h\n){0,30}",
         ) {
-            let file = format!("# Agents\n\n# Cron Jobs\n\n{}\n## Last\n- expression: `@daily`\n- instruction: x\n", format!("# From X\n\n{}\n", inert(&text)));
+            let last = "## Last\n- expression: `@daily`\n- instruction: x\n";
+            let inert = inert(&text);
+            let file = format!("# Agents\n\n# Cron Jobs\n\n# From X\n\n{inert}\n\n{last}");
             // What stands behind it is read as ever, and it belongs to no section before it.
             prop_assert!(outline(&file).iter().any(|part| part.title == "Last"), "{}", file);
             prop_assert!(CronJobs::parse(&file).jobs.is_empty(), "{}", file);
-            prop_assert!(Hook::ALL.iter().all(|hook| Hooks::parse(&file).of(*hook).is_none()), "{}", file);
+            let hooks = Hooks::parse(&file);
+            prop_assert!(Hook::ALL.iter().all(|hook| hooks.of(*hook).is_none()), "{}", file);
         }
 
         #[test]
@@ -174,7 +177,8 @@ mod tests {
         ) {
             let mut check = written(&text);
             check.when = When::Every { seconds: 3_600, active: None };
-            let file = format!("# Heartbeats\n\n{}\n## Last\n- interval: 2h\n- instruction: y\n", job(2, &check));
+            let last = "## Last\n- interval: 2h\n- instruction: y\n";
+            let file = format!("# Heartbeats\n\n{}\n{last}", job(2, &check));
             let read = Heartbeats::parse(&file);
             prop_assert_eq!(read.checks.len(), 2, "{}", file);
             prop_assert_eq!(read.checks[0].channel, Some(7), "{}", file);

@@ -64,10 +64,7 @@ impl Secrets {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     let path = if path.is_empty() { name } else { &format!("{path}.{name}") };
-                    match value {
-                        Value::String(value) => self.note(file, path, value),
-                        other => self.walk(file, path, other, depth - 1),
-                    }
+                    self.walk(file, path, value, depth - 1);
                 }
             }
             Value::Array(items) => {
@@ -75,6 +72,7 @@ impl Secrets {
                     self.walk(file, &format!("{path}[{at}]"), item, depth - 1);
                 }
             }
+            Value::String(value) => self.note(file, path, value),
             _ => {}
         }
     }
@@ -175,7 +173,7 @@ mod tests {
             &json!({
                 "channels": {"discord": {"token": "abc.def.ghi-canary"}},
                 "list": [{"apiKey": "key-canary-2"}, {"api_key": "${FROM_ENV}"}],
-                "maxTokens": 12, "tokenizer": "o200k", "password": "short",
+                "tokens": ["canary-four"], "maxTokens": 12, "tokenizer": "o200k", "password": "short",
             }),
         );
         secrets.of_env(
@@ -184,7 +182,12 @@ mod tests {
         );
         assert_eq!(
             secrets.places,
-            ["x.json: channels.discord.token", "x.json: list[0].apiKey", ".env: DISCORD_BOT_TOKEN"]
+            [
+                "x.json: channels.discord.token",
+                "x.json: list[0].apiKey",
+                "x.json: tokens[0]",
+                ".env: DISCORD_BOT_TOKEN"
+            ]
         );
         let text = "abc.def.ghi-canary key-canary-2 canary-three short";
         assert_eq!(secrets.redactor().clean(text.to_owned()), "*** *** *** short");
