@@ -2,6 +2,7 @@
 
 pub mod browser;
 pub mod caller;
+pub mod chrome;
 pub mod discord;
 pub mod guests;
 pub mod lasting;

@@ -98,6 +98,8 @@ pub(super) struct Guest {
     pub(super) session: Arc<Session>,
     /// What they may where they asked for their link.
     pub(super) standing: Standing,
+    /// Whether the page is to load itself again where no script runs.
+    pub(super) again: bool,
 }
 
 impl Guest {
@@ -163,7 +165,7 @@ impl IntoResponse for Stranger {
 }
 
 /// Finds out who is signed in.
-fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
+pub(super) fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
     let name = cookie_name(&shared.origin);
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut secrets = cookies
@@ -183,7 +185,7 @@ pub(super) async fn still(shared: &Shared, session: Arc<Session>) -> Result<Gues
     }
     let (user, channel) = (session.visitor.user, session.visitor.channel);
     match shared.house.standing(user, channel).await {
-        Ok(standing) if standing.sees => Ok(Guest { session, standing }),
+        Ok(standing) if standing.sees => Ok(Guest { session, standing, again: false }),
         Ok(_) => {
             tracing::info!(
                 user,
@@ -206,7 +208,8 @@ impl FromRequestParts<Arc<Shared>> for Guest {
         parts: &mut Parts,
         shared: &Arc<Shared>,
     ) -> Result<Self, Self::Rejection> {
-        still(shared, session_of(shared, &parts.headers)?).await
+        let guest = still(shared, session_of(shared, &parts.headers)?).await?;
+        Ok(Self { again: parts.uri.query() == Some("again"), ..guest })
     }
 }
 
@@ -267,12 +270,13 @@ impl FromRequest<Arc<Shared>> for Leaving {
 /// Reads a form, whoever sent it.
 pub(super) async fn fields(request: Request, shared: &Arc<Shared>) -> Result<Fields, Response> {
     let form = Form::<Vec<(String, String)>>::from_request(request, shared).await;
-    form.map(|Form(fields)| Fields(fields)).map_err(|_| {
-        frame::plain(
-            StatusCode::BAD_REQUEST,
-            "That is no form of this dashboard, or it is too long.",
-        )
-    })
+    form.map(|Form(fields)| Fields(fields)).map_err(|_| no_form())
+}
+
+/// The answer to what is no form, or too long.
+pub(super) fn no_form() -> Response {
+    let text = "That is no form of this dashboard, or it is too long.";
+    frame::plain(StatusCode::BAD_REQUEST, text)
 }
 
 /// The cookie of a session that begins, or with none of one that ends.

@@ -7,7 +7,8 @@ use maud::{Markup, html};
 use super::frame::whole;
 use super::guard::Guest;
 
-/// How often a page that shows what changes is loaded again where no script runs, seconds.
+/// How often a page that shows what changes is loaded again where no script runs and somebody wants
+/// it, seconds.
 const AGAIN: u32 = 5;
 
 /// A page of the menu.
@@ -53,7 +54,7 @@ impl Here {
 /// A page for somebody who is signed in. `lives`: it shows what changes.
 pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Response {
     let said = guest.session.take_said();
-    let refresh = (lives && said.is_none()).then_some(AGAIN);
+    let refresh = (lives && guest.again).then_some(AGAIN);
     let body = html! {
         header {
             p.brand { "Aetheel" }
@@ -66,7 +67,7 @@ pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Res
             }
             form.leave method="post" action="/leave" {
                 (csrf(guest))
-                span.who { (guest.session.visitor.name) }
+                bdi.who { (guest.session.visitor.name) }
                 button type="submit" { "Sign out" }
             }
         }
@@ -75,10 +76,26 @@ pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Res
             @if let Some(said) = said {
                 p.said role="status" { (said) }
             }
+            @if lives { noscript { (still_or_again(guest.again)) } }
             (main)
         }
     };
     whole(StatusCode::OK, here.title(), refresh, &body)
+}
+
+/// Where no script runs, a page stands still until somebody wants it otherwise: what they write into
+/// it would be gone.
+fn still_or_again(again: bool) -> Markup {
+    html! {
+        p {
+            @if again {
+                "This page loads itself again every " (AGAIN) " seconds. "
+                a href="?" { "Have it stand still" } " before you write something."
+            } @else {
+                "This page stands still. " a href="?again" { "Load it again every " (AGAIN) " seconds" } "."
+            }
+        }
+    }
 }
 
 /// The field by which a form is known to be one of ours.

@@ -11,6 +11,7 @@
 //! | [`origin`] | the address under which people reach it |
 //! | [`secret`], [`sessions`] | links that let somebody in once, and sessions |
 //! | [`guard`] | what is checked of every request, and what every answer carries |
+//! | [`once`] | forms that are sent twice in a moment, and done once |
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
@@ -28,6 +29,7 @@ mod health;
 mod layout;
 mod live;
 mod now;
+mod once;
 mod origin;
 mod schedules;
 mod secret;
@@ -250,6 +252,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/icon.svg", get(frame::icon))
         .fallback(frame::nowhere)
         .layer(DefaultBodyLimit::max(BODY))
+        .layer(from_fn_with_state(Arc::clone(&shared), once::once))
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }

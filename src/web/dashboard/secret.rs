@@ -15,7 +15,7 @@ pub(super) fn secret() -> String {
 }
 
 /// Returns what is kept of a secret.
-pub(super) fn digest(secret: &str) -> Digest {
+pub(super) fn digest(secret: impl AsRef<[u8]>) -> Digest {
     Digest(Sha256::digest(secret).into())
 }
 

@@ -22,9 +22,13 @@ async fn a_turn_is_seen_to_grow_by_everybody_who_may_see_it() {
     }
     let page = ann.get("/").await;
     assert!(page.body.contains("Second 1.") && page.body.contains("Demo agent"), "{}", page.body);
-    assert!(page.body.contains("http-equiv=\"refresh\""), "it works without the script");
+    // Without the script it stands still, so that nobody's words are lost, until that is wanted.
+    assert!(!page.body.contains("http-equiv") && page.body.contains("href=\"?again\""));
+    assert!(ann.get("/?again").await.body.contains("http-equiv=\"refresh\" content=\"5\""));
     local.mention(CHANNEL, BOB, "and then this");
-    followers[0].wait("cards", |html| html.contains("and then this · bob")).await;
+    followers[0]
+        .wait("cards", |html| html.contains("<bdi>and then this</bdi> · <bdi>bob</bdi>"))
+        .await;
 
     assert_eq!(ann.send("/turns/stop", &[]).await, "Stopped.");
     local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;

@@ -1,7 +1,10 @@
-// Follows what changes and keeps what somebody is writing. Every page works without it.
+// Follows what changes and keeps what somebody is doing. Every page works without it.
 "use strict";
 
 (() => {
+  const LATER = 10_000;
+  const MOMENT = 2_000;
+
   const local = (root) => {
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
@@ -11,87 +14,163 @@
     }
   };
 
-  // What was written, chosen and focused, by the ids of fields; and what turns have said.
-  const keep = (root) => {
-    const kept = { fields: new Map(), live: new Map(), focus: null };
-    for (const field of root.querySelectorAll("input[id], textarea[id]")) {
-      kept.fields.set(field.id, [field.value, field.checked]);
-    }
-    for (const live of root.querySelectorAll(".live[id]")) {
-      kept.live.set(live.id, live);
-    }
-    const active = document.activeElement;
-    if (active && root.contains(active)) {
-      kept.focus = active.id || null;
-      if (active.tagName === "TEXTAREA") {
-        kept.at = [active.selectionStart, active.selectionEnd];
-      }
-    }
-    return kept;
+  const end = (text) => {
+    text.scrollTop = text.scrollHeight;
   };
 
-  const give = (root, kept) => {
-    for (const [id, [value, checked]] of kept.fields) {
-      const field = document.getElementById(id);
-      if (field && root.contains(field)) {
-        if (field.type === "radio" || field.type === "checkbox") {
-          field.checked = checked;
-        } else {
-          field.value = value;
-        }
+  // Whether two nodes are the same thing at different times.
+  const same = (old, fresh) => old.nodeName === fresh.nodeName && (old.id || "") === (fresh.id || "");
+
+  // Makes `old` what `fresh` is. What stays is the same element: the focus, what is written, chosen and unfolded there,
+  // and the place to which it was scrolled stay with it.
+  const become = (old, fresh) => {
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (fresh.data.startsWith(old.data)) {
+        old.appendData(fresh.data.slice(old.data.length));
+      } else {
+        old.data = fresh.data;
+      }
+      return;
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && name !== "open") {
+        old.removeAttribute(name);
       }
     }
-    for (const [id, live] of kept.live) {
-      const place = document.getElementById(id);
-      if (place && root.contains(place)) {
-        place.replaceWith(live);
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value) {
+        old.setAttribute(name, value);
       }
     }
-    const focus = kept.focus && document.getElementById(kept.focus);
-    if (focus) {
-      focus.focus({ preventScroll: true });
-      if (kept.at) {
-        focus.setSelectionRange(kept.at[0], kept.at[1]);
+    // What a turn says comes by itself.
+    if (!old.classList.contains("live") || fresh.firstChild) {
+      fill(old, fresh);
+    }
+  };
+
+  const fill = (old, fresh) => {
+    const wanted = [...fresh.childNodes];
+    for (const node of [...old.childNodes]) {
+      if (node.id && !wanted.some((next) => same(node, next))) {
+        node.remove();
       }
+    }
+    let at = old.firstChild;
+    for (const next of wanted) {
+      const found = at && same(at, next) ? at : next.id && [...old.children].find((node) => same(node, next));
+      if (!found) {
+        old.insertBefore(next, at);
+        continue;
+      }
+      if (found !== at) {
+        old.insertBefore(found, at);
+      }
+      become(found, next);
+      at = found.nextSibling;
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  };
+
+  const show = (root, html) => {
+    const fresh = root.cloneNode(false);
+    fresh.innerHTML = html;
+    local(fresh);
+    const active = document.activeElement;
+    fill(root, fresh);
+    // It was moved.
+    if (active !== document.activeElement && active.isConnected) {
+      active.focus({ preventScroll: true });
     }
   };
 
   const follow = (cards) => {
-    const events = new EventSource(cards.dataset.live);
-    events.addEventListener("cards", (event) => {
-      const kept = keep(cards);
-      cards.innerHTML = JSON.parse(event.data).html;
-      give(cards, kept);
-      local(cards);
-    });
-    events.addEventListener("turn", (event) => {
-      const { turn, html } = JSON.parse(event.data);
-      const live = document.getElementById(`turn-${turn}`);
-      if (live) {
-        live.innerHTML = html;
-        const text = live.querySelector(".text");
-        if (text) {
-          text.scrollTop = text.scrollHeight;
-        }
-      }
-    });
-    events.addEventListener("over", () => {
+    const news = document.createElement("p");
+    news.className = "said";
+    news.setAttribute("role", "status");
+    cards.before(news);
+    let events = null;
+    let later = 0;
+
+    const stop = () => {
+      clearTimeout(later);
       events.close();
-      location.reload();
-    });
-    // A page that nobody looks at follows nothing.
-    const seen = () => {
-      if (document.hidden) {
-        events.close();
-      } else {
-        document.removeEventListener("visibilitychange", seen);
-        follow(cards);
-      }
+      events = null;
     };
-    document.addEventListener("visibilitychange", seen);
+
+    const begin = () => {
+      const mine = new EventSource(cards.dataset.live);
+      events = mine;
+      mine.addEventListener("open", () => {
+        news.textContent = "";
+      });
+      mine.addEventListener("error", async () => {
+        if (mine.readyState !== EventSource.CLOSED) {
+          news.textContent = "The gateway does not answer. This page shows what was last known, and tries again.";
+          return;
+        }
+        // It was refused, which is not told why.
+        const answer = await fetch(cards.dataset.live, { method: "HEAD" }).catch(() => null);
+        if (answer && (answer.status === 401 || answer.status === 403)) {
+          location.reload();
+        } else if (events === mine) {
+          news.textContent = "This page does not follow what changes at this moment, and tries again.";
+          later = setTimeout(begin, LATER);
+        }
+      });
+      mine.addEventListener("cards", (event) => {
+        const questions = () => [...cards.querySelectorAll(".question")].map((question) => question.id);
+        const before = questions();
+        const written = [...cards.querySelectorAll("textarea")].filter((field) => field.value.trim());
+        show(cards, JSON.parse(event.data).html);
+        const unsent = written.find((field) => !field.isConnected);
+        if (unsent) {
+          news.textContent = `That turn is over. What you wrote was not sent: ${unsent.value}`;
+        } else if (questions().some((id) => !before.includes(id))) {
+          news.textContent = "An agent asks something.";
+        }
+      });
+      mine.addEventListener("turn", (event) => {
+        const { turn, html } = JSON.parse(event.data);
+        const live = document.getElementById(`turn-${turn}`);
+        if (live) {
+          // Whoever reads further up stays there.
+          const text = live.querySelector(".text");
+          const follows = !text || text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
+          show(live, html);
+          if (follows) {
+            live.querySelectorAll(".text").forEach(end);
+          }
+        }
+      });
+      mine.addEventListener("over", () => {
+        mine.close();
+        location.reload();
+      });
+    };
+
+    // A page that nobody looks at follows nothing.
+    document.addEventListener("visibilitychange", () => (document.hidden ? events && stop() : begin()));
+    if (!document.hidden) {
+      begin();
+    }
   };
 
+  // Whoever clicks twice means it once.
+  const sent = new Set();
+  document.addEventListener("submit", (event) => {
+    if (sent.has(event.target)) {
+      event.preventDefault();
+    }
+    sent.add(event.target);
+    setTimeout(() => sent.delete(event.target), MOMENT);
+  });
+
   local(document);
+  document.querySelectorAll(".live .text").forEach(end);
   const cards = document.querySelector("[data-live]");
   if (cards && "EventSource" in window) {
     follow(cards);

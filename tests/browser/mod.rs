@@ -1,0 +1,119 @@
+//! The dashboard in a real browser: Chromium without a screen, the real program, a local Discord and
+//! the scripted agent behind it. `make test-browser` installs what it needs and runs it.
+
+mod accessible;
+mod clicks;
+mod hostile;
+mod keyboard;
+mod pictures;
+mod sessions;
+mod turns;
+mod without_script;
+
+use crate::gateway::{installed, serving};
+use crate::support::browser::link;
+use crate::support::chrome::Chrome;
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, NOOR, OTHER, THREAD, room};
+use crate::support::program::{Installation, Program};
+
+/// A page of somebody who is signed in.
+struct Page {
+    /// What its pictures are called.
+    name: &'static str,
+    /// Its address; or the page that links to it, and the selector of that link.
+    at: At,
+    /// Only owners have it.
+    of_owners: bool,
+}
+
+enum At {
+    Path(&'static str),
+    Link(&'static str, &'static str),
+}
+
+/// Every page there is. A new one is a line here: it is looked at for barriers, in light and dark, on
+/// a phone, with large letters and with what hostile people write, and has its picture taken.
+const PAGES: &[Page] = &[
+    Page { name: "now", at: At::Path("/"), of_owners: false },
+    Page { name: "channels", at: At::Path("/channels"), of_owners: false },
+    Page { name: "channel", at: At::Link("/channels", "main li a"), of_owners: false },
+    Page { name: "components", at: At::Path("/components"), of_owners: true },
+    Page { name: "schedules", at: At::Path("/schedules"), of_owners: true },
+    Page { name: "health", at: At::Path("/health"), of_owners: true },
+];
+
+/// A gateway with a dashboard.
+struct Desk {
+    // Ended in this order.
+    bot: Program,
+    installation: Installation,
+    local: LocalDiscord,
+}
+
+impl Desk {
+    async fn open() -> Self {
+        Self::with(|installation| installation).await
+    }
+
+    async fn with(settings: impl FnOnce(Installation) -> Installation) -> Self {
+        let local = LocalDiscord::start().await;
+        let installation = settings(installed(&local).with("DASHBOARD_ADDRESS", "127.0.0.1:0"));
+        let bot = serving(&installation).await;
+        Self { bot, installation, local }
+    }
+
+    /// Signs somebody in as they do it: with a link from Discord and its button. Returns the address
+    /// of the dashboard.
+    async fn sign_in(&self, chrome: &Chrome, user: u64) -> String {
+        let link = link(&self.local, CHANNEL, user).await;
+        chrome.open(&link).await;
+        chrome.click("main button").await;
+        chrome.wait("document.querySelector('nav') !== null").await;
+        link.split_once("/enter/").unwrap().0.to_owned()
+    }
+
+    /// Opens a page.
+    async fn show(&self, chrome: &Chrome, base: &str, page: &Page) {
+        match page.at {
+            At::Path(path) => chrome.open(&format!("{base}{path}")).await,
+            At::Link(path, css) => {
+                chrome.open(&format!("{base}{path}")).await;
+                let expression = format!("document.querySelector({css:?}).href");
+                let address = chrome.wait(&expression).await;
+                chrome.open(address.as_str().unwrap()).await;
+            }
+        }
+    }
+
+    /// Has something of every kind run and wait; `words` are in all of it.
+    async fn busy(&self, words: &str) {
+        let local = &self.local;
+        for (channel, user, prompt) in [
+            (CHANNEL, ANN, format!("slow 3600 {words}")),
+            (OTHER, NOOR, format!("ask {words}")),
+            (THREAD, ANN, format!("question {words}")),
+            (room(0), BOB, format!("propose {words}")),
+            (room(1), ANN, format!("login {words}")),
+        ] {
+            local.mention(channel, user, &prompt);
+        }
+        local.mention(CHANNEL, NOOR, words);
+        local.wait_for_message(CHANNEL, |text| text.contains("Second 2.")).await;
+        for channel in [OTHER, THREAD, room(0), room(1)] {
+            self.asked(channel).await;
+        }
+    }
+
+    /// Waits until a question stands in a channel.
+    async fn asked(&self, channel: u64) {
+        let shown = |local: &LocalDiscord| {
+            local.messages(channel).into_iter().find(|message| local.asks(message.id))
+        };
+        self.local.wait_for("a question", shown).await;
+    }
+
+    /// The messages of the bot in the first channel that contain this.
+    fn told(&self, part: &str) -> usize {
+        self.local.texts(CHANNEL).iter().filter(|text| text.contains(part)).count()
+    }
+}
