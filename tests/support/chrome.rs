@@ -288,6 +288,12 @@ impl Chrome {
         self.devtools("Emulation.setEmulatedMedia", features).await.unwrap();
     }
 
+    /// Draws no scrollbars, as phones do not.
+    pub async fn hide_scrollbars(&self) {
+        let hidden = json!({"hidden": true});
+        self.devtools("Emulation.setScrollbarsHidden", hidden).await.unwrap();
+    }
+
     /// A picture of what can be seen: a PNG file.
     pub async fn picture(&self) -> Vec<u8> {
         let taken = self.devtools("Page.captureScreenshot", json!({"format": "png"})).await;
