@@ -164,7 +164,7 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Guest
         input type="hidden" name="question" value=(asked.id);
     };
     html! {
-        section.question aria-label="A question of the agent" {
+        section.question id={ "question-" (asked.id) } aria-label="A question of the agent" {
             h3 { (short_line(&asked.title, 300)) }
             @match &asked.subject {
                 Subject::Permission { tool, about } => {
