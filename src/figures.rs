@@ -93,6 +93,7 @@ const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
+const PUSHES: &str = "aetheel_pushes_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const LOGINS: &str = "aetheel_discord_logins_total";
 const LOGINS_LEFT: &str = "aetheel_discord_logins_left";
@@ -185,6 +186,12 @@ pub const FIGURES: &[Figure] = &[
         "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`",
     ),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
+    f(
+        PUSHES,
+        Counter,
+        &["outcome"],
+        "Pushes to people's devices: `taken`, `gone`, `refused`, `silent`, or `left-out` (too many at the same time)",
+    ),
     f(CONNECTED, Gauge, &[], "1 while Discord's gateway is connected"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
@@ -379,6 +386,11 @@ pub fn generation(backend: &str, number: u32) {
 /// Something became of a question.
 pub fn question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
+}
+
+/// Something became of a push to somebody's device.
+pub fn pushed(outcome: &'static str) {
+    counter!(PUSHES, "outcome" => outcome).increment(1);
 }
 
 /// Discord's gateway is connected, or not any more.

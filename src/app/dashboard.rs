@@ -13,18 +13,24 @@ use crate::config::Config;
 use crate::discord::{Discord, SignIn};
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, NewEvent};
+use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::schedule::Planned;
 use crate::sources::{Plan, plan};
 use crate::startup::Refused;
-use crate::web::dashboard::{Bound, Dashboard, Entry, House, Origin, Schedule, Schedules};
+use crate::web::dashboard::{
+    Bound, Dashboard, Entry, House, Origin, Push, PushServices, Schedule, Schedules,
+};
 use crate::workspace::{Hook, Workspace};
 
-/// Takes the address, if the operator wants a dashboard.
+/// Takes the address and what pushes need, if the operator wants a dashboard.
 ///
 /// # Errors
 /// When it cannot be had.
-pub(super) async fn bind(config: &Config) -> Result<Option<Bound>, Refused> {
+pub(super) async fn bind(
+    config: &Config,
+    workspace: &Workspace,
+) -> Result<Option<(Bound, Option<Push>)>, Refused> {
     let Some(address) = config.dashboard_address else { return Ok(None) };
     let refused = |code, why: String| Refused::because(code, why);
     let origin = config.dashboard_url.as_deref().map(Origin::parse).transpose();
@@ -34,18 +40,29 @@ pub(super) async fn bind(config: &Config) -> Result<Option<Bound>, Refused> {
         let why = format!("DASHBOARD_ADDRESS: cannot listen at {address}: {error}; {hint}");
         refused(exit::UNAVAILABLE, why)
     })?;
-    Ok(Some(bound))
+    let services = PushServices::parse(&config.push_services);
+    let services =
+        services.map_err(|why| refused(exit::CONFIG, format!("PUSH_SERVICES: {why}")))?;
+    if services.is_empty() {
+        return Ok(Some((bound, None)));
+    }
+    let failed = |why: String| refused(exit::UNAVAILABLE, why);
+    let notes = workspace.push_notes().await.map_err(|error| failed(with_causes(&error)))?;
+    let (contact, lifetime) = (config.push_contact.clone(), config.ask_timeout);
+    let push = Push::open(notes, services, contact, bound.origin(), lifetime).await;
+    Ok(Some((bound, Some(push.map_err(failed)?))))
 }
 
 /// Opens it, and has `/dashboard` let people in.
 pub(super) fn open(
-    bound: Bound,
+    (bound, push): (Bound, Option<Push>),
     dispatcher: &Dispatcher,
     house: Rooms,
     health: &ProgramHealth,
 ) -> Dashboard {
     let discord = house.discord.clone();
-    let dashboard = bound.serve(dispatcher.clone(), Arc::new(house), Arc::new(health.clone()));
+    let dashboard =
+        bound.serve(dispatcher.clone(), Arc::new(house), Arc::new(health.clone()), push);
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }

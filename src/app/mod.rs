@@ -86,7 +86,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         let options =
             Options::from_config(&prepared.config, prepared.redactor.clone()).map_err(refused)?;
         let webhooks = Waiting::bind(&prepared).await?;
-        let dashboard = dashboard::bind(&prepared.config).await?;
+        let dashboard = dashboard::bind(&prepared.config, &prepared.workspace).await?;
         let notes = prepared.workspace.discord_notes().clone();
         for (channel, message) in prepared.taken_messages() {
             // The mark of a message that is safe may not have been written.

@@ -143,6 +143,10 @@ pub struct Config {
     pub dashboard_address: Option<SocketAddr>,
     /// The address under which people reach the dashboard; none: that where it is served.
     pub dashboard_url: Option<String>,
+    /// Push services that are sent to, as the operator wrote them.
+    pub push_services: Vec<String>,
+    /// How people of push services reach the operator.
+    pub push_contact: Option<String>,
     /// Second name of the command `/ask`.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
@@ -290,6 +294,8 @@ impl Config {
             status_address: read.socket("STATUS_ADDRESS"),
             dashboard_address: read.socket("DASHBOARD_ADDRESS"),
             dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
+            push_services: read.list("PUSH_SERVICES"),
+            push_contact: read.optional("PUSH_CONTACT").map(|text| text.trim().to_owned()),
             discord_api_base: read.address("DISCORD_API_BASE"),
             discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
                 as usize,

@@ -119,6 +119,16 @@ pub const VARIABLES: &[Variable] = &[
         "Address under which people reach the dashboard, for example `https://agents.example.com`; empty: `http://` and `DASHBOARD_ADDRESS`",
     ),
     v(
+        "PUSH_SERVICES",
+        "fcm.googleapis.com,*.push.services.mozilla.com,*.notify.windows.com,*.push.apple.com",
+        "Push services that people's browsers may be told through when an agent asks: hosts, `*.` before one for all below it, or whole addresses, separated by commas; `none`: nobody is told",
+    ),
+    v(
+        "PUSH_CONTACT",
+        "",
+        "Your address for the people of push services, `mailto:you@example.com` or `https://…`; empty: `DASHBOARD_URL` where it begins with `https://`",
+    ),
+    v(
         "CONFIG_DIR",
         "./config",
         "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` goes before the default where it is there",

@@ -8,6 +8,7 @@ pub mod guests;
 pub mod lasting;
 pub mod model_server;
 pub mod program;
+pub mod push_service;
 pub mod recordings;
 pub mod scripted;
 pub mod shelf;

@@ -96,6 +96,12 @@ impl Dispatcher {
         channels
     }
 
+    /// All open questions of agents with their lanes, the oldest first.
+    #[must_use]
+    pub fn open_questions(&self) -> Vec<(Lane, OpenQuestion)> {
+        self.inner.questions.all()
+    }
+
     /// Begins to watch whether [`Dispatcher::lanes`] would say something else.
     #[must_use]
     pub fn watch_lanes(&self) -> watch::Receiver<u64> {

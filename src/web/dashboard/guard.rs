@@ -25,8 +25,8 @@ use crate::event::Lane;
 /// Longest time for an answer that is no stream.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Own files and forms, and nothing else from anywhere.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; worker-src 'self'; connect-src 'self'; \
+                      img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Stands before all pages.
 pub(super) async fn guard(
@@ -106,19 +106,10 @@ impl Guest {
     /// What they may in a lane now. A channel is what it is in Discord; what is no channel is the
     /// owners'.
     pub(super) async fn standing_in(&self, shared: &Shared, lane: &Lane) -> Standing {
-        let Lane::Channel(channel) = lane else {
-            let owner = self.standing.owner;
-            let place = lane.to_string();
-            return Standing { sees: owner, acts: owner, owner, place, ..Standing::default() };
-        };
         let user = self.session.visitor.user;
-        shared.house.standing(user, *channel).await.unwrap_or_else(|why| {
-            tracing::debug!(
-                user,
-                channel,
-                why,
-                "it is not known what a user may; it counts as nothing"
-            );
+        let standing = standing_in(shared, (user, self.standing.owner), lane).await;
+        standing.unwrap_or_else(|why| {
+            tracing::debug!(user, %lane, why, "it is not known what a user may; it counts as nothing");
             Standing::default()
         })
     }
@@ -132,6 +123,22 @@ impl Guest {
             name: self.session.visitor.name.clone(),
         }
     }
+}
+
+/// What a user, who may be an owner, may in a lane now.
+///
+/// # Errors
+/// Why that is not known, for the log; it counts as nothing.
+pub(super) async fn standing_in(
+    shared: &Shared,
+    (user, owner): (u64, bool),
+    lane: &Lane,
+) -> Result<Standing, String> {
+    if let Lane::Channel(channel) = lane {
+        return shared.house.standing(user, *channel).await;
+    }
+    let place = lane.to_string();
+    Ok(Standing { sees: owner, acts: owner, owner, place, ..Standing::default() })
 }
 
 /// Why somebody is not let in.

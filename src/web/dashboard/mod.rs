@@ -17,6 +17,7 @@
 //! | [`live`] | the same, sent while they change |
 //! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
 //! | [`deeds`] | what the forms of running turns do |
+//! | [`push`] | telling people on their devices that an agent asks |
 
 mod cards;
 mod channels;
@@ -31,6 +32,7 @@ mod live;
 mod now;
 mod once;
 mod origin;
+mod push;
 mod schedules;
 mod secret;
 mod sessions;
@@ -51,6 +53,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::origin::Origin;
+pub use self::push::{Push, Services as PushServices, is_contact};
 use self::sessions::Sessions;
 use super::connection::{Caller, Door};
 use super::status::Health;
@@ -131,6 +134,8 @@ struct Shared {
     local: Origin,
     streams: Arc<Semaphore>,
     turns: live::Turns,
+    /// None: nobody is told on their devices.
+    push: Option<Arc<Push>>,
     closing: CancellationToken,
 }
 
@@ -152,13 +157,20 @@ impl Bound {
         Ok(Self { listener, address, origin: origin.unwrap_or_else(|| Origin::of(address)) })
     }
 
-    /// Begins to answer.
+    /// The address under which people reach it.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Begins to answer; without `push` nobody is told on their devices what waits for them.
     #[must_use]
     pub fn serve(
         self,
         dispatcher: Dispatcher,
         house: Arc<dyn House>,
         health: Arc<dyn Health>,
+        push: Option<Push>,
     ) -> Dashboard {
         let shared = Arc::new(Shared {
             dispatcher,
@@ -169,6 +181,7 @@ impl Bound {
             local: Origin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
             turns: live::Turns::default(),
+            push: push.map(Arc::new),
             closing: CancellationToken::new(),
         });
         let service = router(Arc::clone(&shared)).into_make_service_with_connect_info::<Caller>();
@@ -178,8 +191,12 @@ impl Bound {
                 tracing::error!(%error, "the dashboard is gone; start again");
             }
         });
+        let telling = shared
+            .push
+            .clone()
+            .map(|push| vigil::task("pushes", push::watch(Arc::clone(&shared), push)));
         tracing::info!(address = %self.address, url = %shared.origin, "the dashboard is open");
-        Dashboard { shared, server }
+        Dashboard { shared, server, telling }
     }
 }
 
@@ -187,13 +204,15 @@ impl Bound {
 pub struct Dashboard {
     shared: Arc<Shared>,
     server: JoinHandle<()>,
+    telling: Option<JoinHandle<()>>,
 }
 
 impl Dashboard {
     /// Lets people in.
     #[must_use]
     pub fn entry(&self) -> Entry {
-        Entry { sessions: self.shared.sessions.clone(), origin: self.shared.origin.clone() }
+        let Shared { sessions, origin, push, .. } = &*self.shared;
+        Entry { sessions: sessions.clone(), origin: origin.clone(), push: push.clone() }
     }
 }
 
@@ -201,6 +220,9 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         self.shared.closing.cancel();
         self.server.abort();
+        if let Some(telling) = &self.telling {
+            telling.abort();
+        }
     }
 }
 
@@ -209,6 +231,7 @@ impl Drop for Dashboard {
 pub struct Entry {
     sessions: Sessions,
     origin: Origin,
+    push: Option<Arc<Push>>,
 }
 
 impl Entry {
@@ -221,9 +244,13 @@ impl Entry {
         Ok(format!("{}/enter/{secret}", self.origin))
     }
 
-    /// Ends all links and sessions of a user; returns how many sessions there were.
+    /// Ends all links and sessions of a user, who is told on no device any more; returns how many
+    /// sessions there were. Must be called within a Tokio runtime.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
+        if let Some(push) = self.push.clone() {
+            tokio::spawn(async move { push.forget(user).await });
+        }
         self.sessions.revoke(user)
     }
 }
@@ -247,6 +274,10 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/enter/{link}", get(entrance::door))
         .route("/enter", post(entrance::enter))
         .route("/leave", post(entrance::leave))
+        .route("/push/on", post(push::pages::on))
+        .route("/push/off", post(push::pages::off))
+        .route("/push/waiting", get(push::pages::waiting))
+        .route("/worker.js", get(push::pages::worker))
         .route("/style.css", get(frame::style))
         .route("/script.js", get(frame::script))
         .route("/icon.svg", get(frame::icon))

@@ -4,6 +4,7 @@ mod channels;
 mod hostile;
 mod now;
 mod owners;
+mod push;
 mod signing_in;
 
 use super::{installed, serving};
