@@ -20,7 +20,6 @@ use crate::support::program::{Installation, Program};
 struct Page {
     /// What its pictures are called.
     name: &'static str,
-    /// Its address; or the page that links to it, and the selector of that link.
     at: At,
     /// Only owners have it.
     of_owners: bool,
@@ -28,7 +27,8 @@ struct Page {
 
 enum At {
     Path(&'static str),
-    Link(&'static str, &'static str),
+    /// Where links lead from a page: the selector of one on each.
+    Links(&'static str, &'static [&'static str]),
 }
 
 /// Every page there is. A new one is a line here: it is looked at for barriers, in light and dark, on
@@ -36,7 +36,7 @@ enum At {
 const PAGES: &[Page] = &[
     Page { name: "now", at: At::Path("/"), of_owners: false },
     Page { name: "channels", at: At::Path("/channels"), of_owners: false },
-    Page { name: "channel", at: At::Link("/channels", "main li a"), of_owners: false },
+    Page { name: "channel", at: At::Links("/channels", &["main li a"]), of_owners: false },
     Page { name: "components", at: At::Path("/components"), of_owners: true },
     Page { name: "schedules", at: At::Path("/schedules"), of_owners: true },
     Page { name: "health", at: At::Path("/health"), of_owners: true },
@@ -74,14 +74,14 @@ impl Desk {
 
     /// Opens a page.
     async fn show(&self, chrome: &Chrome, base: &str, page: &Page) {
-        match page.at {
-            At::Path(path) => chrome.open(&format!("{base}{path}")).await,
-            At::Link(path, css) => {
-                chrome.open(&format!("{base}{path}")).await;
-                let expression = format!("document.querySelector({css:?}).href");
-                let address = chrome.wait(&expression).await;
-                chrome.open(address.as_str().unwrap()).await;
-            }
+        let (path, links): (_, &[&str]) = match page.at {
+            At::Path(path) => (path, &[]),
+            At::Links(path, links) => (path, links),
+        };
+        chrome.open(&format!("{base}{path}")).await;
+        for css in links {
+            let address = chrome.wait(&format!("document.querySelector({css:?}).href")).await;
+            chrome.open(address.as_str().unwrap()).await;
         }
     }
 

@@ -50,19 +50,28 @@ async fn every_page_has_its_picture() {
             "## Cron Jobs\n\n### morning report\n\n- expression: `0 9 * * 1-5`\n- channel: <#{CHANNEL}>\n\nSum up what was merged yesterday and which checks fail.\n\n## Hooks\n\n### startup\n\n- instruction: Say which version runs.\n"
         );
         std::fs::write(installation.path("config/agents.md"), agents).unwrap();
-        // So slow that a tool runs while pictures are taken.
-        installation.with("DEMO_AGENT_DELAY_MS", "700")
+        installation
     })
     .await;
     let chrome = Chrome::start().await;
     chrome.hide_scrollbars().await;
     let base = desk.sign_in(&chrome, OWNER).await;
     let local = &desk.local;
+    for (user, prompt, answer) in [
+        (BOB, "plan", "Everything is done."),
+        (ANN, "tool cargo test --workspace", "One tool worked, one did not."),
+        (OWNER, "code rust", "That is all."),
+    ] {
+        local.mention(CHANNEL, user, prompt);
+        local.wait_for_message(CHANNEL, |text| text.contains(answer)).await;
+    }
+    local.mention(CHANNEL, ANN, "edit");
     local.mention(OTHER, BOB, "ask cargo publish --dry-run");
-    desk.asked(OTHER).await;
-    local.mention(CHANNEL, ANN, "tool cargo test --workspace");
+    for channel in [CHANNEL, OTHER] {
+        desk.asked(channel).await;
+    }
     local.mention(CHANNEL, BOB, "Write the changelog for 1.4");
-    chrome.says("shell cargo test --workspace").await;
+    chrome.says("Write the changelog").await;
     let mut sizes = Vec::new();
     let mut take = async |name: &str, (width, most): (u32, u32)| {
         chrome.view(width, 100).await;
