@@ -30,7 +30,7 @@ pub async fn measure() {
         let home = Home::new();
         let mut running = start(&home, &local, address);
         running.until("aetheel is ready");
-        let spent = spent_by(&running, window() * 2).await;
+        let spent = spent_by(&running, WINDOW * 2).await;
         report::figure(&format!("processor time of the gateway, {what}"), &percent(spent));
     }
 
@@ -51,13 +51,13 @@ pub async fn measure() {
     ));
     let (mut alone, mut seen) = (Vec::new(), Vec::new());
     for _ in 0..crate::times(ROUNDS) {
-        alone.push(spent_by(&running, window()).await);
+        alone.push(spent_by(&running, WINDOW).await);
         let mut following = Vec::new();
         for viewer in &viewers {
             following.push(viewer.follow().await);
         }
         let reading: Vec<_> = following.into_iter().map(|one| tokio::spawn(read(one))).collect();
-        seen.push(spent_by(&running, window()).await);
+        seen.push(spent_by(&running, WINDOW).await);
         for reader in reading {
             assert!(!reader.is_finished(), "a stream ended before its window did");
             reader.abort();
@@ -83,11 +83,6 @@ pub async fn measure() {
     }
     report::figure("from the request to the last byte", &report::spread(&times));
     report::goal("its size", &format!("{size} bytes"), "≤ 50 KB", size <= 50 << 10);
-}
-
-/// Without optimisation nobody wants figures.
-fn window() -> Duration {
-    if cfg!(debug_assertions) { Duration::from_secs(1) } else { WINDOW }
 }
 
 fn start(home: &Home, local: &LocalDiscord, dashboard: &str) -> Running {

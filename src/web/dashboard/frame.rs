@@ -114,9 +114,7 @@ mod tests {
         let scripts = SCRIPT.len() + WORKER.len();
         assert!(scripts <= 15 << 10, "{scripts} bytes");
         for file in [SCRIPT, WORKER, STYLE] {
-            assert!(
-                !file.contains("//www") && !file.contains("http:") && !file.contains("https:/")
-            );
+            assert!(!file.contains("//www") && !file.contains("http:") && !file.contains("https:"));
         }
         assert!(!STYLE.contains("@import") && !STYLE.contains("url("));
     }

@@ -176,7 +176,7 @@
     const says = document.getElementById("push-says");
     const [on, off] = ["push-on", "push-off"].map((id) => document.getElementById(id));
     if (!window.isSecureContext) {
-      says.textContent = "Browsers can tell you when an agent asks on https:// pages and on localhost only.";
+      says.textContent = "Browsers can tell you when an agent asks only on pages with TLS, and on localhost.";
       return;
     }
     if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) {

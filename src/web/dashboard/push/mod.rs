@@ -114,13 +114,13 @@ impl Push {
         }
     }
 
-    /// Forgets one device, whosever it is now.
+    /// Forgets one device, unless it is somebody else's by now.
     async fn drop_device(&self, device: Subscription, why: &'static str) {
         let user = device.user;
         let gone =
-            move |all: &mut Vec<Subscription>| all.retain(|one| one.endpoint != device.endpoint);
+            move |all: &mut Vec<Subscription>| devices::forget(all, user, Some(&device.endpoint));
         match self.notes.change(gone).await {
-            Ok(()) => tracing::info!(user, why, "a device is not woken any more"),
+            Ok(_) => tracing::info!(user, why, "a device is not woken any more"),
             Err(error) => {
                 tracing::error!(user, why, error = %with_causes(&error), "a device is forgotten until the next restart only")
             }

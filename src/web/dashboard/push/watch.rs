@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
 use super::super::Shared;
 use super::super::guard::standing_in;
@@ -15,6 +15,9 @@ use super::rounds::Rounds;
 use crate::dispatch::{OpenQuestion, Person};
 use crate::event::Lane;
 use crate::workspace::Subscription;
+
+/// Between two looks, however much changes.
+const PACE: Duration = Duration::from_millis(500);
 
 /// What somebody may answer, and on which devices they are told.
 #[derive(Default)]
@@ -53,6 +56,7 @@ pub(in super::super) async fn watch(shared: Arc<Shared>, push: Arc<Push>) {
                     None => std::future::pending().await,
                 }
             };
+            sleep(PACE).await;
             tokio::select! {
                 _ = lanes.changed() => {}
                 () = push.new.notified() => {}
