@@ -42,10 +42,11 @@ pub(super) fn open(
     bound: Bound,
     dispatcher: &Dispatcher,
     house: Rooms,
-    health: &ProgramHealth,
+    (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
     let discord = house.discord.clone();
-    let dashboard = bound.serve(dispatcher.clone(), Arc::new(house), Arc::new(health.clone()));
+    let (dispatcher, health) = (dispatcher.clone(), Arc::new(health.clone()));
+    let dashboard = bound.serve(dispatcher, Arc::new(house), health, sharing);
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }

@@ -143,6 +143,8 @@ pub struct Config {
     pub dashboard_address: Option<SocketAddr>,
     /// The address under which people reach the dashboard; none: that where it is served.
     pub dashboard_url: Option<String>,
+    /// Whether people may make read-only links to turns there.
+    pub dashboard_sharing: bool,
     /// Second name of the command `/ask`.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
@@ -290,6 +292,7 @@ impl Config {
             status_address: read.socket("STATUS_ADDRESS"),
             dashboard_address: read.socket("DASHBOARD_ADDRESS"),
             dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
+            dashboard_sharing: read.one_of("DASHBOARD_SHARING", &[("on", true), ("off", false)]),
             discord_api_base: read.address("DISCORD_API_BASE"),
             discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
                 as usize,

@@ -119,6 +119,11 @@ pub const VARIABLES: &[Variable] = &[
         "Address under which people reach the dashboard, for example `https://agents.example.com`; empty: `http://` and `DASHBOARD_ADDRESS`",
     ),
     v(
+        "DASHBOARD_SHARING",
+        "on",
+        "Whether people may make read-only links to turns, for readers without an account: `on` or `off`",
+    ),
+    v(
         "CONFIG_DIR",
         "./config",
         "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` goes before the default where it is there",

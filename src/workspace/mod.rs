@@ -31,6 +31,7 @@ mod memory;
 mod profiles;
 mod remembered;
 mod schedule_notes;
+mod shares;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -60,6 +61,7 @@ pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
+pub use shares::{Share, Shares, Unshared};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -98,6 +100,7 @@ pub struct Workspace {
     schedules: ScheduleNotes,
     drift: DriftNotes,
     lost: LostTurns,
+    shares: Shares,
 }
 
 #[derive(Debug)]
@@ -137,6 +140,7 @@ impl Workspace {
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let lost = LostTurns::open(&state)?;
+            let shares = Shares::open(&state.join("shares.md"))?;
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -151,7 +155,8 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift, lost })
+            let inner = Arc::new(inner);
+            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares })
         })
         .await
     }
@@ -184,6 +189,12 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// The read-only links to turns.
+    #[must_use]
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Up to when heartbeats and cron jobs were looked after.

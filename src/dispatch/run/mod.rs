@@ -258,7 +258,7 @@ impl Inner {
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
         let shown = Arc::new(LiveTurn::new(self.lanes.growth.clone()));
-        self.lanes.answered_by(&event.lane, &backend, reply, &shown);
+        self.lanes.answered_by(&event.lane, (&id, &backend), reply, &shown);
         let context = Context {
             turn: id.to_owned(),
             lane: event.lane.clone(),

@@ -27,6 +27,8 @@ pub struct LaneView {
 pub struct RunningTurn {
     /// Its event.
     pub event: Sequence,
+    /// Its correlation id; none: it is not known yet who answers.
+    pub turn: Option<String>,
     /// The person or source, the first words and the beginning, without secrets.
     pub summary: EventSummary,
     /// The label of its backend; none: that is not known yet.
@@ -58,8 +60,8 @@ impl Dispatcher {
                 let backend =
                     turn.backend.as_ref().map(|backend| backend.descriptor().label().to_owned());
                 let summary = clean(turn.summary.clone());
-                let questions = Vec::new();
-                (lane.clone(), RunningTurn { event: turn.event, summary, backend, questions })
+                let (event, id, questions) = (turn.event, turn.turn.clone(), Vec::new());
+                (lane.clone(), RunningTurn { event, turn: id, summary, backend, questions })
             })
             .collect();
         let mut lanes: Vec<Lane> = running.keys().chain(waiting.keys()).cloned().collect();

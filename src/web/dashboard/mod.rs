@@ -14,6 +14,7 @@
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
+//! | [`transcripts`] | turns for people who look back, and read-only links to them |
 //! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
 //! | [`deeds`] | what the forms of running turns do |
 
@@ -32,6 +33,7 @@ mod origin;
 mod schedules;
 mod secret;
 mod sessions;
+mod transcripts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +45,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -50,17 +53,21 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::origin::Origin;
 use self::sessions::Sessions;
+use self::transcripts::{list, sharing, turn};
 use super::connection::{Caller, Door};
 use super::status::Health;
 use crate::access::{Standing, Visitor};
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, NewEvent};
 use crate::vigil;
+use crate::workspace::Shares;
 
 /// Connections at the same time.
 const CONNECTIONS: usize = 256;
 /// Of these, pages that follow what changes.
 const STREAMS: usize = 128;
+/// Requests with a read-only link that are answered at the same time.
+const OUTSIDERS: usize = 2;
 /// Largest form, bytes.
 const BODY: usize = 64 << 10;
 
@@ -129,6 +136,10 @@ struct Shared {
     local: Origin,
     streams: Arc<Semaphore>,
     turns: live::Turns,
+    /// Whether people may make read-only links to turns.
+    sharing: bool,
+    /// Places of requests with such a link.
+    outsiders: Semaphore,
     closing: CancellationToken,
 }
 
@@ -150,13 +161,14 @@ impl Bound {
         Ok(Self { listener, address, origin: origin.unwrap_or_else(|| Origin::of(address)) })
     }
 
-    /// Begins to answer.
+    /// Begins to answer. `sharing`: people may make read-only links to turns.
     #[must_use]
     pub fn serve(
         self,
         dispatcher: Dispatcher,
         house: Arc<dyn House>,
         health: Arc<dyn Health>,
+        sharing: bool,
     ) -> Dashboard {
         let shared = Arc::new(Shared {
             dispatcher,
@@ -167,6 +179,8 @@ impl Bound {
             local: Origin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
             turns: live::Turns::default(),
+            sharing,
+            outsiders: Semaphore::new(OUTSIDERS),
             closing: CancellationToken::new(),
         });
         let service = router(Arc::clone(&shared)).into_make_service_with_connect_info::<Caller>();
@@ -191,7 +205,11 @@ impl Dashboard {
     /// Lets people in.
     #[must_use]
     pub fn entry(&self) -> Entry {
-        Entry { sessions: self.shared.sessions.clone(), origin: self.shared.origin.clone() }
+        Entry {
+            sessions: self.shared.sessions.clone(),
+            origin: self.shared.origin.clone(),
+            shares: self.shared.dispatcher.shares().clone(),
+        }
     }
 }
 
@@ -207,6 +225,7 @@ impl Drop for Dashboard {
 pub struct Entry {
     sessions: Sessions,
     origin: Origin,
+    shares: Shares,
 }
 
 impl Entry {
@@ -219,9 +238,11 @@ impl Entry {
         Ok(format!("{}/enter/{secret}", self.origin))
     }
 
-    /// Ends all links and sessions of a user; returns how many sessions there were.
+    /// Ends all links and sessions of a user, and all read-only links that they made; returns how
+    /// many sessions there were. Must be called within a Tokio runtime.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
+        self.shares.end_of(user, Timestamp::now());
         self.sessions.revoke(user)
     }
 }
@@ -232,6 +253,13 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/live", get(live::follow))
         .route("/turns/stop", post(deeds::stop))
         .route("/turns/steer", post(deeds::steer))
+        .route("/turns", get(list::page))
+        .route("/turns/{turn}", get(turn::page))
+        .route("/turns/{turn}/part/{part}", get(turn::part))
+        .route("/turns/{turn}/share", post(sharing::share))
+        .route("/turns/{turn}/unshare", post(sharing::unshare))
+        .route("/shared/{key}", get(sharing::page))
+        .route("/shared/{key}/part/{part}", get(sharing::part))
         .route("/questions/answer", post(deeds::answer))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))

@@ -6,7 +6,9 @@
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (!Number.isNaN(at.getTime())) {
-        time.textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+        time.textContent = "day" in time.dataset
+          ? at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" })
+          : at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
       }
     }
   };
@@ -75,10 +77,12 @@
         }
       }
     });
-    events.addEventListener("over", () => {
-      events.close();
-      location.reload();
-    });
+    for (const name of ["over", "ended"]) {
+      events.addEventListener(name, () => {
+        events.close();
+        location.reload();
+      });
+    }
     // A page that nobody looks at follows nothing.
     const seen = () => {
       if (document.hidden) {
