@@ -5,9 +5,7 @@ use maud::{Markup, html};
 
 use super::diffs::{self, Sign};
 use super::paging::head;
-use crate::agent::{
-    AskKind, Decision, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus,
-};
+use crate::agent::{AskKind, Decision, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus};
 use crate::dispatch::{OpenQuestion, Subject};
 use crate::plain::short_line;
 use crate::redact::Redactor;

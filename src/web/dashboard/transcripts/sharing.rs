@@ -32,7 +32,8 @@ const LISTED: usize = 10;
 /// How long a link works: its name in the form, in words, and in hours.
 const SPANS: [(&str, &str, i64); 3] =
     [("hour", "1 hour", 1), ("day", "1 day", 24), ("week", "7 days", 168)];
-const OVER: &str = "This link shows nothing, or nothing any more. Ask whoever gave it to you for another one.";
+const OVER: &str =
+    "This link shows nothing, or nothing any more. Ask whoever gave it to you for another one.";
 const NOT_YOURS: &str = "You may not do that there.";
 const NOT_HERE: &str = "Turns cannot be shared here.";
 
@@ -135,7 +136,11 @@ pub(in crate::web::dashboard) async fn share(
     let did = format!("made a read-only link to the turn {turn}, until {until}.");
     if shared.house.report(Some(channel), &visitor.name, &did).await.is_err() {
         shares.end(&kept).await;
-        return go(&guest, &turn, "Discord did not take the message about it, so there is no link.");
+        return go(
+            &guest,
+            &turn,
+            "Discord did not take the message about it, so there is no link.",
+        );
     }
     tracing::info!(user = visitor.user, turn, %until, "a user made a read-only link to a turn");
     let said = format!("This is the link; it is shown only now: {}/shared/{key}", shared.origin);
@@ -223,7 +228,11 @@ async fn shared_turn(
     match shared.house.standing(share.by, share.channel).await {
         Ok(standing) if standing.sees => {}
         Ok(_) => {
-            tracing::info!(user = share.by, turn = share.turn, "who shared a turn does not see it any more; the link has ended");
+            tracing::info!(
+                user = share.by,
+                turn = share.turn,
+                "who shared a turn does not see it any more; the link has ended"
+            );
             shares.end(&share.digest).await;
             return None;
         }

@@ -76,7 +76,8 @@ impl Sheet<'_> {
 
     /// What is known without a recording.
     fn from_line(&self, why: &Untold) -> Markup {
-        let text = |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
+        let text =
+            |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
         html! {
             p { "⚠️ Only this much is known of the turn: " (why) "." }
             @if self.line.asked.is_some() {

@@ -130,7 +130,8 @@ async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequen
 /// Where else to go: the message, the turns before and after, the time machine.
 async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
     let line = &seen.line;
-    let of_lane = |before, most| Search { lane: Some(line.lane.clone()), before, most, ..Search::default() };
+    let of_lane =
+        |before, most| Search { lane: Some(line.lane.clone()), before, most, ..Search::default() };
     let dispatcher = &shared.dispatcher;
     let before = dispatcher.ended_turns(of_lane(Some(line.ended), 1)).await.pop();
     let latest = dispatcher.ended_turns(of_lane(None, AFTER)).await;
