@@ -32,6 +32,7 @@ mod profiles;
 mod remembered;
 mod schedule_notes;
 mod shares;
+mod turns;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -62,6 +63,7 @@ pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use shares::{Share, Shares, Unshared};
+pub use turns::{ANSWERED_LIMIT, ASKED_LIMIT, Search, TurnHow, TurnLine, Turns, TurnsKept};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -101,6 +103,7 @@ pub struct Workspace {
     drift: DriftNotes,
     lost: LostTurns,
     shares: Shares,
+    turns: Turns,
 }
 
 #[derive(Debug)]
@@ -141,6 +144,7 @@ impl Workspace {
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
+            let turns = Turns::at(state.join("turns"));
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -156,7 +160,7 @@ impl Workspace {
                 folder,
             };
             let inner = Arc::new(inner);
-            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares })
+            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares, turns })
         })
         .await
     }

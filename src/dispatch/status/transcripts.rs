@@ -57,8 +57,9 @@ impl Dispatcher {
 
     /// A line as it may be shown today: there may be secrets that were none when it was written.
     fn cleaned(&self, mut line: TurnLine) -> TurnLine {
-        let TurnLine { asked, answered, name, agent_version, .. } = &mut line;
-        for text in asked.iter_mut().chain(answered).chain(name).chain(agent_version) {
+        let TurnLine { asked, answered, name, agent_version, model, .. } = &mut line;
+        let texts = asked.iter_mut().chain(answered).chain(name);
+        for text in texts.chain(agent_version).chain(model) {
             *text = self.inner.parts.redactor.clean(clean_text(text).into_owned());
         }
         line

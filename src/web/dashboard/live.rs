@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -76,7 +77,7 @@ pub(super) struct Followed {
 pub(super) async fn follow(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
-    followed: Option<Query<Followed>>,
+    followed: Result<Query<Followed>, QueryRejection>,
 ) -> Response {
     let places = [&shared.streams, &guest.session.streams];
     let places = places.map(|places| Arc::clone(places).try_acquire_owned().ok());
@@ -84,7 +85,7 @@ pub(super) async fn follow(
         return frame::plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.");
     };
     let (events, sent) = mpsc::channel(8);
-    let only = followed.map(|Query(followed)| followed.turn);
+    let only = followed.ok().map(|Query(followed)| followed.turn);
     let work = Box::pin(feed(shared, guest, only, events));
     let feed = Feed { work: Some(work), sent, _places: [one, other] };
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()

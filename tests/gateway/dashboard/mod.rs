@@ -5,6 +5,7 @@ mod hostile;
 mod now;
 mod owners;
 mod signing_in;
+mod transcripts;
 
 use super::{installed, serving};
 use crate::support::discord::LocalDiscord;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use jiff::Timestamp;
@@ -64,7 +65,7 @@ struct Found {
 pub(in crate::web::dashboard) async fn page(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
-    wanted: Option<Query<Wanted>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response {
     let wanted = wanted.map(|Query(wanted)| wanted).unwrap_or_default();
     let words = cut(&wanted.q, WORDS).into_owned();

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -175,9 +176,9 @@ pub(in crate::web::dashboard) async fn unshare(
 pub(in crate::web::dashboard) async fn page(
     State(shared): State<Arc<Shared>>,
     Path(key): Path<String>,
-    at: Option<Query<At>>,
+    at: Result<Query<At>, QueryRejection>,
 ) -> Response {
-    let from = at.map_or(0, |Query(at)| at.from);
+    let from = at.ok().map_or(0, |Query(at)| at.from);
     let shown = shared_turn(&shared, &key).await.map(|(line, until, told)| {
         let base = format!("/shared/{key}");
         let sheet = Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base };
@@ -193,9 +194,9 @@ pub(in crate::web::dashboard) async fn page(
 pub(in crate::web::dashboard) async fn part(
     State(shared): State<Arc<Shared>>,
     Path((key, part)): Path<(String, String)>,
-    at: Option<Query<At>>,
+    at: Result<Query<At>, QueryRejection>,
 ) -> Response {
-    let page = at.map_or(1, |Query(at)| at.page);
+    let page = at.ok().map_or(1, |Query(at)| at.page);
     let shown = shared_turn(&shared, &key).await.and_then(|(line, _, told)| {
         let base = format!("/shared/{key}");
         Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base }.part(&part, page)

@@ -32,7 +32,7 @@ impl Sheet<'_> {
         let told = self.told.as_ref().ok();
         html! {
             (self.facts())
-            @if let Err(why) = self.told { (self.from_line(why)) }
+            @if let Err(why) = self.told { (self.without_recording(why)) }
             @if let Some(told) = told {
                 @for gap in &told.gaps { p { "⚠️ " (missing(gap)) } }
                 @if from == 0 { (self.asked(told)) }
@@ -43,9 +43,7 @@ impl Sheet<'_> {
 
     fn facts(&self) -> Markup {
         let (line, told) = (self.line, self.told.as_ref().ok());
-        let model = told.and_then(|told| {
-            told.session.as_ref().and_then(|session| session.model.clone()).or(told.model.clone())
-        });
+        let model = line.model.as_ref().or(told.and_then(|told| told.model.as_ref()));
         html! {
             dl.facts {
                 dt { "Ended" } dd { (day(line.ended)) ", " (line.how.to_string()) }
@@ -54,7 +52,7 @@ impl Sheet<'_> {
                 dd {
                     (short_line(&line.backend, 40))
                     @if let Some(version) = &line.agent_version { " " (short_line(version, 60)) }
-                    @if let Some(model) = model { ", " (short_line(&model, 80)) }
+                    @if let Some(model) = model { ", " (short_line(model, 80)) }
                 }
                 @if self.eyes != Eyes::Link {
                     @if !line.component.is_empty() {
@@ -75,7 +73,7 @@ impl Sheet<'_> {
     }
 
     /// What is known without a recording.
-    fn from_line(&self, why: &Untold) -> Markup {
+    fn without_recording(&self, why: &Untold) -> Markup {
         let text =
             |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
         html! {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use jiff::Timestamp;
@@ -67,13 +68,13 @@ pub(in crate::web::dashboard) async fn page(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
     Path(turn): Path<String>,
-    at: Option<Query<At>>,
+    at: Result<Query<At>, QueryRejection>,
 ) -> Response {
     if let Some((lane, event)) = shared.dispatcher.running_turn(&turn) {
         return running(&shared, &guest, &lane, event).await;
     }
     let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
-    let from = at.map_or(0, |Query(at)| at.from);
+    let from = at.ok().map_or(0, |Query(at)| at.from);
     let told = shared.dispatcher.told(&seen.line).await;
     let (line, base) = (&seen.line, path(&turn));
     let sheet = Sheet { line, told: &told, eyes: seen.eyes, base: &base };
@@ -91,13 +92,13 @@ pub(in crate::web::dashboard) async fn part(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
     Path((turn, part)): Path<(String, String)>,
-    at: Option<Query<At>>,
+    at: Result<Query<At>, QueryRejection>,
 ) -> Response {
     let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
     let told = shared.dispatcher.told(&seen.line).await;
     let base = path(&turn);
     let sheet = Sheet { line: &seen.line, told: &told, eyes: seen.eyes, base: &base };
-    match sheet.part(&part, at.map_or(1, |Query(at)| at.page)) {
+    match sheet.part(&part, at.ok().map_or(1, |Query(at)| at.page)) {
         Some(main) => layout::page(&guest, Here::Transcripts, false, &main),
         None => frame::nowhere().await,
     }
