@@ -49,6 +49,7 @@ pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
         Happened::Aside(_, text) => folded("A helper of the agent", &words(text, TEXT, part)),
         Happened::Tool(tool) => used(tool, eyes, part),
         Happened::Plan(steps) => plan(steps),
+        Happened::Task(_) if eyes == Eyes::Link => return None,
         Happened::Task(task) => {
             let status = match task.status {
                 TaskStatus::Running => "runs",

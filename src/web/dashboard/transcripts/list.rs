@@ -16,10 +16,10 @@ use super::super::layout::{self, Here};
 use super::super::{Shared, cards};
 use super::blocks::took;
 use super::path;
-use super::turn::{place, who};
+use super::reader::{place, who};
 use crate::access::Standing;
 use crate::event::Lane;
-use crate::plain::{cut, short_line};
+use crate::plain::short_line;
 use crate::workspace::{Search, TurnLine};
 
 /// Turns on a page.
@@ -68,7 +68,7 @@ pub(in crate::web::dashboard) async fn page(
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response {
     let wanted = wanted.map(|Query(wanted)| wanted).unwrap_or_default();
-    let words = cut(&wanted.q, WORDS).into_owned();
+    let words = short_line(&wanted.q, WORDS);
     let lane: Option<Lane> = wanted.lane.parse().ok();
     let before: Option<Timestamp> = wanted.before.parse().ok();
     let search = Search { words: words.clone(), lane: lane.clone(), before, most: BATCH };

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`diffs`], [`paging`], [`blank`] | pure: changes of files as lines, long texts in pages, what is blanked out for outsiders |
 //! | [`blocks`], [`sheet`] | a turn as HTML, as far as its reader may see it |
+//! | [`reader`] | who reads a turn, and as far as what |
 //! | [`list`] | finding turns |
 //! | [`turn`] | the page of one turn, past or running |
 //! | [`sharing`] | read-only links |
@@ -14,6 +15,7 @@ mod blocks;
 mod diffs;
 pub(super) mod list;
 mod paging;
+mod reader;
 pub(super) mod sharing;
 mod sheet;
 pub(super) mod turn;

@@ -1,7 +1,4 @@
 //! The page of one turn: while it runs what it says so far, afterwards what its recording tells.
-//!
-//! Who sees the channel sees what Discord shows there. Thinking, what tools got and gave, and what
-//! they changed are for whoever asked, approvers and owners.
 
 use std::sync::Arc;
 
@@ -10,58 +7,19 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::super::guard::Guest;
 use super::super::layout::{self, Here};
 use super::super::{Shared, cards, frame};
-use super::blocks::Eyes;
+use super::reader::{At, Seen, place, seen, who};
 use super::sheet::Sheet;
-use super::{is_turn, path, sharing};
+use super::{path, sharing};
 use crate::access::Standing;
 use crate::event::{Lane, Sequence};
-use crate::plain::short_line;
 use crate::workspace::{Search, TurnLine};
 
 /// Turns of a lane that are looked through for the one after a turn.
 const AFTER: usize = 200;
-
-/// Where on the page of a turn, or of a part of one, somebody is.
-#[derive(Deserialize)]
-pub(in crate::web::dashboard) struct At {
-    /// The first block that is shown.
-    #[serde(default)]
-    pub(super) from: usize,
-    /// The page of a long text, from 1.
-    #[serde(default = "first")]
-    pub(super) page: usize,
-}
-
-fn first() -> usize {
-    1
-}
-
-/// A turn that ended, and what somebody may there.
-pub(super) struct Seen {
-    pub(super) line: TurnLine,
-    pub(super) standing: Standing,
-    pub(super) eyes: Eyes,
-}
-
-/// A turn that ended, if somebody may see it now.
-pub(super) async fn seen(shared: &Shared, guest: &Guest, turn: &str) -> Option<Seen> {
-    if !is_turn(turn) {
-        return None;
-    }
-    let line = shared.dispatcher.ended_turn(turn).await?;
-    let standing = guest.standing_in(shared, &line.lane).await;
-    if !standing.sees {
-        return None;
-    }
-    let person = guest.person(&standing);
-    let all = shared.dispatcher.may_decide(line.user, &line.lane, &person);
-    Some(Seen { line, standing, eyes: if all { Eyes::All } else { Eyes::Lane } })
-}
 
 /// One turn.
 pub(in crate::web::dashboard) async fn page(
@@ -159,25 +117,4 @@ fn message(line: &TurnLine, standing: &Standing) -> Option<String> {
     let (Lane::Channel(channel), Some(message)) = (&line.lane, line.message) else { return None };
     let guild = standing.guild.map_or_else(|| "@me".to_owned(), |guild| guild.to_string());
     Some(format!("https://discord.com/channels/{guild}/{channel}/{message}"))
-}
-
-/// The name of the place of a lane.
-pub(super) fn place(standing: &Standing, lane: &Lane) -> String {
-    match lane {
-        Lane::Channel(_) => short_line(&standing.place, 80),
-        lane => short_line(&lane.to_string(), 80),
-    }
-}
-
-/// Who asked, or what.
-pub(super) fn who(line: &TurnLine) -> String {
-    use crate::event::EventKind;
-    let kind = match line.kind {
-        EventKind::Message => "somebody",
-        EventKind::Heartbeat => "heartbeat",
-        EventKind::Cron => "cron job",
-        EventKind::Hook => "hook",
-        EventKind::Webhook => "webhook",
-    };
-    short_line(line.name.as_deref().unwrap_or(kind), 60)
 }
