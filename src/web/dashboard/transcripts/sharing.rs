@@ -254,8 +254,11 @@ async fn shared_turn(
         }
         Err(_) => return None,
     };
-    let line = line?;
+    let mut line = line?;
     let home = std::env::var("HOME").ok();
+    for text in line.agent_version.iter_mut().chain(&mut line.model) {
+        blank(text, home.as_deref());
+    }
     let asker = line.name.as_ref().map(|name| format!("[{name}]:"));
     told.each_text(&mut |text| {
         if let Some(asker) = &asker {
