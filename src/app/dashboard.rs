@@ -58,11 +58,11 @@ pub(super) fn open(
     (bound, push): (Bound, Option<Push>),
     dispatcher: &Dispatcher,
     house: Rooms,
-    health: &ProgramHealth,
+    (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
     let discord = house.discord.clone();
-    let dashboard =
-        bound.serve(dispatcher.clone(), Arc::new(house), Arc::new(health.clone()), push);
+    let (dispatcher, health) = (dispatcher.clone(), Arc::new(health.clone()));
+    let dashboard = bound.serve(dispatcher, Arc::new(house), health, push, sharing);
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }

@@ -159,7 +159,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
         placed: config.output_channel.is_some(),
         redactor,
     };
-    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, rooms, &health));
+    let dashboard = dashboard.map(|bound| {
+        dashboard::open(bound, &dispatcher, rooms, (&health, config.dashboard_sharing))
+    });
     let schedules = Schedules::new(
         dispatcher.clone(),
         workspace.clone(),

@@ -44,10 +44,19 @@ impl Card {
     }
 }
 
-/// The lanes that somebody may see, and how many more there are than fit.
-pub(super) async fn seen_by(shared: &Arc<Shared>, guest: &Guest) -> (Vec<Card>, usize) {
+/// The lanes that somebody may see, and how many more there are than fit; `only`: that in which the
+/// turn of this event runs.
+pub(super) async fn seen_by(
+    shared: &Arc<Shared>,
+    guest: &Guest,
+    only: Option<Sequence>,
+) -> (Vec<Card>, usize) {
     let mut asking = JoinSet::new();
-    for (at, view) in shared.dispatcher.lanes().into_iter().enumerate() {
+    let mut lanes = shared.dispatcher.lanes();
+    lanes.retain(|view| {
+        only.is_none_or(|event| view.running.as_ref().is_some_and(|turn| turn.event == event))
+    });
+    for (at, view) in lanes.into_iter().enumerate() {
         let (shared, guest) = (Arc::clone(shared), guest.clone());
         asking.spawn(async move {
             let standing = guest.standing_in(&shared, &view.lane).await;
@@ -96,6 +105,7 @@ fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc
             h2 { bdi { (short_line(&card.standing.place, 80)) } }
             @if let Some(turn) = &card.lane.running {
                 (head("Running", &turn.summary, turn.backend.as_deref()))
+                @if let Some(id) = &turn.turn { p { a href={ "/turns/" (id) } { "A page of its own" } } }
                 div.live id={ "turn-" (turn.event) } {
                     @if let Some(text) = text(lane, turn.event) { (made(&text)) }
                 }
@@ -139,6 +149,11 @@ fn head(what: &str, summary: &EventSummary, backend: Option<&str>) -> Markup {
 /// A time of day, in the reader's zone where the script runs.
 fn clock(at: Timestamp) -> Markup {
     html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) { (at.strftime("%H:%M UTC")) } }
+}
+
+/// A day and a time, in the reader's zone where the script runs.
+pub(super) fn day(at: Timestamp) -> Markup {
+    html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) data-day { (at.strftime("%Y-%m-%d %H:%M UTC")) } }
 }
 
 fn forms(lane: &Lane, turn: &RunningTurn, guest: &Guest) -> Markup {

@@ -15,6 +15,7 @@ const AGAIN: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Here {
     Now,
+    Transcripts,
     Channels,
     Components,
     Schedules,
@@ -22,8 +23,14 @@ pub(super) enum Here {
 }
 
 impl Here {
-    const ALL: [Self; 5] =
-        [Self::Now, Self::Channels, Self::Components, Self::Schedules, Self::Health];
+    const ALL: [Self; 6] = [
+        Self::Now,
+        Self::Transcripts,
+        Self::Channels,
+        Self::Components,
+        Self::Schedules,
+        Self::Health,
+    ];
 
     /// Whether it is for owners alone.
     fn is_for_owners(self) -> bool {
@@ -33,6 +40,7 @@ impl Here {
     fn title(self) -> &'static str {
         match self {
             Self::Now => "Now",
+            Self::Transcripts => "Transcripts",
             Self::Channels => "Channels",
             Self::Components => "Components",
             Self::Schedules => "Schedules and hooks",
@@ -43,6 +51,7 @@ impl Here {
     fn path(self) -> &'static str {
         match self {
             Self::Now => "/",
+            Self::Transcripts => "/turns",
             Self::Channels => "/channels",
             Self::Components => "/components",
             Self::Schedules => "/schedules",

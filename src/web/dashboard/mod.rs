@@ -15,6 +15,7 @@
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
+//! | [`transcripts`] | turns for people who look back, and read-only links to them |
 //! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
 //! | [`deeds`] | what the forms of running turns do |
 //! | [`push`] | telling people on their devices that an agent asks |
@@ -36,6 +37,7 @@ mod push;
 mod schedules;
 mod secret;
 mod sessions;
+mod transcripts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -47,6 +49,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -55,17 +58,21 @@ use tokio_util::sync::CancellationToken;
 pub use self::origin::Origin;
 pub use self::push::{Push, Services as PushServices, is_contact};
 use self::sessions::Sessions;
+use self::transcripts::{list, sharing, turn};
 use super::connection::{Caller, Door};
 use super::status::Health;
 use crate::access::{Standing, Visitor};
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, NewEvent};
 use crate::vigil;
+use crate::workspace::Shares;
 
 /// Connections at the same time.
 const CONNECTIONS: usize = 256;
 /// Of these, pages that follow what changes.
 const STREAMS: usize = 128;
+/// Requests with a read-only link that are answered at the same time.
+const OUTSIDERS: usize = 2;
 /// Largest form, bytes.
 const BODY: usize = 64 << 10;
 
@@ -136,6 +143,10 @@ struct Shared {
     turns: live::Turns,
     /// None: nobody is told on their devices.
     push: Option<Arc<Push>>,
+    /// Whether people may make read-only links to turns.
+    sharing: bool,
+    /// Places of requests with such a link.
+    outsiders: Semaphore,
     closing: CancellationToken,
 }
 
@@ -164,6 +175,7 @@ impl Bound {
     }
 
     /// Begins to answer; without `push` nobody is told on their devices what waits for them.
+    /// `sharing`: people may make read-only links to turns.
     #[must_use]
     pub fn serve(
         self,
@@ -171,6 +183,7 @@ impl Bound {
         house: Arc<dyn House>,
         health: Arc<dyn Health>,
         push: Option<Push>,
+        sharing: bool,
     ) -> Dashboard {
         let shared = Arc::new(Shared {
             dispatcher,
@@ -182,6 +195,8 @@ impl Bound {
             streams: Arc::new(Semaphore::new(STREAMS)),
             turns: live::Turns::default(),
             push: push.map(Arc::new),
+            sharing,
+            outsiders: Semaphore::new(OUTSIDERS),
             closing: CancellationToken::new(),
         });
         let service = router(Arc::clone(&shared)).into_make_service_with_connect_info::<Caller>();
@@ -211,8 +226,13 @@ impl Dashboard {
     /// Lets people in.
     #[must_use]
     pub fn entry(&self) -> Entry {
-        let Shared { sessions, origin, push, .. } = &*self.shared;
-        Entry { sessions: sessions.clone(), origin: origin.clone(), push: push.clone() }
+        let Shared { sessions, origin, push, dispatcher, .. } = &*self.shared;
+        Entry {
+            sessions: sessions.clone(),
+            origin: origin.clone(),
+            push: push.clone(),
+            shares: dispatcher.shares().clone(),
+        }
     }
 }
 
@@ -232,6 +252,7 @@ pub struct Entry {
     sessions: Sessions,
     origin: Origin,
     push: Option<Arc<Push>>,
+    shares: Shares,
 }
 
 impl Entry {
@@ -244,13 +265,15 @@ impl Entry {
         Ok(format!("{}/enter/{secret}", self.origin))
     }
 
-    /// Ends all links and sessions of a user, who is told on no device any more; returns how many
-    /// sessions there were. Must be called within a Tokio runtime.
+    /// Ends all links and sessions of a user, and all read-only links that they made; they are told
+    /// on no device any more. Returns how many sessions there were. Must be called within a Tokio
+    /// runtime.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
         if let Some(push) = self.push.clone() {
             tokio::spawn(async move { push.forget(user).await });
         }
+        self.shares.end_of(user, Timestamp::now());
         self.sessions.revoke(user)
     }
 }
@@ -261,6 +284,13 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/live", get(live::follow))
         .route("/turns/stop", post(deeds::stop))
         .route("/turns/steer", post(deeds::steer))
+        .route("/turns", get(list::page))
+        .route("/turns/{turn}", get(turn::page))
+        .route("/turns/{turn}/part/{part}", get(turn::part))
+        .route("/turns/{turn}/share", post(sharing::share))
+        .route("/turns/{turn}/unshare", post(sharing::unshare))
+        .route("/shared/{key}", get(sharing::page))
+        .route("/shared/{key}/part/{part}", get(sharing::part))
         .route("/questions/answer", post(deeds::answer))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))

@@ -12,7 +12,7 @@ use super::push::pages::section;
 use super::{Shared, cards};
 
 pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
-    let (seen, more) = cards::seen_by(&shared, &guest).await;
+    let (seen, more) = cards::seen_by(&shared, &guest, None).await;
     let text =
         |lane: &_, event| shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
     let main = html! {

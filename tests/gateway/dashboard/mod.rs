@@ -6,6 +6,7 @@ mod now;
 mod owners;
 mod push;
 mod signing_in;
+mod transcripts;
 
 use super::{installed, serving};
 use crate::support::discord::LocalDiscord;

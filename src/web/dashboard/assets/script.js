@@ -9,7 +9,9 @@
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (!Number.isNaN(at.getTime())) {
-        time.textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+        time.textContent = "day" in time.dataset
+          ? at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" })
+          : at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
       }
     }
   };
@@ -146,10 +148,12 @@
           }
         }
       });
-      mine.addEventListener("over", () => {
-        mine.close();
-        location.reload();
-      });
+      for (const name of ["over", "ended"]) {
+        mine.addEventListener(name, () => {
+          mine.close();
+          location.reload();
+        });
+      }
     };
 
     // A page that nobody looks at follows nothing.
