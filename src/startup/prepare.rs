@@ -84,6 +84,11 @@ pub struct ShutdownGuard {
 }
 
 impl ShutdownGuard {
+    /// What writes recordings.
+    pub fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
     /// Waits until recordings are with the operating system.
     pub async fn close(self) {
         self.following.abort();

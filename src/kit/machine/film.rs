@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use super::lines::Lines;
-use crate::agent::{Action, AgentEvent, Command, EventKind, Input, SessionKey, TurnKey};
+use crate::agent::{Action, Command, EventKind, Input, SessionKey, TurnKey};
 use crate::turn::recording::{Entry, FORMAT, Header, SPARSE, What};
 use crate::turn::replay::Keys;
 
@@ -214,8 +214,9 @@ impl Film {
         &self.file
     }
 
-    /// Whether an action is, as far as it says, of this turn.
-    pub(super) fn is_ours(&self, action: &Action) -> Option<bool> {
+    /// Whether an action is of this turn; none: it does not say.
+    #[must_use]
+    pub fn is_ours(&self, action: &Action) -> Option<bool> {
         whose(action).map(|whose| whose.is(self.session, self.turn))
     }
 
@@ -295,15 +296,6 @@ impl Film {
             .filter(|line| !line.is_empty())
             .map(|line| Ok(serde_json::from_slice::<Entry>(line)?.what))
             .collect()
-    }
-
-    /// The agent-event of an action, where it is this turn's.
-    #[must_use]
-    pub fn event<'a>(&self, action: &'a Action) -> Option<&'a EventKind> {
-        match action {
-            Action::Event(AgentEvent { turn, kind, .. }) if *turn == self.turn => Some(kind),
-            _ => None,
-        }
     }
 }
 

@@ -91,7 +91,35 @@
     document.addEventListener("visibilitychange", seen);
   };
 
+  // Steps of a recorded turn: arrows go where the links lead.
+  const steps = () => {
+    const at = document.getElementById("at");
+    const step = document.getElementById("step");
+    if (!at || !step) {
+      return;
+    }
+    step.addEventListener("input", () => {
+      at.textContent = step.value;
+    });
+    document.addEventListener("keydown", (event) => {
+      const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+      const writes = event.target.closest("input, select, textarea, pre");
+      if (rel && !writes && !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+        const link = document.querySelector(`.steps a[rel="${rel}"]`);
+        if (link) {
+          event.preventDefault();
+          link.click();
+        }
+      }
+    });
+  };
+
   local(document);
+  steps();
+  const again = document.querySelector("[data-again]");
+  if (again) {
+    setTimeout(() => location.reload(), Number(again.dataset.again));
+  }
   const cards = document.querySelector("[data-live]");
   if (cards && "EventSource" in window) {
     follow(cards);
