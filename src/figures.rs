@@ -104,6 +104,7 @@ const WEBHOOKS: &str = "aetheel_webhook_calls_total";
 const HEARTBEAT_AGE: &str = "aetheel_heartbeat_age_seconds";
 const RECORDING_DROPPED: &str = "aetheel_recording_dropped_bytes_total";
 const RECORDING_CUT: &str = "aetheel_recording_cut_bytes_total";
+const UNWRITTEN: &str = "aetheel_turns_unwritten_total";
 const LEFT_OUT: &str = "aetheel_log_lines_left_out_total";
 const MEMORY: &str = "process_resident_memory_bytes";
 const DESCRIPTORS: &str = "process_open_fds";
@@ -216,6 +217,12 @@ pub const FIGURES: &[Figure] = &[
     ),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
     f(RECORDING_CUT, Counter, &[], "Bytes not recorded because there was no room for them"),
+    f(
+        UNWRITTEN,
+        Counter,
+        &[],
+        "Turns that are missing in `state/turns`, because the disk was full or too slow",
+    ),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
     f(MEMORY, Gauge, &[], "Resident memory of the gateway, without its agents"),
     f(DESCRIPTORS, Gauge, &[], "Open file descriptors of the gateway"),
@@ -435,6 +442,11 @@ pub fn recording_cut(bytes: u64) {
 /// Bytes of a recording were lost.
 pub fn recording_dropped(bytes: u64) {
     counter!(RECORDING_DROPPED).increment(bytes);
+}
+
+/// A turn was not written down.
+pub fn turn_unwritten() {
+    counter!(UNWRITTEN).increment(1);
 }
 
 /// A line was left out of the log.

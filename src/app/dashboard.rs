@@ -123,8 +123,9 @@ impl House for Rooms {
     }
 
     async fn recorded(&self, turn: &str) -> Option<RecordedTurn> {
-        let _ = turn;
-        None
+        let line = self.workspace.turns().find(turn).await?;
+        let recording = line.recording.map(|path| path.to_string_lossy().into_owned());
+        Some(RecordedTurn { lane: line.lane, backend: line.backend, recording })
     }
 
     fn machine(&self) -> &Machine {

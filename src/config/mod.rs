@@ -87,6 +87,8 @@ pub struct Config {
     pub lost_max_age: Duration,
     /// Size limit of those, bytes.
     pub lost_max_bytes: u64,
+    /// How long turns are kept for looking back and for costs.
+    pub turns_kept: Duration,
     /// Folder of compiled components, where nobody else may write.
     pub cache_dir: PathBuf,
     /// Which components may serve.
@@ -248,6 +250,7 @@ impl Config {
             recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
             lost_max_age: Duration::from_secs(read.number("LOST_MAX_DAYS", 0, 36_500) * 86_400),
             lost_max_bytes: read.number("LOST_MAX_MIB", 0, 1 << 30) << 20,
+            turns_kept: Duration::from_secs(read.number("TURNS_KEPT_DAYS", 0, 36_500) * 86_400),
             cache_dir: read.path("CACHE_DIR"),
             backend_trust: read.one_of("BACKEND_TRUST", &Trust::WORDS),
             backend_signers: read.public_keys("BACKEND_SIGNERS"),

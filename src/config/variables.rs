@@ -143,6 +143,11 @@ pub const VARIABLES: &[Variable] = &[
     v("RECORDINGS_MAX_MIB", "1024", "Most MiB of all recordings; above it the oldest are removed"),
     v("LOST_MAX_DAYS", "30", "Days that recordings of lost replies are kept, to read them again"),
     v("LOST_MAX_MIB", "256", "Most MiB of such recordings; above it the oldest are removed"),
+    v(
+        "TURNS_KEPT_DAYS",
+        "400",
+        "Days that each turn's time, person, channel and cost are kept; its texts go with `RECORDINGS_MAX_DAYS`",
+    ),
     v("CACHE_DIR", "~/.cache/aetheel", "Private folder for compiled backends"),
     v("MAX_CONCURRENT_QUERIES", "5", "Most turns that run at the same time"),
     v("MAX_QUEUE_DEPTH", "100", "Most events that may wait; more are refused"),

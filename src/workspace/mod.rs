@@ -31,6 +31,7 @@ mod memory;
 mod profiles;
 mod remembered;
 mod schedule_notes;
+mod turns;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -60,6 +61,7 @@ pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
+pub use turns::{ANSWERED_LIMIT, ASKED_LIMIT, Search, TurnHow, TurnLine, Turns, TurnsKept};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -98,6 +100,7 @@ pub struct Workspace {
     schedules: ScheduleNotes,
     drift: DriftNotes,
     lost: LostTurns,
+    turns: Turns,
 }
 
 #[derive(Debug)]
@@ -137,6 +140,7 @@ impl Workspace {
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let lost = LostTurns::open(&state)?;
+            let turns = Turns::at(state.join("turns"));
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -151,7 +155,8 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift, lost })
+            let inner = Arc::new(inner);
+            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, turns })
         })
         .await
     }

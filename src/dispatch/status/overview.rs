@@ -10,6 +10,7 @@ use crate::dispatch::lanes::EventSummary;
 use crate::dispatch::outlet::question::OpenQuestion;
 use crate::dispatch::watching::TurnWatch;
 use crate::event::{Event, Lane, Sequence};
+use crate::workspace::Turns;
 
 /// A lane in which something runs or waits.
 #[derive(Clone, Debug)]
@@ -94,6 +95,12 @@ impl Dispatcher {
         channels.sort_unstable();
         channels.dedup();
         channels
+    }
+
+    /// The turns that were, in all lanes: whoever shows them decides who may see which.
+    #[must_use]
+    pub fn turns(&self) -> Turns {
+        self.inner.parts.workspace.turns()
     }
 
     /// Begins to watch whether [`Dispatcher::lanes`] would say something else.

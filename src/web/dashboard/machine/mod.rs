@@ -18,6 +18,7 @@ use maud::html;
 use self::view::{Chosen, View};
 use super::guard::Guest;
 use super::{Drawn, RecordedTurn, Shared, frame, layout};
+use crate::event::Lane;
 use crate::kit::machine::{Compared, Film, Found, Machine, Reading, Step};
 use crate::plain::short_line;
 use crate::turn::KnownComponent;
@@ -75,7 +76,7 @@ pub(super) async fn page(
         Some(recording) => machine.open(recording, &turn).await,
     };
     let film = match film {
-        Ok(film) if film.facts().lane != recorded.lane.to_string() => {
+        Ok(film) if !may_see(&shared, &guest, &recorded, &film).await => {
             return frame::nowhere().await;
         }
         Ok(film) if film.is_empty() => return nothing(&guest, "nothing was told to its guest"),
@@ -147,6 +148,15 @@ async fn seen(shared: &Shared, guest: &Guest, turn: &str) -> Option<RecordedTurn
     // Not even owners look into what others talk about in private.
     let standing = guest.standing_in(shared, &recorded.lane).await;
     (standing.sees && standing.owner).then_some(recorded)
+}
+
+/// Whether somebody who may look at a turn may look at what its record names as its recording.
+async fn may_see(shared: &Shared, guest: &Guest, recorded: &RecordedTurn, film: &Film) -> bool {
+    match film.facts().lane.parse::<Lane>() {
+        Ok(lane) if lane == recorded.lane => true,
+        Ok(lane) => guest.standing_in(shared, &lane).await.sees,
+        Err(_) => false,
+    }
 }
 
 fn nothing(guest: &Guest, why: &str) -> Response {
