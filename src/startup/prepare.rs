@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-
 use super::closing::ShutdownGuard;
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};

@@ -7,9 +7,9 @@
 //! together with another one only this turn's part is told. Everything here blocks.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use super::lines::Lines;
 use crate::agent::{Action, Command, EventKind, Input, SessionKey, TurnKey};
@@ -68,8 +68,9 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct Film {
     file: File,
-    /// Bytes of the file when it was opened.
-    pub(super) size: u64,
+    /// Bytes of the file when it was opened, and which file it is.
+    size: u64,
+    inode: u64,
     /// Where the turn's part of it ends.
     pub(super) end: u64,
     pub(super) keys: Keys,
@@ -112,7 +113,8 @@ impl Film {
     /// Why there is nothing to look at, in words for an owner.
     pub fn open(file: File, turn: &str) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("the recording cannot be read: {error}");
-        let size = file.metadata().map_err(unreadable)?.len();
+        let metadata = file.metadata().map_err(unreadable)?;
+        let (size, inode) = (metadata.len(), metadata.ino());
         if size > LARGEST {
             return Err(format!(
                 "the recording has {} MiB, and at most {} are read here; `aetheel backend replay` reads it",
@@ -162,13 +164,19 @@ impl Film {
         let Cut { marks, keys, ours, asks, lane, left_out, of_others, lost, sparse, ended } = cut;
         let facts = Facts { header, lane, left_out, of_others, lost, sparse, ended, fault };
         let (session, turn) = ours;
-        Ok(Self { file, size, end, keys, turn, session, asks, marks, facts })
+        Ok(Self { file, size, inode, end, keys, turn, session, asks, marks, facts })
     }
 
     /// What is known beside the steps.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Whether it still tells what is in the file that is found where its recording is.
+    pub(super) fn still_fits(&self, found: &Metadata) -> bool {
+        let grown = self.facts.ended.is_some() && found.len() >= self.end;
+        found.ino() == self.inode && (found.len() == self.size || grown)
     }
 
     /// How many steps there are.

@@ -126,14 +126,12 @@ impl Machine {
     fn open_now(&self, path: PathBuf, turn: String) -> Result<Arc<Film>, String> {
         let gone = |error: std::io::Error| format!("the recording cannot be opened: {error}");
         let file = File::open(&path).map_err(gone)?;
-        let size = file.metadata().map_err(gone)?.len();
+        let metadata = file.metadata().map_err(gone)?;
         let key = (path, turn);
         {
             let mut films = self.inner.films.lock();
             let held = films.iter_mut().find(|held| held.key == key);
-            if let Some(held) =
-                held.filter(|held| held.value.size == size || held.value.facts().ended.is_some())
-            {
+            if let Some(held) = held.filter(|held| held.value.still_fits(&metadata)) {
                 held.looked = Instant::now();
                 return Ok(Arc::clone(&held.value));
             }
