@@ -1,6 +1,7 @@
 //! The dashboard: what it asks of Discord, and how people get into it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -11,15 +12,18 @@ use crate::app::health::ProgramHealth;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::discord::{Discord, SignIn};
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Retelling, ToldEnd};
 use crate::event::{Lane, NewEvent};
+use crate::kit::machine::{Film, Machine, Reading, retell};
 use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::schedule::Planned;
 use crate::sources::{Plan, plan};
 use crate::startup::Refused;
+use crate::turn::Backends;
 use crate::web::dashboard::{
-    Bound, Dashboard, Entry, House, Origin, Push, PushServices, Schedule, Schedules,
+    Bound, Dashboard, Drawn, Entry, House, Origin, Push, PushServices, RecordedTurn, Schedule,
+    Schedules,
 };
 use crate::workspace::{Hook, Workspace};
 
@@ -76,6 +80,11 @@ pub(super) struct Rooms {
     /// Whether answers without a channel have a place.
     pub(super) placed: bool,
     pub(super) redactor: Redactor,
+    /// Recorded turns, step by step.
+    pub(super) machine: Machine,
+    pub(super) backends: Arc<dyn Backends>,
+    /// The longest that a turn may take.
+    pub(super) query_timeout: Duration,
 }
 
 impl Rooms {
@@ -128,6 +137,73 @@ impl House for Rooms {
         let plan = self.plan(now).await;
         Some((plan.event(lane, now)?, plan.asks(lane)?.1))
     }
+
+    async fn recorded(&self, turn: &str) -> Option<RecordedTurn> {
+        let line = self.workspace.turns().find(turn).await?;
+        let recording = line.recording.map(|path| path.to_string_lossy().into_owned());
+        Some(RecordedTurn { lane: line.lane, backend: line.backend, recording })
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    async fn messages(
+        &self,
+        turn: &str,
+        film: &Arc<Film>,
+        step: usize,
+        other: Option<Arc<Reading>>,
+    ) -> Result<Drawn, String> {
+        let name = film.facts().header.backend.clone();
+        let label = self
+            .backends
+            .get(&name)
+            .map_or(name, |backend| backend.descriptor().label().to_owned());
+        let (film, turn) = (Arc::clone(film), turn.to_owned());
+        let (discord, redactor) = (self.discord.clone(), self.redactor.clone());
+        let timeout = self.query_timeout;
+        let drawn = tokio::task::spawn_blocking(move || {
+            draw(&discord, &redactor, &film, step, other.as_deref(), (&turn, &label, timeout))
+        });
+        let drawn = drawn.await.map_err(|error| error.to_string())?;
+        drawn.map_err(|error| format!("the recording cannot be read any more: {error}"))
+    }
+}
+
+/// The messages of a recorded turn up to a step. Blocks.
+fn draw(
+    discord: &Discord,
+    redactor: &Redactor,
+    film: &Film,
+    step: usize,
+    other: Option<&Reading>,
+    (turn, backend, timeout): (&str, &str, Duration),
+) -> std::io::Result<Drawn> {
+    let mut told = Retelling::new(redactor);
+    retell(film, step, other, |action| {
+        if film.is_ours(action) == Some(true) {
+            told.action(action);
+        }
+    })?;
+    let facts = film.facts();
+    let last = step + 1 >= film.len() && facts.left_out == 0;
+    let ended = facts.ended.as_ref().filter(|_| last);
+    // Where the host ended the turn it would have ended it with any component.
+    let by_host = |how: &str| {
+        ["interrupted", "shut-down", "timed-out", "silent", "limit"]
+            .iter()
+            .any(|word| how.starts_with(word))
+    };
+    let how = ended.map(|(how, _)| how.as_str()).filter(|how| other.is_none() || by_host(how));
+    if ended.is_none() || (how.is_none() && !told.is_done()) {
+        return Ok(Drawn { messages: discord.draw(told.shown(), None), ended: false });
+    }
+    let took = ended.map_or(0.0, |(_, took)| took / 1000.0);
+    let took = Duration::try_from_secs_f64(took).unwrap_or_default();
+    let shown = told.shown().clone();
+    let answer = told.answer(&ToldEnd { turn, backend, how, took, timeout });
+    Ok(Drawn { messages: discord.draw(&shown, Some(&answer)), ended: true })
 }
 
 struct Doorkeeper(Entry);

@@ -26,12 +26,14 @@ use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::dispatch::Dispatcher;
+use crate::kit::machine::Machine;
 use crate::plain::with_causes;
 use crate::process::holder::HeldLauncher;
 use crate::sources::Schedules;
 use crate::startup::settings::Settings;
 use crate::startup::{Prepared, Purpose, Refused, ShutdownGuard};
 use crate::terminal::fail;
+use crate::turn::Backends;
 use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
 use crate::{access, telemetry};
@@ -118,6 +120,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
     dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
+    let backends: Arc<dyn Backends> = Arc::clone(&agents) as _;
+    let seen = Arc::clone(&backends);
     let recovery = vigil::task(
         "lost replies",
         recovery::follow(dispatcher.clone(), Arc::clone(&agents), workspace.lost_turns().clone()),
@@ -157,6 +161,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
         workspace: workspace.clone(),
         zone: config.time_zone.clone(),
         placed: config.output_channel.is_some(),
+        machine: Machine::new(guard.recorder(), seen, redactor.clone()),
+        backends,
+        query_timeout: config.query_timeout,
         redactor,
     };
     let dashboard = dashboard.map(|bound| {

@@ -63,6 +63,7 @@ pub use self::outlet::{
 pub use self::parts::{Choices, Parts};
 pub use self::questions::{AnswerRefusal, Person};
 pub use self::recovery::restart::{Again, AgainRefusal};
+pub use self::run::retelling::{Retelling, ToldEnd};
 pub use self::status::backends::BackendView;
 pub use self::status::overview::{LaneView, RunningTurn};
 pub use self::status::render::{Row, conversation, queue_rows, session_rows, status_rows};

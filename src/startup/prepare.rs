@@ -6,8 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
-
+use super::closing::ShutdownGuard;
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};
 use super::{
@@ -29,7 +28,7 @@ use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::turn::{Backends as _, Host, Launcher};
 use crate::vigil;
 use crate::web::webhooks::Secrets;
-use crate::workspace::{Booted, FileError, Held, Journal, Lock, Turns, TurnsKept, Workspace};
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, TurnsKept, Workspace};
 
 /// What it is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,24 +73,6 @@ pub struct Prepared {
     left_out: Vec<String>,
     /// Keeps accepted events; the terminal does without.
     journal: Option<Journal>,
-}
-
-/// What must be closed after the last turn.
-pub struct ShutdownGuard {
-    recorder: Recorder,
-    turns: Turns,
-    /// Keeps the backends known.
-    following: JoinHandle<()>,
-}
-
-impl ShutdownGuard {
-    /// Waits until recordings and turns are with the operating system.
-    pub async fn close(self) {
-        self.following.abort();
-        self.turns.flush().await;
-        // The recorder blocks; a failed join means that the runtime is going away.
-        let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;
-    }
 }
 
 impl Prepared {

@@ -32,7 +32,7 @@ pub use audience::{Answerer, Audience, Settled};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
-pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
+pub use guest::{Backend, Backends, Generation, Guest, GuestFailure, KnownComponent, Shelf};
 pub use host::{Agent, Agents, BASE_VARIABLES, Host};
 pub use launch::{
     Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,

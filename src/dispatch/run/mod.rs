@@ -4,6 +4,7 @@
 //! the turn's first input, [`audience`] shows the turn while it runs, without secrets
 //! ([`redact_stream`]), [`artifacts`] keeps what the agent made. [`hooks`] run around the turn, and
 //! [`thread`] opens a thread before it. [`continued`] goes on with a turn that outlived the gateway.
+//! [`retelling`] makes of what was recorded what people saw.
 //! [`looking_back`] notes what came of it.
 
 mod artifacts;
@@ -13,6 +14,7 @@ mod continued;
 mod hooks;
 mod looking_back;
 mod redact_stream;
+pub(crate) mod retelling;
 mod start;
 mod temp_dir;
 mod thread;

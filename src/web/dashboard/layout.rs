@@ -60,17 +60,33 @@ impl Here {
     }
 }
 
-/// A page for somebody who is signed in. `lives`: it shows what changes.
+/// A page of the menu for somebody who is signed in. `lives`: it shows what changes.
 pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Response {
+    let main = html! {
+        @if lives { noscript { (still_or_again(guest.again)) } }
+        (main)
+    };
+    let again = (lives && guest.again).then_some(AGAIN);
+    inner(guest, Some(here), here.title(), again, &main)
+}
+
+/// Any page for somebody who is signed in. `again`: it is loaded again after so many seconds.
+pub(super) fn inner(
+    guest: &Guest,
+    here: Option<Here>,
+    title: &str,
+    again: Option<u32>,
+    main: &Markup,
+) -> Response {
     let said = guest.session.take_said();
-    let refresh = (lives && guest.again).then_some(AGAIN);
+    let refresh = again.filter(|_| said.is_none());
     let body = html! {
         header {
             p.brand { "Aetheel" }
             nav aria-label="Pages" {
                 ul {
                     @for page in Here::ALL.into_iter().filter(|page| guest.standing.owner || !page.is_for_owners()) {
-                        li { a href=(page.path()) aria-current=[(page == here).then_some("page")] { (page.title()) } }
+                        li { a href=(page.path()) aria-current=[(Some(page) == here).then_some("page")] { (page.title()) } }
                     }
                 }
             }
@@ -81,15 +97,14 @@ pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Res
             }
         }
         main id="main" tabindex="-1" {
-            h1 { (here.title()) }
+            h1 { (title) }
             @if let Some(said) = said {
                 p.said role="status" { (said) }
             }
-            @if lives { noscript { (still_or_again(guest.again)) } }
             (main)
         }
     };
-    whole(StatusCode::OK, here.title(), refresh, &body)
+    whole(StatusCode::OK, title, refresh, &body)
 }
 
 /// Where no script runs, a page stands still until somebody wants it otherwise: what they write into

@@ -17,6 +17,7 @@
 //! | [`live`] | the same, sent while they change |
 //! | [`transcripts`] | turns for people who look back, and read-only links to them |
 //! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
+//! | [`machine`] | a recorded turn, step by step |
 //! | [`deeds`] | what the forms of running turns do |
 //! | [`push`] | telling people on their devices that an agent asks |
 
@@ -30,6 +31,7 @@ mod guard;
 mod health;
 mod layout;
 mod live;
+mod machine;
 mod now;
 mod once;
 mod origin;
@@ -64,6 +66,7 @@ use super::status::Health;
 use crate::access::{Standing, Visitor};
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, NewEvent};
+use crate::kit::machine::{Film, Machine, Reading};
 use crate::vigil;
 use crate::workspace::Shares;
 
@@ -100,6 +103,26 @@ pub struct Schedules {
     pub warnings: Vec<String>,
 }
 
+/// What is known of a turn that ended.
+#[derive(Clone, Debug)]
+pub struct RecordedTurn {
+    /// The lane it ran in.
+    pub lane: Lane,
+    /// The name of its backend.
+    pub backend: String,
+    /// Its recording, below the folder of recordings; none: there is none any more.
+    pub recording: Option<String>,
+}
+
+/// Messages of a turn as Discord shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// The text of each, in order, without secrets.
+    pub messages: Vec<String>,
+    /// They are the answer; otherwise what there is of it so far.
+    pub ended: bool,
+}
+
 /// What the dashboard asks of Discord and of the operator's files.
 #[async_trait]
 pub trait House: Send + Sync {
@@ -128,6 +151,25 @@ pub trait House: Send + Sync {
     /// The event of a schedule as if it came round now, and the channel of its answer; none: there
     /// is no such schedule.
     async fn now(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
+
+    /// The record of a turn that ended; none: there is none.
+    async fn recorded(&self, turn: &str) -> Option<RecordedTurn>;
+
+    /// Recorded turns, step by step.
+    fn machine(&self) -> &Machine;
+
+    /// The messages of a turn up to a step (index), as Discord would show them: as recorded, or as
+    /// another component reads it.
+    ///
+    /// # Errors
+    /// When the recording cannot be read any more.
+    async fn messages(
+        &self,
+        turn: &str,
+        film: &Arc<Film>,
+        step: usize,
+        other: Option<Arc<Reading>>,
+    ) -> Result<Drawn, String>;
 }
 
 /// What all requests share.
@@ -291,6 +333,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/turns/{turn}/unshare", post(sharing::unshare))
         .route("/shared/{key}", get(sharing::page))
         .route("/shared/{key}/part/{part}", get(sharing::part))
+        .route("/turns/{turn}/machine", get(machine::page))
         .route("/questions/answer", post(deeds::answer))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))

@@ -2,6 +2,7 @@
 
 mod channels;
 mod hostile;
+mod machine;
 mod now;
 mod owners;
 mod push;

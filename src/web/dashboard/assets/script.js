@@ -230,6 +230,29 @@
     });
   };
 
+  // Steps of a recorded turn: arrows go where the links lead.
+  const steps = () => {
+    const at = document.getElementById("at");
+    const step = document.getElementById("step");
+    if (!at || !step) {
+      return;
+    }
+    step.addEventListener("input", () => {
+      at.textContent = step.value;
+    });
+    document.addEventListener("keydown", (event) => {
+      const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+      const writes = event.target.closest("input, select, textarea, pre");
+      if (rel && !writes && !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+        const link = document.querySelector(`.steps a[rel="${rel}"]`);
+        if (link) {
+          event.preventDefault();
+          link.click();
+        }
+      }
+    });
+  };
+
   // Whoever clicks twice means it once.
   const sent = new Set();
   document.addEventListener("submit", (event) => {
@@ -242,6 +265,11 @@
 
   local(document);
   document.querySelectorAll(".live .text").forEach(end);
+  steps();
+  const again = document.querySelector("[data-again]");
+  if (again) {
+    setTimeout(() => location.reload(), Number(again.dataset.again));
+  }
   const push = document.getElementById("push");
   if (push) {
     notify(push).catch(() => {});
