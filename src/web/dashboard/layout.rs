@@ -15,14 +15,15 @@ const AGAIN: u32 = 5;
 pub(super) enum Here {
     Now,
     Channels,
+    Costs,
     Components,
     Schedules,
     Health,
 }
 
 impl Here {
-    const ALL: [Self; 5] =
-        [Self::Now, Self::Channels, Self::Components, Self::Schedules, Self::Health];
+    const ALL: [Self; 6] =
+        [Self::Now, Self::Channels, Self::Costs, Self::Components, Self::Schedules, Self::Health];
 
     /// Whether it is for owners alone.
     fn is_for_owners(self) -> bool {
@@ -33,6 +34,7 @@ impl Here {
         match self {
             Self::Now => "Now",
             Self::Channels => "Channels",
+            Self::Costs => "Costs",
             Self::Components => "Components",
             Self::Schedules => "Schedules and hooks",
             Self::Health => "Health",
@@ -43,6 +45,7 @@ impl Here {
         match self {
             Self::Now => "/",
             Self::Channels => "/channels",
+            Self::Costs => "/costs",
             Self::Components => "/components",
             Self::Schedules => "/schedules",
             Self::Health => "/health",

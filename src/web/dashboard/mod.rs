@@ -14,12 +14,14 @@
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
-//! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
+//! | [`entrance`], [`now`], [`channels`], [`costs`], [`components`], [`schedules`], [`health`] | the pages |
+//! | [`plot`] | drawings made of numbers |
 //! | [`deeds`] | what the forms of running turns do |
 
 mod cards;
 mod channels;
 mod components;
+mod costs;
 mod deeds;
 mod entrance;
 mod frame;
@@ -29,6 +31,7 @@ mod layout;
 mod live;
 mod now;
 mod origin;
+mod plot;
 mod schedules;
 mod secret;
 mod sessions;
@@ -237,6 +240,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))
         .route("/channels/reset", post(channels::reset))
+        .route("/costs", get(costs::page))
+        .route("/costs.csv", get(costs::csv))
         .route("/components", get(components::page))
         .route("/components/roll-back", post(components::roll_back))
         .route("/schedules", get(schedules::page))
