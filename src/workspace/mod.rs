@@ -65,7 +65,9 @@ pub use push_notes::{PushNotes, Subscription};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use shares::{Share, Shares, Unshared};
-pub use turns::{ANSWERED_LIMIT, ASKED_LIMIT, Search, TurnHow, TurnLine, Turns, TurnsKept};
+pub use turns::{
+    ANSWERED_LIMIT, ASKED_LIMIT, Search, Sheet, TurnHow, TurnLine, Turns, TurnsKept, costs,
+};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;

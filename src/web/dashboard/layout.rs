@@ -17,16 +17,18 @@ pub(super) enum Here {
     Now,
     Transcripts,
     Channels,
+    Costs,
     Components,
     Schedules,
     Health,
 }
 
 impl Here {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Now,
         Self::Transcripts,
         Self::Channels,
+        Self::Costs,
         Self::Components,
         Self::Schedules,
         Self::Health,
@@ -42,6 +44,7 @@ impl Here {
             Self::Now => "Now",
             Self::Transcripts => "Transcripts",
             Self::Channels => "Channels",
+            Self::Costs => "Costs",
             Self::Components => "Components",
             Self::Schedules => "Schedules and hooks",
             Self::Health => "Health",
@@ -53,6 +56,7 @@ impl Here {
             Self::Now => "/",
             Self::Transcripts => "/turns",
             Self::Channels => "/channels",
+            Self::Costs => "/costs",
             Self::Components => "/components",
             Self::Schedules => "/schedules",
             Self::Health => "/health",

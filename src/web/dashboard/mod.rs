@@ -15,15 +15,17 @@
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
+//! | [`entrance`], [`now`], [`channels`], [`costs`], [`components`], [`schedules`], [`health`] | the pages |
 //! | [`transcripts`] | turns for people who look back, and read-only links to them |
-//! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
 //! | [`machine`] | a recorded turn, step by step |
+//! | [`plot`] | drawings made of numbers |
 //! | [`deeds`] | what the forms of running turns do |
 //! | [`push`] | telling people on their devices that an agent asks |
 
 mod cards;
 mod channels;
 mod components;
+mod costs;
 mod deeds;
 mod entrance;
 mod frame;
@@ -35,6 +37,7 @@ mod machine;
 mod now;
 mod once;
 mod origin;
+mod plot;
 mod push;
 mod schedules;
 mod secret;
@@ -339,6 +342,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))
         .route("/channels/reset", post(channels::reset))
+        .route("/costs", get(costs::page))
+        .route("/costs.csv", get(costs::csv))
         .route("/components", get(components::page))
         .route("/components/roll-back", post(components::roll_back))
         .route("/schedules", get(schedules::page))

@@ -1,12 +1,15 @@
 //! `state/turns/`: one line for each turn that ended, in a file for each day (of its end, in UTC).
 //!
-//! Owns the form of these lines ([`TurnLine`]) and how long they are kept. A thread writes them
+//! Owns the form of these lines ([`TurnLine`]), how long they are kept, and what they cost together
+//! ([`costs`], [`Sheet`]). A thread writes them
 //! (`writer`), off the way of turns; `days` has the files. Reading goes through a file once, line by
 //! line, and holds no more than it returns. A loss of power may cost the last lines. Pinned by the
 //! tests here and by `tests/gateway/turns.rs`.
 
+pub mod costs;
 mod days;
 mod line;
+mod sheet;
 mod writer;
 
 use std::collections::VecDeque;
@@ -20,8 +23,10 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use tokio::sync::Semaphore;
 
+use self::costs::LaneCosts;
 pub use self::days::TurnsKept;
 pub use self::line::{ANSWERED_LIMIT, ASKED_LIMIT, TurnHow, TurnLine};
+pub use self::sheet::Sheet;
 use self::writer::Writer;
 use super::{Workspace, blocking};
 use crate::event::Lane;
@@ -135,8 +140,8 @@ impl Turns {
         self.read(move |folder| found(folder, &search, &words)).await
     }
 
-    /// Goes through all turns that ended on these days (in UTC, both included), each day's in their
-    /// order, and returns what `take` made of them.
+    /// Goes through all turns that ended on these days (in UTC, both included), in their order, and
+    /// returns what `take` made of them.
     pub async fn days<T: Send + 'static>(
         &self,
         from: Date,
@@ -145,7 +150,7 @@ impl Turns {
         mut take: impl FnMut(&mut T, TurnLine) + Send + 'static,
     ) -> T {
         self.read(move |folder| {
-            for day in listed(folder).into_iter().filter(|day| (from..=to).contains(day)) {
+            for day in listed(folder).into_iter().rev().filter(|day| (from..=to).contains(day)) {
                 read_day(folder, day, |line| {
                     if let Some(line) = parse(line) {
                         take(&mut sums, line);
@@ -156,6 +161,11 @@ impl Turns {
             sums
         })
         .await
+    }
+
+    /// What the turns of these days cost, lane by lane; as [`Turns::days`].
+    pub async fn costs(&self, from: Date, to: Date) -> LaneCosts {
+        self.days(from, to, LaneCosts::new(), |lanes, line| costs::add(lanes, &line)).await
     }
 
     /// Reads files where that may block, with everything in them that was noted before.

@@ -1,6 +1,7 @@
 //! The dashboard: the real program, a local Discord, and a browser without a screen.
 
 mod channels;
+mod costs;
 mod hostile;
 mod machine;
 mod now;
