@@ -163,10 +163,10 @@ impl House for Rooms {
         let (film, turn) = (Arc::clone(film), turn.to_owned());
         let (discord, redactor) = (self.discord.clone(), self.redactor.clone());
         let timeout = self.query_timeout;
-        let drawn = tokio::task::spawn_blocking(move || {
+        let drawn = self.machine.work(move || {
             draw(&discord, &redactor, &film, step, other.as_deref(), (&turn, &label, timeout))
         });
-        let drawn = drawn.await.map_err(|error| error.to_string())?;
+        let drawn = drawn.await?;
         drawn.map_err(|error| format!("the recording cannot be read any more: {error}"))
     }
 }

@@ -404,22 +404,22 @@ impl<'a> Cutter<'a> {
         let began = self.began;
         match &entry.what {
             What::Turn { turn, lane, session, key, .. } => {
+                // What was told until now was answered before.
+                self.close();
                 self.open.insert(turn.clone(), *key);
                 if turn == self.turn && self.cut.is_none() {
                     self.began = entry.t;
                     let ours = (*session, *key);
                     self.cut = Some(Cut { ours, lane: lane.clone(), ..Cut::default() });
-                } else {
-                    self.alone = false;
                 }
             }
             What::Ending { turn, how } => {
+                self.close();
                 self.open.remove(turn);
                 if turn == self.turn
                     && let Some(cut) = &mut self.cut
                 {
                     cut.ended = Some((how.clone(), (entry.t - began).max(0.0)));
-                    self.close();
                     return true;
                 }
             }
@@ -502,7 +502,8 @@ impl<'a> Cutter<'a> {
         if !self.alone && !self.of_us {
             cut.of_others += cut.marks.len() - self.group;
             cut.marks.truncate(self.group);
-        } else if !self.alone && self.of_others {
+        } else if !self.alone && (self.of_others || cut.marks.len() - self.group > 1) {
+            // Of several inputs nobody can tell whose each is.
             cut.marks[self.group..].iter_mut().for_each(|mark| mark.is |= MIXED);
         }
         self.group = cut.marks.len();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 pub use self::film::{Facts, Film, STEPS, Sign, Step};
 pub use self::reading::Reading;
@@ -37,6 +37,8 @@ use crate::turn::{Backends, KnownComponent};
 /// Recorded turns that are held, and readings.
 const FILMS: usize = 4;
 const READINGS: usize = 2;
+/// How many read files at a time: a slow disk holds no more threads up.
+const READERS: usize = 4;
 /// How long something is held that nobody looks at.
 const HELD: Duration = Duration::from_secs(600);
 /// Longest time for a reading.
@@ -56,6 +58,8 @@ struct Inner {
     recorder: Recorder,
     backends: Arc<dyn Backends>,
     redactor: Redactor,
+    /// Places of those who read files at a time.
+    readers: Arc<Semaphore>,
     films: Mutex<Vec<Held<(PathBuf, String), Arc<Film>>>>,
     readings: Mutex<Vec<Held<(String, String), watch::Receiver<Compared>>>>,
 }
@@ -94,7 +98,8 @@ impl Machine {
     #[must_use]
     pub fn new(recorder: Recorder, backends: Arc<dyn Backends>, redactor: Redactor) -> Self {
         let (films, readings) = (Mutex::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { recorder, backends, redactor, films, readings }) }
+        let readers = Arc::new(Semaphore::new(READERS));
+        Self { inner: Arc::new(Inner { recorder, backends, redactor, readers, films, readings }) }
     }
 
     /// Keeps secrets out of what is shown: there may be some that were none when it was recorded.
@@ -110,7 +115,7 @@ impl Machine {
     pub async fn open(&self, recording: &str, turn: &str) -> Result<Arc<Film>, String> {
         let (recorder, named) = (self.inner.recorder.clone(), recording.to_owned());
         let (machine, turn) = (self.clone(), turn.to_owned());
-        let opened = tokio::task::spawn_blocking(move || {
+        let opened = self.work(move || {
             // What was recorded last may not be with the system yet.
             recorder.flush();
             let kept = format!("lost/{turn}.jsonl");
@@ -118,9 +123,26 @@ impl Machine {
                 .or_else(|why| inside(recorder.folder(), &kept).map_err(|_| why))?;
             machine.open_now(path, turn)
         });
-        let film = opened.await.map_err(|error| error.to_string())??;
+        let film = opened.await??;
         self.sweep_later();
         Ok(film)
+    }
+
+    /// Does what blocks because it reads recordings, when there is a place for it.
+    ///
+    /// # Errors
+    /// When the gateway is going away.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let place = Arc::clone(&self.inner.readers).acquire_owned().await;
+        let worked = tokio::task::spawn_blocking(move || {
+            // Until it is done, whether or not anybody still waits for it.
+            let _place = place;
+            work()
+        });
+        worked.await.map_err(|_| "the gateway is going away".to_owned())
     }
 
     fn open_now(&self, path: PathBuf, turn: String) -> Result<Arc<Film>, String> {
@@ -239,10 +261,9 @@ impl Machine {
     ) -> Result<Found, String> {
         let (film, redactor) = (Arc::clone(film), self.inner.redactor.clone());
         let words = words.to_lowercase();
-        let searched = tokio::task::spawn_blocking(move || {
-            search::search(&film, after, &words, other.as_deref(), &redactor)
-        });
-        let found = searched.await.map_err(|error| error.to_string())?;
+        let found = self
+            .work(move || search::search(&film, after, &words, other.as_deref(), &redactor))
+            .await?;
         found.map_err(|error| format!("the recording cannot be read any more: {error}"))
     }
 

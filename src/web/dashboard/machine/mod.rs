@@ -107,7 +107,7 @@ pub(super) async fn page(
     }
     let step = asked.step - 1;
     let (read, drawn, redrawn) = tokio::join!(
-        look(&film, step),
+        look(machine, &film, step),
         shared.house.messages(&asked.turn, &film, step, None),
         async {
             match &other {
@@ -206,10 +206,9 @@ async fn search(
     Redirect::to(&asked.at(asked.step)).into_response()
 }
 
-async fn look(film: &Arc<Film>, step: usize) -> Result<Step, ()> {
+async fn look(machine: &Machine, film: &Arc<Film>, step: usize) -> Result<Step, ()> {
     let film = Arc::clone(film);
-    let read = tokio::task::spawn_blocking(move || film.read(step)).await;
-    read.map_err(drop)?.map_err(drop)
+    machine.work(move || film.read(step)).await.map_err(drop)?.map_err(drop)
 }
 
 /// Whether two renderings of the same step are the same.

@@ -74,7 +74,7 @@ impl View<'_> {
         let header = &facts.header;
         html! {
             p {
-                "Turn " code { (self.asked.turn) } " of " (short_line(&self.recorded.backend, 60))
+                a href={ "/turns/" (self.asked.turn) } { "Turn " code { (self.asked.turn) } } " of " (short_line(&self.recorded.backend, 60))
                 ", recorded with version " (short_line(&header.backend_version, 60))
                 " (" code { (short(&header.digest)) } ")"
                 @if let Some(agent) = &header.agent_version { " and agent " (short_line(agent, 60)) }
