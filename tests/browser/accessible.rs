@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, PAGES};
+use super::{Desk, MACHINE, PAGES, TURN};
 use crate::support::browser::link;
 use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, BOB, CHANNEL, OWNER};
@@ -59,7 +59,9 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
     .await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, OWNER).await;
-    desk.local.mention(CHANNEL, OWNER, "hello");
+    for prompt in ["plan", "think twice", "tool cargo test", "hello"] {
+        desk.local.mention(CHANNEL, OWNER, prompt);
+    }
     desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
     for state in ["idle", "busy"] {
         if state == "busy" {
@@ -76,6 +78,29 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
             chrome.view(1280, 800).await;
         }
     }
+    // A turn with much in it, all unfolded, and a link to it.
+    desk.find(&chrome, &format!("{base}/turns?q=tool"), TURN).await;
+    chrome.click(TURN).await;
+    chrome
+        .eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        .await;
+    look(&chrome, &axe, "an unfolded transcript").await;
+    chrome.click("form[action$='/share'] button").await;
+    chrome.says("This is the link").await;
+    let link = "document.querySelector('.said').innerText.split(' ').pop()";
+    let link = chrome.eval(link).await.as_str().unwrap().to_owned();
+    look(&chrome, &axe, "a transcript with a link").await;
+    chrome.open(&link).await;
+    chrome.says("This is a copy for reading.").await;
+    look(&chrome, &axe, "a shared turn").await;
+    // A recorded turn read with another component.
+    desk.find(&chrome, &format!("{base}/turns"), TURN).await;
+    chrome.click(TURN).await;
+    chrome.click(MACHINE).await;
+    chrome.click("#with option:last-child").await;
+    chrome.click("#with ~ button").await;
+    chrome.says("It makes the same of all").await;
+    look(&chrome, &axe, "a comparison").await;
     // With something said, and without a part of the menu.
     chrome.open(&base).await;
     chrome.click("button.stop").await;
@@ -83,7 +108,8 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
     look(&chrome, &axe, "what is said").await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, BOB).await;
-    for page in PAGES {
+    // What he sees of the turns of others has no such link.
+    for page in PAGES.iter().filter(|page| page.name != "machine") {
         desk.show(&chrome, &base, page).await;
         let text = chrome.text().await;
         assert_eq!(text.contains("There is no such page."), page.of_owners, "{}", page.name);

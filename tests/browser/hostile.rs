@@ -36,6 +36,10 @@ async fn nothing_is_wider_than_a_phone_or_than_a_page_at_four_times_its_size() {
         let chrome = Chrome::with_letters_of(letters).await;
         let base = desk.sign_in(&chrome, OWNER).await;
         if letters == 16 {
+            for prompt in [format!("tool {}", words()), words()] {
+                desk.local.mention(CHANNEL, NOOR, &prompt);
+            }
+            desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: ")).await;
             desk.busy(&words()).await;
         }
         for page in PAGES {

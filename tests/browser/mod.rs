@@ -5,16 +5,19 @@ mod accessible;
 mod clicks;
 mod hostile;
 mod keyboard;
+mod looking_back;
 mod pictures;
 mod sessions;
 mod turns;
 mod without_script;
 
+use std::time::Duration;
+
 use crate::gateway::{installed, serving};
 use crate::support::browser::link;
 use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, NOOR, OTHER, THREAD, room};
-use crate::support::program::{Installation, Program};
+use crate::support::program::{Installation, LIMIT, Program};
 
 /// A page of somebody who is signed in.
 struct Page {
@@ -35,12 +38,22 @@ enum At {
 /// a phone, with large letters and with what hostile people write, and has its picture taken.
 const PAGES: &[Page] = &[
     Page { name: "now", at: At::Path("/"), of_owners: false },
+    Page { name: "transcripts", at: At::Path("/turns"), of_owners: false },
+    Page { name: "transcript", at: At::Links("/turns", &[TURN]), of_owners: false },
+    Page { name: "machine", at: At::Links("/turns", &[TURN, MACHINE, SEEN]), of_owners: true },
     Page { name: "channels", at: At::Path("/channels"), of_owners: false },
     Page { name: "channel", at: At::Links("/channels", &["main li a"]), of_owners: false },
+    Page { name: "costs", at: At::Path("/costs"), of_owners: false },
     Page { name: "components", at: At::Path("/components"), of_owners: true },
     Page { name: "schedules", at: At::Path("/schedules"), of_owners: true },
     Page { name: "health", at: At::Path("/health"), of_owners: true },
 ];
+
+/// The link to a turn in the list of those that ended, that to its steps, and that to the next of
+/// these of which people saw something.
+const TURN: &str = "main td a[href^='/turns/']";
+const MACHINE: &str = "main a[href$='/machine']";
+const SEEN: &str = "nav.steps li:nth-child(5) a";
 
 /// A gateway with a dashboard.
 struct Desk {
@@ -78,11 +91,27 @@ impl Desk {
             At::Path(path) => (path, &[]),
             At::Links(path, links) => (path, links),
         };
-        chrome.open(&format!("{base}{path}")).await;
+        let mut address = format!("{base}{path}");
         for css in links {
-            let address = chrome.wait(&format!("document.querySelector({css:?}).href")).await;
-            chrome.open(address.as_str().unwrap()).await;
+            address = self.find(chrome, &address, css).await;
         }
+        chrome.open(&address).await;
+    }
+
+    /// Opens a page, again until it has such a link; returns where that leads.
+    async fn find(&self, chrome: &Chrome, address: &str, css: &str) -> String {
+        let mut looks = tokio::time::interval(Duration::from_millis(200));
+        let found = tokio::time::timeout(LIMIT, async {
+            loop {
+                looks.tick().await;
+                chrome.open(address).await;
+                let link = chrome.eval(&format!("document.querySelector({css:?})?.href")).await;
+                if let Some(link) = link.as_str() {
+                    return link.to_owned();
+                }
+            }
+        });
+        found.await.unwrap_or_else(|_| panic!("no {css} at {address}"))
     }
 
     /// Has something of every kind run and wait; `words` are in all of it.

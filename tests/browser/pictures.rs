@@ -59,8 +59,8 @@ async fn every_page_has_its_picture() {
     let local = &desk.local;
     for (user, prompt, answer) in [
         (BOB, "plan", "Everything is done."),
-        (ANN, "tool cargo test --workspace", "One tool worked, one did not."),
         (OWNER, "code rust", "That is all."),
+        (ANN, "tool cargo test --workspace", "One tool worked, one did not."),
     ] {
         local.mention(CHANNEL, user, prompt);
         local.wait_for_message(CHANNEL, |text| text.contains(answer)).await;

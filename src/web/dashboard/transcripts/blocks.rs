@@ -105,7 +105,7 @@ pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)>
 pub(super) fn words(text: &Words, most: usize, part: &str) -> Markup {
     let (beginning, rest) = head(&text.text, most);
     html! {
-        div.words { (beginning) }
+        div.words dir="auto" { (beginning) }
         (more(rest, text.left_out, part))
     }
 }

@@ -80,11 +80,11 @@ impl Sheet<'_> {
             p { "⚠️ Only this much is known of the turn: " (why) "." }
             @if self.line.asked.is_some() {
                 h2 { "What was asked" }
-                div.words { (head(&text(&self.line.asked).text, ASKED).0) }
+                div.words dir="auto" { (head(&text(&self.line.asked).text, ASKED).0) }
             }
             @if self.line.answered.is_some() {
                 h2 { "How the answer began" }
-                div.words { (head(&text(&self.line.answered).text, 2 * ASKED).0) }
+                div.words dir="auto" { (head(&text(&self.line.answered).text, 2 * ASKED).0) }
             }
         }
     }
@@ -145,7 +145,7 @@ impl Sheet<'_> {
             h2 { (title) }
             p { a href=(self.base) { "Back to the turn" } }
             @if all.len() > 1 { p { "Page " (page) " of " (all.len()) } }
-            div.words { (shown) }
+            div.words dir="auto" { (shown) }
             @if all.len() > 1 {
                 nav aria-label="Pages of this text" {
                     ul {

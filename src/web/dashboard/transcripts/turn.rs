@@ -37,7 +37,7 @@ pub(in crate::web::dashboard) async fn page(
     let (line, base) = (&seen.line, path(&turn));
     let sheet = Sheet { line, told: &told, eyes: seen.eyes, base: &base };
     let main = html! {
-        h2 { (place(&seen.standing, &line.lane)) " · " (who(line)) }
+        h2 { bdi { (place(&seen.standing, &line.lane)) } " · " bdi { (who(line)) } }
         (elsewhere(&shared, &guest, &seen).await)
         (sheet.html(from))
         (sharing::section(&shared, &guest, &seen, told.is_ok(), Timestamp::now()).await)
@@ -70,8 +70,8 @@ async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequen
     let (true, Some(turn)) = (standing.sees, turn) else { return frame::nowhere().await };
     let text = shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
     let main = html! {
-        h2 { (place(&standing, lane)) " · " (turn.summary.who) }
-        p { strong { "Running" } ": " (turn.summary.words) " · since " (cards::day(turn.summary.since)) }
+        h2 { bdi { (place(&standing, lane)) } " · " bdi { (turn.summary.who) } }
+        p { strong { "Running" } ": " bdi { (turn.summary.words) } " · since " (cards::day(turn.summary.since)) }
         p {
             a href="/" { "Stop, steer and answer it on the page Now" }
             @if !turn.questions.is_empty() { ". It asks something." }

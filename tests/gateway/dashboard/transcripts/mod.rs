@@ -384,7 +384,7 @@ async fn a_long_answer_keeps_its_page_small_and_all_of_it_can_be_read() {
             if page.status == 404 {
                 break;
             }
-            let text = page.body.split_once("<div class=\"words\">").unwrap().1;
+            let text = page.body.split_once("<div class=\"words\" dir=\"auto\">").unwrap().1;
             whole.push_str(text.split_once("</div>").unwrap().0);
         }
         whole
