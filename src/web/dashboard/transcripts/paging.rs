@@ -61,7 +61,7 @@ mod tests {
         #[test]
         fn pages_fit_and_together_are_the_text(text in "[a-c<&\"äö\n😀]{0,300}", most in 6_usize..60) {
             let pages = pages(&text, most);
-            prop_assert_eq!(pages.concat(), text);
+            prop_assert_eq!(pages.concat(), text.as_str());
             for page in pages {
                 let shown = maud::html! { (page) }.into_string();
                 prop_assert!(shown.len() <= most);
