@@ -147,7 +147,6 @@ async fn no_address_and_no_line_leads_out_of_the_recordings() {
     let long = "a".repeat(3_000);
     let strange = [
         "..%2f..%2fetc%2fpasswd",
-        
         "aaaa0001%00",
         "cccc0000%0a",
         "*",
