@@ -1,4 +1,7 @@
-//! A change of a file as lines with their signs, whichever way the agent told it. Pure.
+//! A change of a file as lines with their signs, whichever way the agent told it. Pure but for
+//! the clock that ends a long comparison.
+
+use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
@@ -9,6 +12,8 @@ const CONTEXT: usize = 3;
 /// Bytes of both texts up to which they are compared line by line; larger ones stand one behind the
 /// other.
 const COMPARED: usize = 256 << 10;
+/// Longest comparison: what is then not compared counts as changed.
+const SPAN: Duration = Duration::from_millis(20);
 
 /// What a line of a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +74,7 @@ fn compared(old: &str, new: &str) -> Vec<(Sign, String)> {
     if old.len() + new.len() > COMPARED {
         return [all(Sign::Removed, '-', old), all(Sign::Added, '+', new)].concat();
     }
-    let compared = TextDiff::from_lines(old, new);
+    let compared = TextDiff::configure().timeout(SPAN).diff_lines(old, new);
     let mut lines = Vec::new();
     for group in compared.grouped_ops(CONTEXT) {
         if let (false, Some(first)) = (old.is_empty() || new.is_empty(), group.first()) {
