@@ -7,6 +7,7 @@ mod support;
 
 mod architecture;
 mod backend;
+mod browser;
 mod discord;
 mod dispatch;
 mod gallery;

@@ -78,6 +78,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what turns cost: by day, lane, person, backend and model, as far as agents told
+    Costs {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The last days, today included
+        #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
+        days: u16,
+        /// As comma-separated values: a row for each day, lane, person and backend
+        #[arg(long)]
+        csv: bool,
+    },
     /// Keep agents while the gateway is away: `aetheel run` starts them through this process, and
     /// finds them again after a restart. It starts one by itself where none runs
     Hold(Hold),

@@ -1,6 +1,7 @@
 //! The commands of the program: a room for each, and the exit codes.
 
 mod backend;
+mod costs;
 mod doctor;
 mod health;
 mod hold;
@@ -82,6 +83,9 @@ pub fn run(cli: Cli) -> u8 {
         Command::Backend(command) => backend::run(command),
         Command::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
+        }
+        Command::Costs { common, days, csv } => {
+            with_sound_settings(&common, |settings| block_on(costs::run(settings, days, csv)))
         }
         Command::Rehearse { common, recordings, json } => {
             let wish = rehearse::Wish { recordings, json };

@@ -15,6 +15,7 @@ pub mod difference;
 mod finding;
 pub mod golden;
 mod hostile;
+pub mod machine;
 mod seeded_rng;
 pub mod selftest;
 mod simulator;

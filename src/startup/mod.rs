@@ -1,6 +1,7 @@
 //! The start, up to the point where prompts may come: settings, folders, files, components, agents.
 //! All faults are told at once.
 
+mod closing;
 pub mod confinement;
 pub mod dashboard;
 pub mod exposure;
@@ -16,6 +17,7 @@ mod tidying;
 pub mod unknown;
 pub mod webhooks;
 
+pub use closing::ShutdownGuard;
 pub use loaded::LoadedBackends;
-pub use prepare::{Prepared, Purpose, ShutdownGuard};
+pub use prepare::{Prepared, Purpose};
 pub use refused::{LeftOut, Refused};

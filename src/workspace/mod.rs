@@ -29,8 +29,11 @@ mod lock;
 mod lost;
 mod memory;
 mod profiles;
+mod push_notes;
 mod remembered;
 mod schedule_notes;
+mod shares;
+mod turns;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -61,8 +64,13 @@ pub use journal::{Entry, Journal, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock, Serving, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use push_notes::{PushNotes, Subscription};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
+pub use shares::{Share, Shares, Unshared};
+pub use turns::{
+    ANSWERED_LIMIT, ASKED_LIMIT, Search, Sheet, TurnHow, TurnLine, Turns, TurnsKept, costs,
+};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -101,6 +109,8 @@ pub struct Workspace {
     schedules: ScheduleNotes,
     drift: DriftNotes,
     lost: LostTurns,
+    shares: Shares,
+    turns: Turns,
 }
 
 #[derive(Debug)]
@@ -140,6 +150,8 @@ impl Workspace {
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let lost = LostTurns::open(&state)?;
+            let shares = Shares::open(&state.join("shares.md"))?;
+            let turns = Turns::at(state.join("turns"));
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -154,7 +166,8 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift, lost })
+            let inner = Arc::new(inner);
+            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares, turns })
         })
         .await
     }
@@ -187,6 +200,12 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// The read-only links to turns.
+    #[must_use]
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Up to when heartbeats and cron jobs were looked after.

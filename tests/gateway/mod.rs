@@ -44,6 +44,7 @@ mod status;
 mod talking;
 mod terminal;
 mod tls;
+mod turns;
 mod unit;
 mod upgrade;
 mod webhooks;
