@@ -63,9 +63,14 @@ struct Inner {
     redactor: Redactor,
     /// Places of those who read files at a time.
     readers: Arc<Semaphore>,
-    films: Mutex<Vec<Held<(PathBuf, String), Arc<Film>>>>,
-    readings: Mutex<Vec<Held<(String, String), watch::Receiver<Compared>>>>,
+    films: Mutex<Films>,
+    readings: Mutex<Readings>,
 }
+
+/// Films by file and turn.
+type Films = Vec<Held<(PathBuf, String), Arc<Film>>>;
+/// Readings by turn and digest, each while it comes about.
+type Readings = Vec<Held<(String, String), watch::Receiver<Compared>>>;
 
 struct Held<K, V> {
     key: K,
