@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn names_are_words() {
-        assert_eq!(name("## `0 9 * * *`: <!-- *Morning* brief\n# x"), "0 9 Morning brief x");
+        assert_eq!(name("## `0 9 * * *`: <!-- *Morning* brief\n# x"), "0 9 -- Morning brief x");
         assert_eq!(name("Täglich (früh) & spät"), "Täglich (früh) & spät");
         assert_eq!(name("***"), "");
     }

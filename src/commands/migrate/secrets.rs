@@ -199,7 +199,7 @@ mod tests {
         let discord =
             ["MTIzNDU2Nzg5MDEyMzQ1Njc4", "Gabcde", "abcdefghijklmnopqrstuvwxyz0123"].join(".");
         for (text, wanted, hidden) in [
-            ("my key is `sk-ant-REDACTED`, ok", "my key is `***`, ok", 1),
+            ("my key is `sk-ant-api03-REDACTED0000`, ok", "my key is `***`, ok", 1),
             (&format!("token={discord}"), "token=***", 1),
             ("password: hunter2hunter2", "password: ***", 1),
             ("API_KEY=\"abcdefgh12345678\"", "API_KEY=\"***\"", 1),

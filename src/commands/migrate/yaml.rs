@@ -41,7 +41,10 @@ pub(super) fn values(text: &str, path: &[&str]) -> Vec<String> {
     if !own.is_empty() {
         return plain(own).into_iter().collect();
     }
-    let Some(first) = lines[from..to].first().map(|line| line.indent) else { return Vec::new() };
+    let first = lines[from..to].first().filter(|line| line.text.starts_with("- "));
+    let Some(first) = first.map(|line| line.indent) else {
+        return Vec::new();
+    };
     let items = lines[from..to].iter().filter(|line| line.indent == first);
     items.filter_map(|line| plain(line.text.strip_prefix("- ")?)).collect()
 }
