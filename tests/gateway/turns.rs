@@ -55,7 +55,10 @@ async fn each_turn_leaves_one_line_with_what_was_asked_answered_and_spent() {
         ("name", "ann".to_owned()),
         ("backend", "demo".to_owned()),
         ("asked", "hello <b>***</b>".to_owned()),
-        ("answered", "You said: hello <b>***</b>".to_owned()),
+        (
+            "answered",
+            "You said: hello <b>***</b>\n\nThis is message 1 of our conversation.".to_owned(),
+        ),
     ] {
         assert_eq!(first[field], value, "{first:#}");
     }
@@ -77,7 +80,7 @@ async fn each_turn_leaves_one_line_with_what_was_asked_answered_and_spent() {
 async fn a_turn_that_no_agent_may_begin_has_a_line_too() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    let channels = format!("## channel:{CHANNEL}\n\n- directory: /nowhere\n");
+    let channels = format!("## channel {CHANNEL}\n- directory: `missing`\n");
     std::fs::write(installation.path("config/channels.md"), channels).unwrap();
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
@@ -101,7 +104,7 @@ async fn a_turn_that_outlived_two_gateways_has_one_line_and_so_has_one_that_ran_
             killed.ended().await;
             killed = serving(&installation).await;
         }
-        killed.logs("answer delivered").await;
+        local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
         let line = &written(&local, &installation, 1).await[0];
         assert_eq!(line["how"], "done", "with {holder}: {line:#}");
         assert_eq!(line["answered"], "Second 1. Second 2. Second 3. There.", "with {holder}");
