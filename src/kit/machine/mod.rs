@@ -1,18 +1,20 @@
-//! The time machine: a recorded turn step by step, and the same turn as another component would have
-//! understood it.
+//! The time machine: a recorded turn step by step, and the same turn as another component would
+//! have understood it.
 //!
 //! Owns what is held of recordings that somebody looks at, and the one reading that may go on at a
-//! time. Only components that the operator let in read anything, each under the limits of serving and
-//! on trial: how they fail is nothing to what serves. Nothing is kept when nobody looks any more.
-//! Pinned by the tests below and by `tests/gateway/dashboard/machine.rs`.
+//! time. Only components that the operator let in read anything, each under the limits of serving
+//! and on trial: how they fail is nothing to what serves. Nothing is kept when nobody looks.
+//! Pinned by `tests/kit/machine.rs` and `tests/gateway/dashboard/machine.rs`.
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`cutter`] | one turn out of the entries of a recording |
 //! | [`film`] | where the steps of a turn stand, and what is in one |
 //! | [`lines`] | lines of a file |
 //! | [`reading`] | another component's reading |
 //! | [`search`] | words in steps |
 
+mod cutter;
 mod film;
 mod lines;
 mod reading;
@@ -26,7 +28,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
-pub use self::film::{Facts, Film, STEPS, Sign, Step};
+pub use self::cutter::STEPS;
+pub use self::film::{Facts, Film, Sign, Step};
 pub use self::reading::Reading;
 pub use self::search::Found;
 use crate::agent::Action;
@@ -60,9 +63,14 @@ struct Inner {
     redactor: Redactor,
     /// Places of those who read files at a time.
     readers: Arc<Semaphore>,
-    films: Mutex<Vec<Held<(PathBuf, String), Arc<Film>>>>,
-    readings: Mutex<Vec<Held<(String, String), watch::Receiver<Compared>>>>,
+    films: Mutex<Films>,
+    readings: Mutex<Readings>,
 }
+
+/// Films by file and turn.
+type Films = Vec<Held<(PathBuf, String), Arc<Film>>>;
+/// Readings by turn and digest, each while it comes about.
+type Readings = Vec<Held<(String, String), watch::Receiver<Compared>>>;
 
 struct Held<K, V> {
     key: K,
@@ -247,8 +255,8 @@ impl Machine {
         });
     }
 
-    /// The first step (index) after this one with all these words in it, in what was told or in what
-    /// came of it, there or in the other reading.
+    /// The first step (index) after this one with all these words in it, in what was told or in
+    /// what came of it, there or in the other reading.
     ///
     /// # Errors
     /// The file cannot be read any more.

@@ -31,12 +31,12 @@ pub struct Reading {
     pub version: String,
     /// SHA-256 of the component.
     pub digest: String,
-    /// Where it failed (step, index; none: before the turn), and how. It was told nothing after that.
+    /// Where it failed (step, index; none: before the turn), and how. It was told nothing after.
     pub failure: Option<(Option<usize>, String)>,
     /// Inputs of the turn about things it never asked for. It was not told of them.
     pub withheld: usize,
-    /// What it wants done at each step where that is something else, as a JSON list; none: there was
-    /// no room to keep it.
+    /// What it wants done at each step where that is something else, as a JSON list; none: there
+    /// was no room to keep it.
     other: BTreeMap<usize, Option<Box<str>>>,
 }
 

@@ -20,7 +20,7 @@ use super::guard::Guest;
 use super::{Drawn, RecordedTurn, Shared, frame, layout};
 use crate::event::Lane;
 use crate::kit::machine::{Compared, Film, Found, Machine, Reading, Step};
-use crate::plain::short_line;
+use crate::plain::{one_line, short_line};
 use crate::turn::KnownComponent;
 
 const TITLE: &str = "Time machine";
@@ -90,7 +90,7 @@ pub(super) async fn page(
     let number = |name: &str| field(name).parse::<usize>().unwrap_or(1).max(1);
     let asked = Asked {
         step: number("step").min(film.len()),
-        words: field("q").chars().take(WORDS).collect(),
+        words: one_line(field("q")).chars().take(WORDS).collect(),
         with: field("with").chars().filter(char::is_ascii_hexdigit).take(SHORT).collect(),
         part: number("part"),
         more: number("more"),

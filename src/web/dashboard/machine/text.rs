@@ -82,8 +82,8 @@ pub(super) struct Part<'a> {
     pub(super) of: usize,
 }
 
-/// The part of a text with this number, from 1, or the last one. Each takes at most so many bytes in
-/// a page.
+/// The part of a text with this number, from 1, or the last one. Each takes at most so many bytes
+/// in a page.
 pub(super) fn part(text: &str, number: usize, most: usize) -> Part<'_> {
     let (mut starts, mut size) = (vec![0], 0);
     for (at, c) in text.char_indices() {
