@@ -36,7 +36,7 @@ async fn a_turn_is_found_and_read_and_shared_with_somebody_who_is_not_signed_in(
     stranger.open(&link).await;
     stranger.says("This is a copy for reading.").await;
     let shown = stranger.text().await;
-    assert!(shown.contains("One tool worked") && !shown.contains("cargo test"), "{shown}");
+    assert!(shown.contains("One tool worked") && !shown.contains("shell cargo"), "{shown}");
     assert_eq!(
         stranger.eval("document.querySelector('details, form')").await,
         serde_json::Value::Null

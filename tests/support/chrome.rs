@@ -188,13 +188,13 @@ impl Chrome {
 
     /// All text of the page that can be seen.
     pub async fn text(&self) -> String {
-        self.eval("document.body.innerText").await.as_str().unwrap_or_default().to_owned()
+        self.eval("document.body?.innerText ?? ''").await.as_str().unwrap().to_owned()
     }
 
     /// Waits until an expression is something in the page, which may be loaded anew meanwhile.
     pub async fn wait(&self, expression: &str) -> Value {
         let mut looks = tokio::time::interval(LOOK);
-        let found = tokio::time::timeout(LIMIT, async {
+        let found = tokio::time::timeout(LIMIT * 2, async {
             loop {
                 looks.tick().await;
                 match self.evaluate(expression).await {

@@ -100,14 +100,13 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     }
     assert!(link(&first, "Previous").is_none() && link(&first, "First").is_none());
     // Step by step to the end, and what Discord shows grows.
-    let (mut page, mut steps, mut status) = (first, 1, 0);
+    let (mut page, mut steps) = (first, 1);
     while let Some(next) = link(&page, "Next") {
         assert_eq!(next, format!("{path}?step={}", steps + 1));
         page = olga.get(&next).await;
         steps += 1;
-        status += usize::from(page.body.contains("-# 🔧"));
     }
-    assert!(steps > 5 && status > 0, "{steps} steps, {status} with a tool that runs");
+    assert!(steps > 5, "{steps} steps");
     let shown = page.body.split_once("id=\"shown\"").unwrap().1;
     assert!(shown.contains("One tool worked, one did not."), "{shown}");
     assert!(!shown.contains("The turn goes on."), "{shown}");
@@ -213,7 +212,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
 #[tokio::test]
 async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray() {
     let local = LocalDiscord::start().await;
-    let installation = with_dashboard(&local);
+    let installation = with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{OWNER}"));
     let bot = serving(&installation).await;
     let script = "<script>alert(1)</script>\u{202e}\" onclick=\"x";
     let id = turn(&local, &bot, CHANNEL, 1, script).await;
