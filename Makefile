@@ -19,7 +19,7 @@ export BACKEND CASE CLI_VERSIONS FRESH
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo test test-templates chaos check fuzz bench test-live dist test-dist clean
+.PHONY: help setup guests languages language demo test test-templates test-browser chaos check fuzz bench test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -52,6 +52,10 @@ test: guests languages ## run all tests of the guests and the host
 
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
 	cargo test --test integration kit::templates -- --include-ignored
+
+test-browser: guests ## use the dashboard with Chromium: keys, no script, phones, barriers (axe), pictures; UPDATE_SCREENSHOTS=1 writes these
+	@scripts/install-browser
+	cargo test --test integration browser:: -- --ignored
 
 chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
 	KILLS=$${KILLS:-200} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture

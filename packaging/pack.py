@@ -5,6 +5,7 @@
     pack.py wheel TREE OUT-FOLDER VERSION ARCH LIBC    a wheel for PyPI
     pack.py npm TREE OUT-FOLDER VERSION ARCH           the npm package of one platform
     pack.py npm-main FOLDER OUT-FOLDER VERSION         the npm package that people install
+    pack.py changelog FILE OUT VERSION                 what changed in a version, as Debian has it, with gzip
 
 Every time inside is SOURCE_DATE_EPOCH, every owner root, every order that of the names.
 """
@@ -20,8 +21,10 @@ import stat
 import subprocess
 import sys
 import tarfile
+import textwrap
 import time
 import zipfile
+from email.utils import formatdate
 from pathlib import Path
 
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
@@ -133,6 +136,24 @@ def npm_main(folder, out, version):
     npm_package(out, {"name": "aetheel", "version": version, "bin": {"aetheel": "aetheel.js"}, "optionalDependencies": platforms}, entries)
 
 
+def changelog(file, out, version):
+    """Headings become `[ … ]`, bullets the changes; links lose their addresses, and go where nothing else is said. deb-changelog(5) has the form."""
+    sections = dict(re.findall(r"^## (\S+).*\n((?:(?!## ).*\n?)*)", Path(file).read_text(), re.M))
+    text = sections.get(version) or sections["Unreleased"]
+    # An item goes on in the lines that are indented below it.
+    link = r"\[([^\]]*)\]\([^)]*\)"
+    text = re.sub(link, r"\1", re.sub(rf"\s+\({link}\)", "", text))
+    items = re.findall(r"^(###|\*) (.*(?:\n  +.*)*)", text, re.M)
+    lines = [f"aetheel ({version.replace('-', '~')}) unstable; urgency=medium", ""]
+    for mark, item in items:
+        item = " ".join(item.split())
+        lines += ["", f"  [ {item} ]"] if mark == "###" else textwrap.wrap(item, 78, initial_indent="  * ", subsequent_indent="    ")
+    lines += ["", f" -- The authors of Aetheel <authors@aetheel.invalid>  {formatdate(EPOCH).replace('-0000', '+0000')}", ""]
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+    # Without a time inside, as Debian wants it.
+    Path(out).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     match what:
@@ -147,5 +168,7 @@ if __name__ == "__main__":
             npm(*arguments)
         case "npm-main":
             npm_main(*arguments)
+        case "changelog":
+            changelog(*arguments)
         case _:
             sys.exit(f"{what}: see the top of {__file__}")

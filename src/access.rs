@@ -84,6 +84,8 @@ pub struct Standing {
     pub roles: Vec<u64>,
     /// The channel that the place, a thread, belongs to.
     pub parent: Option<u64>,
+    /// The guild that the place belongs to; none: direct messages, or no place in Discord.
+    pub guild: Option<u64>,
     /// The name of the place, for people.
     pub place: String,
 }

@@ -93,6 +93,7 @@ const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
+const PUSHES: &str = "aetheel_pushes_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const LOGINS: &str = "aetheel_discord_logins_total";
 const LOGINS_LEFT: &str = "aetheel_discord_logins_left";
@@ -104,6 +105,7 @@ const WEBHOOKS: &str = "aetheel_webhook_calls_total";
 const HEARTBEAT_AGE: &str = "aetheel_heartbeat_age_seconds";
 const RECORDING_DROPPED: &str = "aetheel_recording_dropped_bytes_total";
 const RECORDING_CUT: &str = "aetheel_recording_cut_bytes_total";
+const UNWRITTEN: &str = "aetheel_turns_unwritten_total";
 const LEFT_OUT: &str = "aetheel_log_lines_left_out_total";
 const MEMORY: &str = "process_resident_memory_bytes";
 const DESCRIPTORS: &str = "process_open_fds";
@@ -185,6 +187,12 @@ pub const FIGURES: &[Figure] = &[
         "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`",
     ),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
+    f(
+        PUSHES,
+        Counter,
+        &["outcome"],
+        "Pushes to people's devices: `taken`, `gone`, `refused`, `silent`, or `left-out` (too many at the same time)",
+    ),
     f(CONNECTED, Gauge, &[], "1 while Discord's gateway is connected"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
@@ -216,6 +224,12 @@ pub const FIGURES: &[Figure] = &[
     ),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
     f(RECORDING_CUT, Counter, &[], "Bytes not recorded because there was no room for them"),
+    f(
+        UNWRITTEN,
+        Counter,
+        &[],
+        "Turns that are missing in `state/turns`, because the disk was full or too slow",
+    ),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
     f(MEMORY, Gauge, &[], "Resident memory of the gateway, without its agents"),
     f(DESCRIPTORS, Gauge, &[], "Open file descriptors of the gateway"),
@@ -381,6 +395,11 @@ pub fn question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
 }
 
+/// Something became of a push to somebody's device.
+pub fn pushed(outcome: &'static str) {
+    counter!(PUSHES, "outcome" => outcome).increment(1);
+}
+
 /// Discord's gateway is connected, or not any more.
 pub fn discord_connected(connected: bool) {
     gauge!(CONNECTED).set(u8::from(connected));
@@ -435,6 +454,11 @@ pub fn recording_cut(bytes: u64) {
 /// Bytes of a recording were lost.
 pub fn recording_dropped(bytes: u64) {
     counter!(RECORDING_DROPPED).increment(bytes);
+}
+
+/// A turn was not written down.
+pub fn turn_unwritten() {
+    counter!(UNWRITTEN).increment(1);
 }
 
 /// A line was left out of the log.

@@ -7,6 +7,7 @@ mod support;
 
 mod architecture;
 mod backend;
+mod browser;
 mod cluster;
 mod discord;
 mod dispatch;

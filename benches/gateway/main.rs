@@ -1,7 +1,7 @@
 //! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
 //! gateway`, a part of it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `--
-//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output` or `-- outlive`; one backend's parser with `--
-//! parse claude`.
+//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive` or `-- dashboard`; one
+//! backend's parser with `-- parse claude`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make
 //! bench` builds all of it. Without optimisation (`cargo test --bench gateway -- live`), `parse`
@@ -18,6 +18,7 @@ mod bot;
 #[path = "../../tests/support/caller.rs"]
 mod caller;
 mod cpu;
+mod dashboard;
 mod host;
 mod links;
 mod live;
@@ -87,6 +88,9 @@ fn main() {
     }
     if wants("outlive") {
         outlive::measure(&runtime);
+    }
+    if wants("dashboard") {
+        runtime.block_on(dashboard::measure());
     }
 }
 

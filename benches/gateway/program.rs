@@ -57,13 +57,13 @@ impl Home {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path())
             .env("TMPDIR", self.temporary.path())
-            .envs(environment.iter().copied())
             .envs([
                 ("LOG_FORMAT", "json"),
                 ("LOG_LEVEL", "info"),
                 ("AGENT_BACKEND", "demo"),
                 ("DEMO_AGENT_DELAY_MS", "0"),
             ])
+            .envs(environment.iter().copied())
             .env("CACHE_DIR", self.path().join("cache"))
             .current_dir(self.path())
             .stdin(Stdio::piped())

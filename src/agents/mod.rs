@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
-use crate::turn::{Agents, Backend, Backends, Generation};
+use crate::turn::{Agents, Backend, Backends, Generation, KnownComponent};
 use crate::workspace::{Profile, ProfileFile};
 use findings::{Examiner, Findings, Place};
 use options::Options;
@@ -358,6 +358,21 @@ impl Backends for AgentRegistry {
             let earlier = earlier as Arc<dyn Backend>;
             self.made_of(name, earlier, profile.clone()).filter(is_it)
         })
+    }
+
+    async fn components(&self, name: &str) -> Vec<KnownComponent> {
+        // A name that somebody wrote into a file is never made a path.
+        if !self.names().iter().any(|known| known == name) {
+            return Vec::new();
+        }
+        self.components.known_components(&self.component_of(name)).await
+    }
+
+    async fn on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+        if !self.names().iter().any(|known| known == name) {
+            return Err(format!("there is no backend `{name}`"));
+        }
+        Ok(self.components.try_component(&self.component_of(name), digest).await?)
     }
 
     fn names(&self) -> Vec<String> {

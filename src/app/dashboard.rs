@@ -1,6 +1,7 @@
 //! The dashboard: what it asks of Discord, and how people get into it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -11,20 +12,29 @@ use crate::app::health::ProgramHealth;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::discord::{Discord, SignIn};
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Retelling, ToldEnd};
 use crate::event::{Lane, NewEvent};
+use crate::kit::machine::{Film, Machine, Reading, retell};
+use crate::plain::with_causes;
 use crate::redact::Redactor;
 use crate::schedule::Planned;
 use crate::sources::{Plan, plan};
 use crate::startup::Refused;
-use crate::web::dashboard::{Bound, Dashboard, Entry, House, Origin, Schedule, Schedules};
+use crate::turn::Backends;
+use crate::web::dashboard::{
+    Bound, Dashboard, Drawn, Entry, House, Origin, Push, PushServices, RecordedTurn, Schedule,
+    Schedules,
+};
 use crate::workspace::{Hook, Workspace};
 
-/// Takes the address, if the operator wants a dashboard.
+/// Takes the address and what pushes need, if the operator wants a dashboard.
 ///
 /// # Errors
 /// When it cannot be had.
-pub(super) async fn bind(config: &Config) -> Result<Option<Bound>, Refused> {
+pub(super) async fn bind(
+    config: &Config,
+    workspace: &Workspace,
+) -> Result<Option<(Bound, Option<Push>)>, Refused> {
     let Some(address) = config.dashboard_address else { return Ok(None) };
     let refused = |code, why: String| Refused::because(code, why);
     let origin = config.dashboard_url.as_deref().map(Origin::parse).transpose();
@@ -34,18 +44,29 @@ pub(super) async fn bind(config: &Config) -> Result<Option<Bound>, Refused> {
         let why = format!("DASHBOARD_ADDRESS: cannot listen at {address}: {error}; {hint}");
         refused(exit::UNAVAILABLE, why)
     })?;
-    Ok(Some(bound))
+    let services = PushServices::parse(&config.push_services);
+    let services =
+        services.map_err(|why| refused(exit::CONFIG, format!("PUSH_SERVICES: {why}")))?;
+    if services.is_empty() {
+        return Ok(Some((bound, None)));
+    }
+    let failed = |why: String| refused(exit::UNAVAILABLE, why);
+    let notes = workspace.push_notes().await.map_err(|error| failed(with_causes(&error)))?;
+    let (contact, lifetime) = (config.push_contact.clone(), config.ask_timeout);
+    let push = Push::open(notes, services, contact, bound.origin(), lifetime).await;
+    Ok(Some((bound, Some(push.map_err(failed)?))))
 }
 
 /// Opens it, and has `/dashboard` let people in.
 pub(super) fn open(
-    bound: Bound,
+    (bound, push): (Bound, Option<Push>),
     dispatcher: &Dispatcher,
     house: Rooms,
-    health: &ProgramHealth,
+    (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
     let discord = house.discord.clone();
-    let dashboard = bound.serve(dispatcher.clone(), Arc::new(house), Arc::new(health.clone()));
+    let (dispatcher, health) = (dispatcher.clone(), Arc::new(health.clone()));
+    let dashboard = bound.serve(dispatcher, Arc::new(house), health, push, sharing);
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }
@@ -59,6 +80,11 @@ pub(super) struct Rooms {
     /// Whether answers without a channel have a place.
     pub(super) placed: bool,
     pub(super) redactor: Redactor,
+    /// Recorded turns, step by step.
+    pub(super) machine: Machine,
+    pub(super) backends: Arc<dyn Backends>,
+    /// The longest that a turn may take.
+    pub(super) query_timeout: Duration,
 }
 
 impl Rooms {
@@ -111,6 +137,73 @@ impl House for Rooms {
         let plan = self.plan(now).await;
         Some((plan.event(lane, now)?, plan.asks(lane)?.1))
     }
+
+    async fn recorded(&self, turn: &str) -> Option<RecordedTurn> {
+        let line = self.workspace.turns().find(turn).await?;
+        let recording = line.recording.map(|path| path.to_string_lossy().into_owned());
+        Some(RecordedTurn { lane: line.lane, backend: line.backend, recording })
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    async fn messages(
+        &self,
+        turn: &str,
+        film: &Arc<Film>,
+        step: usize,
+        other: Option<Arc<Reading>>,
+    ) -> Result<Drawn, String> {
+        let name = film.facts().header.backend.clone();
+        let label = self
+            .backends
+            .get(&name)
+            .map_or(name, |backend| backend.descriptor().label().to_owned());
+        let (film, turn) = (Arc::clone(film), turn.to_owned());
+        let (discord, redactor) = (self.discord.clone(), self.redactor.clone());
+        let timeout = self.query_timeout;
+        let drawn = self.machine.work(move || {
+            draw(&discord, &redactor, &film, step, other.as_deref(), (&turn, &label, timeout))
+        });
+        let drawn = drawn.await?;
+        drawn.map_err(|error| format!("the recording cannot be read any more: {error}"))
+    }
+}
+
+/// The messages of a recorded turn up to a step. Blocks.
+fn draw(
+    discord: &Discord,
+    redactor: &Redactor,
+    film: &Film,
+    step: usize,
+    other: Option<&Reading>,
+    (turn, backend, timeout): (&str, &str, Duration),
+) -> std::io::Result<Drawn> {
+    let mut told = Retelling::new(redactor);
+    retell(film, step, other, |action| {
+        if film.is_ours(action) == Some(true) {
+            told.action(action);
+        }
+    })?;
+    let facts = film.facts();
+    let last = step + 1 >= film.len() && facts.left_out == 0;
+    let ended = facts.ended.as_ref().filter(|_| last);
+    // Where the host ended the turn it would have ended it with any component.
+    let by_host = |how: &str| {
+        ["interrupted", "shut-down", "timed-out", "silent", "limit"]
+            .iter()
+            .any(|word| how.starts_with(word))
+    };
+    let how = ended.map(|(how, _)| how.as_str()).filter(|how| other.is_none() || by_host(how));
+    if ended.is_none() || (how.is_none() && !told.is_done()) {
+        return Ok(Drawn { messages: discord.draw(told.shown(), None), ended: false });
+    }
+    let took = ended.map_or(0.0, |(_, took)| took / 1000.0);
+    let took = Duration::try_from_secs_f64(took).unwrap_or_default();
+    let shown = told.shown().clone();
+    let answer = told.answer(&ToldEnd { turn, backend, how, took, timeout });
+    Ok(Drawn { messages: discord.draw(&shown, Some(&answer)), ended: true })
 }
 
 struct Doorkeeper(Entry);

@@ -28,12 +28,14 @@ use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::discord::{Discord, Options, StartError};
 use crate::dispatch::Dispatcher;
+use crate::kit::machine::Machine;
 use crate::plain::with_causes;
 use crate::process::holder::HeldLauncher;
 use crate::sources::Schedules;
 use crate::startup::settings::Settings;
 use crate::startup::{Prepared, Purpose, Refused, ShutdownGuard};
 use crate::terminal::fail;
+use crate::turn::Backends;
 use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
 use crate::{access, telemetry};
@@ -100,7 +102,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
             options.lease = place.lease();
         }
         let webhooks = Waiting::bind(&prepared).await?;
-        let dashboard = dashboard::bind(&prepared.config).await?;
+        let dashboard = dashboard::bind(&prepared.config, &prepared.workspace).await?;
         let notes = prepared.workspace.discord_notes().clone();
         for (channel, message) in prepared.taken_messages() {
             // The mark of a message that is safe may not have been written.
@@ -132,6 +134,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
     dispatcher.recover();
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
+    let backends: Arc<dyn Backends> = Arc::clone(&agents) as _;
+    let seen = Arc::clone(&backends);
     let recovery = vigil::task(
         "lost replies",
         recovery::follow(dispatcher.clone(), Arc::clone(&agents), workspace.lost_turns().clone()),
@@ -171,9 +175,14 @@ pub async fn serve(mut settings: Settings) -> u8 {
         workspace: workspace.clone(),
         zone: config.time_zone.clone(),
         placed: config.output_channel.is_some(),
+        machine: Machine::new(guard.recorder(), seen, redactor.clone()),
+        backends,
+        query_timeout: config.query_timeout,
         redactor,
     };
-    let dashboard = dashboard.map(|bound| dashboard::open(bound, &dispatcher, rooms, &health));
+    let dashboard = dashboard.map(|bound| {
+        dashboard::open(bound, &dispatcher, rooms, (&health, config.dashboard_sharing))
+    });
     let schedules = Schedules::new(
         dispatcher.clone(),
         workspace.clone(),

@@ -67,6 +67,12 @@ impl ComponentBackend {
         Self { descriptor, generation, blueprint, name, label, duty }
     }
 
+    /// The same component, which does not serve.
+    pub(super) fn tried(&self) -> Self {
+        let (descriptor, digest) = (self.descriptor.clone(), self.generation.digest.clone());
+        Self::on_trial(descriptor, digest, Arc::clone(&self.blueprint))
+    }
+
     pub(super) fn into_parts(self) -> (Descriptor, Arc<Blueprint>) {
         (self.descriptor, self.blueprint)
     }
@@ -98,7 +104,7 @@ impl ComponentBackend {
                 left.as_secs() + 1,
             )));
         }
-        let calls = Calls::of(&self.name);
+        let calls = matches!(self.duty, Duty::Serving(_)).then(|| Calls::of(&self.name));
         let log = FailureLog {
             name: self.name.clone(),
             label: self.label.clone(),
@@ -142,7 +148,8 @@ impl Backend for ComponentBackend {
 pub struct ComponentGuest {
     state: GuestState,
     log: FailureLog,
-    calls: Calls,
+    /// None: what it takes is no figure of what serves.
+    calls: Option<Calls>,
 }
 
 enum GuestState {
@@ -199,7 +206,9 @@ impl Guest for ComponentGuest {
         let mut instance = self.borrow()?;
         let began = Instant::now();
         let outcome = instance.handle(inputs).await;
-        self.calls.ended(began);
+        if let Some(calls) = &self.calls {
+            calls.ended(began);
+        }
         self.log.called(began, &instance);
         self.give_back(instance, outcome)
     }

@@ -23,7 +23,7 @@ use super::watch::{Hint, Settling, Watch, is_component};
 use crate::disk::Stamp;
 use crate::figures;
 use crate::plain::with_causes;
-use crate::turn::{Backend as _, Generation};
+use crate::turn::{Backend as _, Generation, KnownComponent};
 use crate::workspace::{Components, Served};
 
 /// How often the operator's files are looked at for components that wait for them.
@@ -47,6 +47,8 @@ pub(super) struct Loader {
     missing_reported: bool,
     /// Where components that served are.
     pub(super) components: Option<Components>,
+    /// Where those are that came with the program.
+    pub(super) shipped: Option<PathBuf>,
     /// Whether those that serve are kept there.
     keeping: bool,
     waiting: Arc<Waiting>,
@@ -66,6 +68,10 @@ pub(super) enum LoaderRequest {
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
     /// The kept components of a backend that may still be used.
     Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
+    /// The components that are known of a backend.
+    Known(String, oneshot::Sender<Vec<KnownComponent>>),
+    /// The one of them with this digest, to be tried.
+    OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, String>>),
 }
 
 /// Why a file is looked at.
@@ -125,6 +131,7 @@ impl Loader {
             files: BTreeMap::new(),
             missing_reported: false,
             components: options.components,
+            shipped: options.shipped,
             keeping: false,
             waiting,
         }
@@ -182,6 +189,12 @@ impl Loader {
             }
             LoaderRequest::Kept(name, done) => {
                 let _ = done.send(self.kept(&name).await);
+            }
+            LoaderRequest::Known(name, done) => {
+                let _ = done.send(self.known(&name).await);
+            }
+            LoaderRequest::OnTrial(name, digest, done) => {
+                let _ = done.send(self.on_trial(&name, &digest).await);
             }
         }
     }

@@ -10,7 +10,8 @@
 //!   prints; `breaker` stops what keeps failing.
 //! * The operator's word for it: `trust` with `standing`, and `wants`.
 //! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has what was
-//!   admitted and `choice` picks what serves; `rollback` and `meanwhile` bring back what served.
+//!   admitted and `choice` picks what serves; `rollback` and `meanwhile` bring back what served,
+//!   `tried` opens one beside what serves.
 //!   `staged` and `install` put a new file there, `shipped` those that came with the program.
 //!
 //! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
@@ -45,6 +46,7 @@ mod source;
 mod staged;
 mod standing;
 mod trial;
+mod tried;
 mod trust;
 mod wants;
 mod watch;

@@ -20,6 +20,8 @@ pub struct RegistryOptions {
     pub gate: Gate,
     /// Where components that served are kept; none: nothing can be rolled back.
     pub components: Option<Components>,
+    /// Where the components are that came with the program, to be tried; none: it came with none.
+    pub shipped: Option<PathBuf>,
 }
 
 impl RegistryOptions {
@@ -32,6 +34,7 @@ impl RegistryOptions {
             rescan: Duration::from_secs(30),
             gate: Gate::open(),
             components: None,
+            shipped: None,
         }
     }
 }

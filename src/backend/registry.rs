@@ -15,7 +15,7 @@ use super::loader::{Loader, LoaderRequest, Waiting};
 use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::wants::Wants;
-use crate::turn::{Backend, Backends, Generation};
+use crate::turn::{Backend, Backends, Generation, KnownComponent};
 use crate::vigil;
 
 /// Name to current backend, kept current. Dropping it ends the watch; backends in use live on.
@@ -109,6 +109,29 @@ impl Registry {
         kept.await.unwrap_or_default()
     }
 
+    /// The components that are known of a backend, what serves first.
+    pub async fn known_components(&self, name: &str) -> Vec<KnownComponent> {
+        let (done, known) = oneshot::channel();
+        self.ask(LoaderRequest::Known(name.to_owned(), done));
+        known.await.unwrap_or_default()
+    }
+
+    /// Opens one of these to be tried: judged and admitted like any other, and its failures are
+    /// nothing to what serves.
+    ///
+    /// # Errors
+    /// Why it may not be used.
+    pub async fn try_component(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<Arc<ComponentBackend>, String> {
+        let (done, tried) = oneshot::channel();
+        self.ask(LoaderRequest::OnTrial(name.to_owned(), digest.to_owned(), done));
+        let tried = tried.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()));
+        tried.map(Arc::new)
+    }
+
     /// Returns the current generation of a backend, with its concrete type.
     #[must_use]
     pub fn component(&self, name: &str) -> Option<Arc<ComponentBackend>> {
@@ -128,6 +151,14 @@ impl Backends for Registry {
 
     fn names(&self) -> Vec<String> {
         self.current.load().keys().cloned().collect()
+    }
+
+    async fn components(&self, name: &str) -> Vec<KnownComponent> {
+        self.known_components(name).await
+    }
+
+    async fn on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+        Ok(self.try_component(name, digest).await?)
     }
 
     async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {

@@ -2,6 +2,7 @@
 
 mod backend;
 mod init;
+mod migrate;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::backend::{BackendCommand, Kind, Language};
 pub use self::init::{Init, Then};
+pub use self::migrate::{Migrate, Neighbour};
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -29,6 +31,9 @@ pub struct Cli {
 pub enum Command {
     /// Set it up by answering questions; every question is a flag too
     Init(Init),
+    /// Take over personality, memory, schedules and channels of OpenClaw, cc-connect, Kimaki or
+    /// Hermes Agent; shows first what would be written
+    Migrate(Migrate),
     /// Answer in Discord until stopped
     Run(Common),
     /// Talk to an agent at the terminal, or line by line on stdin
@@ -74,6 +79,18 @@ pub enum Command {
         /// As JSON, for programs
         #[arg(long)]
         json: bool,
+    },
+    /// Show what turns cost: by day, lane, person, backend and model, as far as agents told
+    Costs {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The last days, today included
+        #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
+        days: u16,
+        /// As comma-separated values: a row for each day, lane, person and backend
+        #[arg(long)]
+        csv: bool,
     },
     /// Keep agents while the gateway is away: `aetheel run` starts them through this process, and
     /// finds them again after a restart. It starts one by itself where none runs

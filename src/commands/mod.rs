@@ -1,11 +1,13 @@
 //! The commands of the program: a room for each, and the exit codes.
 
 mod backend;
+mod costs;
 mod doctor;
 mod health;
 mod hold;
 mod init;
 mod listing;
+mod migrate;
 mod nodes;
 mod pages;
 mod recover;
@@ -51,6 +53,9 @@ pub fn run(cli: Cli) -> u8 {
             with_sound_settings(&common, |settings| block_on(nodes::run(settings)))
         }
         Command::Init(wish) => init::run(wish),
+        Command::Migrate(wish) => {
+            with_settings(&wish.common, None, |settings| migrate::run(&settings, &wish))
+        }
         Command::Console { common, backend } => {
             with_settings(&common, backend, |settings| block_on(talk(settings)))
         }
@@ -82,6 +87,9 @@ pub fn run(cli: Cli) -> u8 {
         Command::Backend(command) => backend::run(command),
         Command::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
+        }
+        Command::Costs { common, days, csv } => {
+            with_sound_settings(&common, |settings| block_on(costs::run(settings, days, csv)))
         }
         Command::Rehearse { common, recordings, json } => {
             let wish = rehearse::Wish { recordings, json };

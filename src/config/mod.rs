@@ -87,6 +87,8 @@ pub struct Config {
     pub lost_max_age: Duration,
     /// Size limit of those, bytes.
     pub lost_max_bytes: u64,
+    /// How long turns are kept for looking back and for costs.
+    pub turns_kept: Duration,
     /// Folder of compiled components, where nobody else may write.
     pub cache_dir: PathBuf,
     /// Which components may serve.
@@ -149,6 +151,12 @@ pub struct Config {
     pub dashboard_address: Option<SocketAddr>,
     /// The address under which people reach the dashboard; none: that where it is served.
     pub dashboard_url: Option<String>,
+    /// Push services that are sent to, as the operator wrote them.
+    pub push_services: Vec<String>,
+    /// How people of push services reach the operator.
+    pub push_contact: Option<String>,
+    /// Whether people may make read-only links to turns there.
+    pub dashboard_sharing: bool,
     /// Second name of the command `/ask`.
     pub command_alias: Option<String>,
     /// Without a trailing slash.
@@ -254,6 +262,7 @@ impl Config {
             recordings_max_bytes: read.number("RECORDINGS_MAX_MIB", 0, 1 << 30) << 20,
             lost_max_age: Duration::from_secs(read.number("LOST_MAX_DAYS", 0, 36_500) * 86_400),
             lost_max_bytes: read.number("LOST_MAX_MIB", 0, 1 << 30) << 20,
+            turns_kept: Duration::from_secs(read.number("TURNS_KEPT_DAYS", 0, 36_500) * 86_400),
             cache_dir: read.path("CACHE_DIR"),
             backend_trust: read.one_of("BACKEND_TRUST", &Trust::WORDS),
             backend_signers: read.public_keys("BACKEND_SIGNERS"),
@@ -299,6 +308,9 @@ impl Config {
             status_address: read.socket("STATUS_ADDRESS"),
             dashboard_address: read.socket("DASHBOARD_ADDRESS"),
             dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
+            push_services: read.list("PUSH_SERVICES"),
+            push_contact: read.optional("PUSH_CONTACT").map(|text| text.trim().to_owned()),
+            dashboard_sharing: read.one_of("DASHBOARD_SHARING", &[("on", true), ("off", false)]),
             discord_api_base: read.address("DISCORD_API_BASE"),
             discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
                 as usize,

@@ -119,6 +119,21 @@ pub const VARIABLES: &[Variable] = &[
         "Address under which people reach the dashboard, for example `https://agents.example.com`; empty: `http://` and `DASHBOARD_ADDRESS`",
     ),
     v(
+        "PUSH_SERVICES",
+        "fcm.googleapis.com,*.push.services.mozilla.com,*.notify.windows.com,*.push.apple.com",
+        "Push services that people's browsers may be told through when an agent asks: hosts, `*.` before one for all below it, or whole addresses, separated by commas; `none`: nobody is told",
+    ),
+    v(
+        "PUSH_CONTACT",
+        "",
+        "Your address for the people of push services, `mailto:you@example.com` or `https://…`; empty: `DASHBOARD_URL` where it begins with `https://`",
+    ),
+    v(
+        "DASHBOARD_SHARING",
+        "on",
+        "Whether people may make read-only links to turns, for readers without an account: `on` or `off`",
+    ),
+    v(
         "CONFIG_DIR",
         "./config",
         "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` goes before the default where it is there",
@@ -143,6 +158,11 @@ pub const VARIABLES: &[Variable] = &[
     v("RECORDINGS_MAX_MIB", "1024", "Most MiB of all recordings; above it the oldest are removed"),
     v("LOST_MAX_DAYS", "30", "Days that recordings of lost replies are kept, to read them again"),
     v("LOST_MAX_MIB", "256", "Most MiB of such recordings; above it the oldest are removed"),
+    v(
+        "TURNS_KEPT_DAYS",
+        "400",
+        "Days that each turn's time, person, channel and cost are kept; its texts go with `RECORDINGS_MAX_DAYS`",
+    ),
     v("CACHE_DIR", "~/.cache/aetheel", "Private folder for compiled backends"),
     v("MAX_CONCURRENT_QUERIES", "5", "Most turns that run at the same time"),
     v("MAX_QUEUE_DEPTH", "100", "Most events that may wait; more are refused"),

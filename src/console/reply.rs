@@ -354,6 +354,7 @@ mod tests {
             took: Duration::from_millis(1500),
             offer: None,
             ping: None,
+            turn: None,
             files: vec![],
         }
     }

@@ -160,6 +160,7 @@ mod tests {
             files: vec![],
             offer: None,
             ping: None,
+            turn: None,
         }
     }
 

@@ -23,6 +23,7 @@ mod checkup;
 mod clock;
 mod commands;
 mod dashboard;
+mod drawn;
 mod edits;
 mod files;
 mod flow;

@@ -187,6 +187,7 @@ impl Discord {
             owner,
             roles: asker.roles.iter().copied().chain([guild_id]).collect(),
             parent: asker.parent,
+            guild: Some(guild_id),
             place: format!("#{name}"),
         })
     }

@@ -8,5 +8,5 @@ mod replace;
 mod stamp;
 
 pub use ordinary::{open_ordinary, read_ordinary, text_of};
-pub use replace::{EVERYBODY, OWNER, replace, replace_for, sync_folder};
+pub use replace::{EVERYBODY, OWNER, replace, replace_for, replace_with, sync_folder};
 pub use stamp::Stamp;

@@ -29,6 +29,26 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<Stamp> {
 /// # Errors
 /// As the system says; the old content is still there.
 pub fn replace_for(path: &Path, content: &[u8], mode: u32) -> io::Result<Stamp> {
+    put(path, mode, |file| file.write_all(content))
+}
+
+/// Puts what is written into a file under its name, as [`replace`] does: for what is too long to be
+/// held. The old file can be read meanwhile.
+///
+/// # Errors
+/// As [`replace_for`], and whatever `write` returns.
+pub fn replace_with(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<Stamp> {
+    put(path, OWNER, write)
+}
+
+fn put(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<Stamp> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -36,7 +56,7 @@ pub fn replace_for(path: &Path, content: &[u8], mode: u32) -> io::Result<Stamp> 
     let permissions = fs::metadata(&path)
         .map_or_else(|_| Permissions::from_mode(mode), |before| before.permissions());
     temporary.as_file().set_permissions(permissions)?;
-    temporary.write_all(content)?;
+    write(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     let file = temporary.persist(&path).map_err(|error| error.error)?;
     sync_folder(folder);

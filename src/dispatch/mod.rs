@@ -63,6 +63,7 @@ pub use self::outlet::{
 pub use self::parts::{Choices, Parts};
 pub use self::questions::{AnswerRefusal, Person};
 pub use self::recovery::restart::{Again, AgainRefusal};
+pub use self::run::retelling::{Retelling, ToldEnd};
 pub use self::status::backends::BackendView;
 pub use self::status::overview::{LaneView, RunningTurn};
 pub use self::status::render::{Row, conversation, queue_rows, session_rows, status_rows};
@@ -230,6 +231,12 @@ impl Dispatcher {
     /// [`AnswerRefusal`], in words for that person.
     pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
         self.inner.questions.may_answer(question, person)
+    }
+
+    /// Whether a question is open and a person may answer it, for whoever only wants to know.
+    #[must_use]
+    pub fn could_answer(&self, question: &str, person: &Person) -> bool {
+        self.inner.questions.could_answer(question, person)
     }
 
     /// Starts what may start.

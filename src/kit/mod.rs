@@ -4,8 +4,9 @@
 //! are shown. [`check`] runs trials (`trial`) made by `hostile` and `damage` against a simulated
 //! host (`simulator`), [`golden`] compares with what was agreed on and `cause` finds the input
 //! behind a difference, [`selftest`] reads the recordings a component brings along, [`summary`] and
-//! [`difference`] are for people who read. Pinned by the tests below and by `tests/kit` (real
-//! components, and guests that misbehave on purpose).
+//! [`difference`] are for people who read, [`machine`] goes through recorded turns step by step.
+//! Pinned by the tests below and by `tests/kit` (real components, and guests that misbehave on
+//! purpose).
 
 mod case;
 mod cause;
@@ -15,6 +16,7 @@ pub mod difference;
 mod finding;
 pub mod golden;
 mod hostile;
+pub mod machine;
 mod seeded_rng;
 pub mod selftest;
 mod simulator;

@@ -93,6 +93,27 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
     entries
 }
 
+/// An action in a few words: what it is, and what of it.
+#[must_use]
+pub fn line(action: &Action) -> (String, String) {
+    if let Action::Event(event) = action {
+        match &event.kind {
+            EventKind::Text(text) => return ("text".to_owned(), shortened(&text.text, 160)),
+            EventKind::Thinking(text) => {
+                return ("thinking".to_owned(), shortened(&text.text, 160));
+            }
+            _ => {}
+        }
+    }
+    match one(action) {
+        Some((_, what, text, _)) => (what, text),
+        None => {
+            let json = serde_json::to_string(action).unwrap_or_default();
+            ("wants".to_owned(), shortened(&json, 160))
+        }
+    }
+}
+
 type Line = (Option<u32>, String, String, Style);
 
 fn one(action: &Action) -> Option<Line> {

@@ -67,6 +67,7 @@ impl LoadedBackends {
         let options = RegistryOptions {
             gate: gate.clone(),
             components: kept,
+            shipped: shipped::folder(),
             ..RegistryOptions::new(&shipped::serving(config))
         };
         let (registry, reports) = Registry::start(engine.clone(), options).await;

@@ -1,6 +1,7 @@
 //! The start, up to the point where prompts may come: settings, folders, files, components, agents.
 //! All faults are told at once.
 
+mod closing;
 mod clustering;
 pub mod confinement;
 pub mod dashboard;
@@ -17,7 +18,8 @@ mod tidying;
 pub mod unknown;
 pub mod webhooks;
 
+pub use closing::ShutdownGuard;
 pub use clustering::StateFiles;
 pub use loaded::LoadedBackends;
-pub use prepare::{Prepared, Purpose, ShutdownGuard};
+pub use prepare::{Prepared, Purpose};
 pub use refused::{LeftOut, Refused};

@@ -6,8 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
-
+use super::closing::ShutdownGuard;
 use super::settings::Settings;
 use super::{LoadedBackends, Refused};
 use super::{
@@ -31,7 +30,7 @@ use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::turn::{Backends as _, Host, Launcher};
 use crate::vigil;
 use crate::web::webhooks::Secrets;
-use crate::workspace::{Booted, FileError, Held, Journal, Lock, Workspace};
+use crate::workspace::{Booted, FileError, Held, Journal, Lock, TurnsKept, Workspace};
 
 /// What it is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,22 +75,6 @@ pub struct Prepared {
     left_out: Vec<String>,
     /// Keeps accepted events; the terminal does without.
     journal: Option<Journal>,
-}
-
-/// What must be closed after the last turn.
-pub struct ShutdownGuard {
-    recorder: Recorder,
-    /// Keeps the backends known.
-    following: JoinHandle<()>,
-}
-
-impl ShutdownGuard {
-    /// Waits until recordings are with the operating system.
-    pub async fn close(self) {
-        self.following.abort();
-        // The recorder blocks; a failed join means that the runtime is going away.
-        let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;
-    }
 }
 
 impl Prepared {
@@ -415,15 +398,11 @@ impl Prepared {
         let limits = (&self.config).into();
         let choices = self.choices();
         let config = &self.config;
-        let (bytes, age) = (config.recordings_max_bytes, config.recordings_max_age);
-        let room = RecordingLimits {
-            bytes,
-            age,
-            lost_bytes: config.lost_max_bytes,
-            lost_age: config.lost_max_age,
-        };
-        let recorder = Recorder::new(config.recordings_dir.clone(), room, self.redactor.clone());
-        tidying::tidy_recordings(recorder.clone(), self.workspace.lost_turns().clone());
+        let (room, redactor) = (RecordingLimits::from(config), self.redactor.clone());
+        let recorder = Recorder::new(config.recordings_dir.clone(), room, redactor);
+        let kept = TurnsKept { texts: config.recordings_max_age, lines: config.turns_kept };
+        tidying::tidy(recorder.clone(), self.workspace.clone(), kept);
+        let turns = self.workspace.turns();
         self.agents.keep_components();
         let (agents, waiting) = (
             self.agents.clone().follow(outlet.clone()),
@@ -445,7 +424,7 @@ impl Prepared {
             redactor: self.redactor,
             rollback: self.config.backend_rollback,
         });
-        (dispatcher, ShutdownGuard { recorder, following })
+        (dispatcher, ShutdownGuard { recorder, turns, following })
     }
 
     fn launcher(&self) -> Arc<dyn Launcher> {

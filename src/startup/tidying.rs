@@ -1,13 +1,14 @@
-//! Recordings that are old or too many are removed, as long as the program runs.
+//! Recordings that are old or too many are removed, and turns that are old, as long as the program
+//! runs.
 
 use std::time::Duration;
 
 use crate::turn::recording::Recorder;
 use crate::vigil;
-use crate::workspace::LostTurns;
+use crate::workspace::{TurnsKept, Workspace};
 
 /// Now and every hour; as long as the runtime lives.
-pub(super) fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
+pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnsKept) {
     vigil::task("tidying", async move {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
         loop {
@@ -19,6 +20,10 @@ pub(super) fn tidy_recordings(recorder: Recorder, lost_turns: LostTurns) {
                     tracing::warn!(%error, "cannot look through the recordings; check RECORDINGS_DIR")
                 }
             }
+            if let Err(error) = workspace.turns().tidy(kept).await {
+                tracing::warn!(%error, "cannot remove the texts of old turns; check state/turns");
+            }
+            let lost_turns = workspace.lost_turns();
             if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
                 tracing::warn!(%error, "cannot forget the lost replies whose recordings are gone");
             }

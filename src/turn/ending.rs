@@ -191,6 +191,36 @@ impl Ending {
     }
 }
 
+impl Ending {
+    /// The ending that a recording tells, as far as it tells it: in the host's words `how`, and in
+    /// the guest's, which say what kind of failure it was.
+    #[must_use]
+    pub fn recorded(how: &str, outcome: Option<&Outcome>) -> Self {
+        let (word, reason) = how.split_once(": ").unwrap_or((how, ""));
+        let reason = reason.to_owned();
+        match word {
+            "completed" => Self::Completed,
+            "interrupted" => Self::Interrupted,
+            "shut-down" => Self::ShutDown,
+            "timed-out" => Self::TimedOut,
+            "silent" => Self::Silent,
+            "limit" => Self::Limit(reason),
+            "mute" => Self::Mute(reason),
+            "unread" => Self::Unread(reason),
+            "backend-failure" => Self::Backend(match reason.split_once(": ") {
+                Some(("the backend crashed", why)) => GuestFailure::Trapped(why.to_owned()),
+                Some(("the backend was cut off", why)) => GuestFailure::CutOff(why.to_owned()),
+                Some((_, why)) => GuestFailure::Refused(why.to_owned()),
+                None => GuestFailure::Refused(reason),
+            }),
+            _ => Self::Agent(match outcome {
+                Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => failure.clone(),
+                _ => Failure { kind: FailureKind::Crashed, message: reason, retry_after_ms: None },
+            }),
+        }
+    }
+}
+
 /// Why a turn is stopped from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -506,5 +536,37 @@ mod tests {
             named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'),
             "{named}"
         );
+    }
+
+    #[test]
+    fn what_a_recording_tells_of_an_ending_is_that_ending() {
+        let failure = Failure {
+            kind: FailureKind::RateLimited,
+            message: "no more: wait".to_owned(),
+            retry_after_ms: Some(1_000),
+        };
+        let why = || "because: of this".to_owned();
+        let endings = [
+            Ending::Completed,
+            Ending::Interrupted,
+            Ending::ShutDown,
+            Ending::TimedOut,
+            Ending::Silent,
+            Ending::Limit(why()),
+            Ending::Mute(why()),
+            Ending::Unread(why()),
+            Ending::Backend(GuestFailure::Refused(why())),
+            Ending::Backend(GuestFailure::Trapped(why())),
+            Ending::Backend(GuestFailure::CutOff(why())),
+            Ending::Agent(failure.clone()),
+        ];
+        for ending in endings {
+            let outcome = Outcome::Failed(failure.clone());
+            assert_eq!(Ending::recorded(&ending.to_string(), Some(&outcome)), ending);
+        }
+        let Ending::Agent(crashed) = Ending::recorded("agent-failure: it is gone", None) else {
+            panic!("it failed")
+        };
+        assert_eq!((crashed.kind, crashed.message.as_str()), (FailureKind::Crashed, "it is gone"));
     }
 }

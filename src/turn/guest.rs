@@ -95,6 +95,30 @@ pub trait Guest: Send {
     async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure>;
 }
 
+/// Where a component is that is known of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shelf {
+    /// It serves.
+    Serving,
+    /// It was let in, and another one serves.
+    Beside,
+    /// It served earlier and was kept.
+    Earlier,
+    /// It came with the program, and the operator has another one.
+    Shipped,
+}
+
+/// A component that is known of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownComponent {
+    /// SHA-256 of its file, lower-case hex.
+    pub digest: String,
+    /// The version its descriptor gives, where it is loaded.
+    pub version: Option<String>,
+    /// Where it is.
+    pub shelf: Shelf,
+}
+
 /// The backends there are, by name.
 #[async_trait]
 pub trait Backends: Send + Sync {
@@ -119,6 +143,18 @@ pub trait Backends: Send + Sync {
     /// The parts of a backend that wait for the operator's acceptance, one line each.
     fn unaccepted(&self, _name: &str) -> Vec<String> {
         Vec::new()
+    }
+    /// The components that are known of a backend, what serves first.
+    async fn components(&self, _name: &str) -> Vec<KnownComponent> {
+        Vec::new()
+    }
+    /// Opens one of these to be tried beside what serves: judged and admitted like that, and its
+    /// failures are nothing to it.
+    ///
+    /// # Errors
+    /// Why it may not be used, in words for an owner.
+    async fn on_trial(&self, name: &str, _digest: &str) -> Result<Arc<dyn Backend>, String> {
+        Err(format!("there is no such component of `{name}`"))
     }
     /// Has the component serve again that served before the generation with this digest, and
     /// returns what then serves.

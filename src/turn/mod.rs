@@ -7,7 +7,7 @@
 //! * Links: `links` finds one for a turn, `link` is one. What its guest may start is decided in
 //!   `plan` and `reach`, by what the operator set (`host`).
 //! * Recordings: `recording` writes them and keeps their folder, `replay` plays one to a guest,
-//!   `reread` finds a lost answer in one.
+//!   `reread` finds a lost answer in one, `told` tells one turn from one.
 
 mod audience;
 mod blob;
@@ -26,12 +26,13 @@ pub mod reason;
 pub mod recording;
 pub mod replay;
 pub mod reread;
+pub mod told;
 
 pub use audience::{Answerer, Audience, Settled};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, TurnResult};
-pub use guest::{Backend, Backends, Generation, Guest, GuestFailure};
+pub use guest::{Backend, Backends, Generation, Guest, GuestFailure, KnownComponent, Shelf};
 pub use host::{Agent, Agents, BASE_VARIABLES, Host};
 pub use launch::{
     Launch, LaunchError, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent,

@@ -147,6 +147,13 @@ impl Components {
         last.collect()
     }
 
+    /// Returns the digests of what served last, newest first, whole or not.
+    #[must_use]
+    pub fn kept(&self, backend: &str) -> Vec<String> {
+        let places = list(&self.folder.join(backend)).unwrap_or_default();
+        places.into_iter().rev().map(|place| place.digest).collect()
+    }
+
     /// Returns what served before a component, newest first; before none in particular: everything.
     /// Files whose content is not what their name says are left out, which is logged.
     #[must_use]

@@ -29,8 +29,11 @@ mod lock;
 mod lost;
 mod memory;
 mod profiles;
+mod push_notes;
 mod remembered;
 mod schedule_notes;
+mod shares;
+mod turns;
 mod webhooks;
 
 use std::collections::HashMap;
@@ -44,7 +47,10 @@ use parking_lot::{Mutex, RwLock};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
-pub use channels::{Channels, LaneSettings, plain as is_plain_model};
+pub use channels::{
+    Channels, LaneSettings, directory as channel_directory, plain as is_plain_model, with_channel,
+    with_project,
+};
 pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
@@ -58,8 +64,13 @@ pub use journal::{Entry, Journal, LineStore, OFFER_SPAN_MS, Saving};
 pub use lock::{Held, Lock, Serving, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use profiles::{Profile, ProfileFile, Profiles};
+pub use push_notes::{PushNotes, Subscription};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
+pub use shares::{Share, Shares, Unshared};
+pub use turns::{
+    ANSWERED_LIMIT, ASKED_LIMIT, Search, Sheet, TurnHow, TurnLine, Turns, TurnsKept, costs,
+};
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
 use crate::event::Lane;
@@ -98,6 +109,8 @@ pub struct Workspace {
     schedules: ScheduleNotes,
     drift: DriftNotes,
     lost: LostTurns,
+    shares: Shares,
+    turns: Turns,
 }
 
 #[derive(Debug)]
@@ -137,6 +150,8 @@ impl Workspace {
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
             let lost = LostTurns::open(&state)?;
+            let shares = Shares::open(&state.join("shares.md"))?;
+            let turns = Turns::at(state.join("turns"));
             let inner = Inner {
                 appending: RwLock::new(()),
                 appended: Mutex::default(),
@@ -151,7 +166,8 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
-            Ok(Self { inner: Arc::new(inner), bindings, history, notes, schedules, drift, lost })
+            let inner = Arc::new(inner);
+            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares, turns })
         })
         .await
     }
@@ -184,6 +200,12 @@ impl Workspace {
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
+    }
+
+    /// The read-only links to turns.
+    #[must_use]
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Up to when heartbeats and cron jobs were looked after.

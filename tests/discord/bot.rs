@@ -610,6 +610,7 @@ pub fn answer(text: &str) -> Answer {
         took: Duration::from_secs(1),
         offer: None,
         ping: None,
+        turn: None,
         files: vec![],
     }
 }

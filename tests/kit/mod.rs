@@ -3,6 +3,7 @@
 
 mod commands;
 mod hostile;
+mod machine;
 mod own_recordings;
 mod recording;
 mod shipped;

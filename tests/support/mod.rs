@@ -2,12 +2,14 @@
 
 pub mod browser;
 pub mod caller;
+pub mod chrome;
 pub mod discord;
 pub mod guests;
 pub mod lasting;
 pub mod model_server;
 pub mod postgres;
 pub mod program;
+pub mod push_service;
 pub mod recordings;
 pub mod scripted;
 pub mod shelf;

@@ -12,7 +12,7 @@ use crate::startup::settings::env_file;
 use crate::startup::survey::make_private;
 
 /// What a new folder begins with: the examples of the repository.
-pub(super) const STARTERS: [(&str, &str); 9] = [
+pub(in crate::commands) const STARTERS: [(&str, &str); 9] = [
     ("soul.md", include_str!("../../../config/soul.md")),
     ("identity.md", include_str!("../../../config/identity.md")),
     ("agents.md", include_str!("../../../config/agents.md")),

@@ -20,6 +20,7 @@ use secrecy::ExposeSecret as _;
 
 use self::asked::{Chosen, Setup};
 use self::files::Plan;
+pub(super) use self::files::STARTERS;
 use self::standing::{Standing, TOKEN};
 use self::unit::Service;
 use crate::access;

@@ -20,7 +20,8 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
 use super::asks::{QuestionMessages, QuestionOperation, QuestionOperations};
-use super::below::{MESSAGE, opening};
+use super::below::MESSAGE;
+use super::drawn::{draft, status};
 use super::flow::Rank;
 use super::heading;
 use super::holding::Turn;
@@ -37,7 +38,6 @@ use crate::dispatch::{
 };
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::fold::Transcript;
-use crate::plain::short_line;
 use crate::split::split;
 
 /// Between two edits; Discord allows about one a second in a channel.
@@ -448,19 +448,7 @@ impl Writer {
         if status.is_none() && !self.says_more(&text) {
             return Vec::new();
         }
-        // It may end as a file: what is posted now need not go then.
-        let mut pieces = opening(&self.to_say(&text), self.drafted(), "The rest follows.");
-        if let Some(status) = status {
-            match pieces.last_mut() {
-                Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {
-                    piece.push('\n');
-                    piece.push_str(&status);
-                }
-                Some(_) => {}
-                None => pieces.push(status),
-            }
-        }
-        pieces
+        draft(&self.to_say(&text), status, self.drafted())
     }
 }
 
@@ -469,22 +457,4 @@ async fn until(when: Option<std::time::Instant>) {
         Some(when) => tokio::time::sleep_until(when.into()).await,
         None => std::future::pending().await,
     }
-}
-
-/// One short line on what the agent is doing.
-fn status(transcript: &Transcript) -> Option<String> {
-    if let Some(failure) = transcript.retry() {
-        return Some(format!("-# ⏳ trying again: {}", short_line(failure, 100)));
-    }
-    let tool = transcript.open_tools().next_back()?;
-    let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()]
-        .into_iter()
-        .flatten()
-        .find(|text| !text.trim().is_empty());
-    Some(match what {
-        Some(what) => {
-            format!("-# 🔧 {}: {}", short_line(&tool.start.native_name, 40), short_line(what, 100))
-        }
-        None => format!("-# 🔧 {}", short_line(&tool.start.native_name, 40)),
-    })
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use tracing::{debug, error, info, warn};
 
 use super::Writer;
-use crate::discord::below::{self, MESSAGE, hint, opening, whole};
+use crate::discord::below::{self, hint, whole};
+use crate::discord::drawn::{self, above_file};
 use crate::discord::holding::{Turn, Watch};
 use crate::discord::notices;
 use crate::discord::rest::{RestError, Timeouts, Upload};
@@ -15,8 +16,6 @@ use crate::dispatch::{Answer, AnswerFile, DeliveryError, Offer};
 use crate::figures;
 use crate::schedule::says_nothing;
 
-/// Messages of an answer that grows, where it may become a file.
-const DRAFTED: usize = 3;
 /// Where the numbers of files begin that the agent made; those before are a long answer's.
 const MADE: usize = 100;
 /// For uploading one file.
@@ -162,15 +161,11 @@ impl Writer {
 
     /// How many messages an answer has at most while it grows, and above its file.
     pub(super) fn drafted(&self) -> usize {
-        self.inner.options.long_answer.map_or(usize::MAX, |most| (most / MESSAGE).clamp(1, DRAFTED))
+        drawn::drafted(self.inner.options.long_answer)
     }
 
     fn is_long(&self, text: &str) -> bool {
-        // No text has more characters than bytes.
-        self.inner
-            .options
-            .long_answer
-            .is_some_and(|most| text.len() > most && text.chars().count() > most)
+        drawn::is_long(text, self.inner.options.long_answer)
     }
 
     /// Delivers the beginning of `text` as messages and all of `answer` as a file below them.
@@ -181,15 +176,7 @@ impl Writer {
         answer: &str,
         below: &[String],
     ) -> Result<bool, RestError> {
-        let note =
-            format!("The whole answer ({} characters) is attached below.", answer.chars().count());
-        let mut pieces = opening(text, self.drafted(), &note);
-        let last = pieces.pop().unwrap_or_default();
-        let mut below = below.to_vec();
-        if !last.ends_with(&note) {
-            below.insert(0, format!("-# {note}"));
-        }
-        pieces.extend(whole(&last, &below));
+        let pieces = above_file(text, answer, self.drafted(), below);
         self.live.show(&pieces, true, self.inner.options.windows.send).await?;
         for (number, (name, bytes)) in below::files(answer).into_iter().enumerate() {
             match self

@@ -67,6 +67,8 @@ pub(crate) struct Running {
     pub(crate) backend: Option<Arc<dyn Backend>>,
     /// The reply that shows it, from then on.
     reply: Option<Arc<ReplyHandle>>,
+    /// The correlation id of the turn, from then on.
+    pub(crate) turn: Option<String>,
     /// The turn as people may see it, from then on.
     pub(crate) live: Option<Arc<LiveTurn>>,
     /// Its event and its beginning, for people who look.
@@ -146,6 +148,7 @@ impl Lanes {
             steers,
             backend: None,
             reply: None,
+            turn: None,
             live: None,
             summary: EventSummary::of(event, Timestamp::now()),
             received: Some(self.carried.lock().remove(&event.sequence).unwrap_or_default()),
@@ -158,13 +161,14 @@ impl Lanes {
     pub(crate) fn answered_by(
         &self,
         lane: &Lane,
-        backend: &Arc<dyn Backend>,
+        (turn, backend): (&str, &Arc<dyn Backend>),
         reply: &Arc<ReplyHandle>,
         live: &Arc<LiveTurn>,
     ) {
         if let Some(running) = self.running.lock().get_mut(lane) {
             running.backend = Some(Arc::clone(backend));
             running.reply = Some(Arc::clone(reply));
+            running.turn = Some(turn.to_owned());
             running.live = Some(Arc::clone(live));
         }
         self.stir.tell();

@@ -9,6 +9,7 @@ use super::Offer;
 use crate::agent::Usage;
 use crate::plain::{clean_text, one_line};
 use crate::redact::Redactor;
+use crate::workspace::TurnLine;
 
 /// A file of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,9 @@ pub struct Answer {
     /// The user who is to hear of it, because it took long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping: Option<u64>,
+    /// What is noted of its turn, without texts; none: no turn of its own came to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Box<TurnLine>>,
 }
 
 impl Answer {

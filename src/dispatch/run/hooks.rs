@@ -6,9 +6,12 @@
 //! dismissed, because nobody is there to answer. Whatever becomes of it, the turn goes on. Pinned
 //! by `tests/dispatch/hooks.rs`.
 
+use std::sync::Arc;
+
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
+use super::looking_back::line_of;
 use super::start::start;
 use super::turn_id;
 use crate::agent::{Ask, AskKey};
@@ -99,9 +102,9 @@ impl Inner {
         // Held to the end: a closed channel would be taken for news.
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
-        let (id, sequence, blobs) = (id.to_owned(), event.sequence, Vec::new());
+        let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());
         let request = TurnRequest {
-            id,
+            id: id.to_owned(),
             event: sequence,
             lane: lane.clone(),
             backend,
@@ -114,15 +117,19 @@ impl Inner {
         let result = crate::turn::run(request, &self.links, &mut Nobody).await;
         self.links.forget(&lane);
         self.report(&name, &result);
+        let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
+        let recordings = self.parts.recorder.folder();
+        let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));
         let TurnResult { ending, text, usage, took, .. } = result;
         let (text, notices) =
             self.channels.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
-        if !text.trim().is_empty() && ending == Ending::Completed {
+        let answer = Answer { text, notices, usage, took, turn, ..Answer::by(label) };
+        let answer = answer.cleaned(&self.parts.redactor);
+        self.note_turn(&fired, &answer);
+        if !answer.text.trim().is_empty() && ending == Ending::Completed {
             let origin = Origin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "")
                 .accepted(event.sequence, event.accepted_ms);
-            let answer = Answer { text, notices, usage, took, ..Answer::by(label) };
-            let answer = answer.cleaned(&self.parts.redactor);
             let reply = self.parts.outlet.open(&place);
             self.delivery.send(reply, answer, "what a hook's agent said").await;
         }

@@ -4,13 +4,17 @@
 //! the turn's first input, [`audience`] shows the turn while it runs, without secrets
 //! ([`redact_stream`]), [`artifacts`] keeps what the agent made. [`hooks`] run around the turn, and
 //! [`thread`] opens a thread before it. [`continued`] goes on with a turn that outlived the gateway.
+//! [`retelling`] makes of what was recorded what people saw.
+//! [`looking_back`] notes what came of it.
 
 mod artifacts;
 pub(crate) mod attachments;
 mod audience;
 mod continued;
 mod hooks;
+mod looking_back;
 mod redact_stream;
+pub(crate) mod retelling;
 mod start;
 mod temp_dir;
 mod thread;
@@ -88,6 +92,7 @@ impl Inner {
             let kept = self.durability.kept(&event);
             let reply = ReplyHandle::new(kept.open(&*self.parts.outlet, &event));
             if let Some(answer) = kept.answer() {
+                self.note_turn_of_earlier(&event, &answer);
                 self.delivery.deliver(&event, &kept, &reply, answer).await;
                 return Left::Nothing;
             }
@@ -111,9 +116,11 @@ impl Inner {
                 self.begin_hook(&hooks, &event, &stop).await;
             }
             let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.parts.redactor);
+            let answer = answer.with_line(&event, &id, stop.borrow().is_some());
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.wait_for_next_life()).flatten() {
                 kept.let_go();
+                self.note_turn(&event, &answer);
                 self.delivery.put_off(&reply, answer, &id, next).await;
                 return Left::Nothing;
             }
@@ -123,11 +130,13 @@ impl Inner {
                 && let Some(left) = self.orphaned(&event)
             {
                 kept.let_go();
+                self.note_turn(&event, &answer);
                 return left;
             }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
             kept.let_go();
+            self.note_turn(&event, &answer);
             for received in self.lanes.take_received(&event) {
                 self.durability.check_off(&received);
             }
@@ -248,6 +257,7 @@ impl Inner {
     ) -> Answer {
         let Begun { id, backend, start, planning, taken, binding, continued } = begun;
         let planning = Planning::new(planning);
+        let by = Arc::clone(&backend);
         let (name, directory) = (backend.descriptor().name.clone(), PathBuf::from(&start.cwd));
         let asked_model = start.settings.model.clone();
         let requested = start.native_id.clone();
@@ -258,7 +268,7 @@ impl Inner {
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
         let shown = Arc::new(LiveTurn::new(self.lanes.growth.clone()));
-        self.lanes.answered_by(&event.lane, &backend, reply, &shown);
+        self.lanes.answered_by(&event.lane, (&id, &backend), reply, &shown);
         let context = Context {
             turn: id.to_owned(),
             lane: event.lane.clone(),
@@ -320,6 +330,8 @@ impl Inner {
             .channels
             .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
             .await;
+        let recordings = self.parts.recorder.folder();
+        let line = looking_back::line_of(event, &id, by.descriptor(), recordings, &result);
         Answer {
             failure: messages::failure(
                 &result.ending,
@@ -338,6 +350,7 @@ impl Inner {
             files,
             offer,
             ping: event.asker.filter(|_| ping.is_some_and(|after| result.took >= after)),
+            turn: Some(line),
         }
     }
 

@@ -7,6 +7,7 @@
 pub(super) mod backends;
 pub(super) mod overview;
 pub(super) mod render;
+mod transcripts;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -10,6 +10,7 @@ use crate::dispatch::lanes::EventSummary;
 use crate::dispatch::outlet::question::OpenQuestion;
 use crate::dispatch::watching::TurnWatch;
 use crate::event::{Event, Lane, Sequence};
+use crate::workspace::Turns;
 
 /// A lane in which something runs or waits.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct LaneView {
 pub struct RunningTurn {
     /// Its event.
     pub event: Sequence,
+    /// Its correlation id; none: it is not known yet who answers.
+    pub turn: Option<String>,
     /// The person or source, the first words and the beginning, without secrets.
     pub summary: EventSummary,
     /// The label of its backend; none: that is not known yet.
@@ -58,8 +61,8 @@ impl Dispatcher {
                 let backend =
                     turn.backend.as_ref().map(|backend| backend.descriptor().label().to_owned());
                 let summary = clean(turn.summary.clone());
-                let questions = Vec::new();
-                (lane.clone(), RunningTurn { event: turn.event, summary, backend, questions })
+                let (event, id, questions) = (turn.event, turn.turn.clone(), Vec::new());
+                (lane.clone(), RunningTurn { event, turn: id, summary, backend, questions })
             })
             .collect();
         let mut lanes: Vec<Lane> = running.keys().chain(waiting.keys()).cloned().collect();
@@ -94,6 +97,18 @@ impl Dispatcher {
         channels.sort_unstable();
         channels.dedup();
         channels
+    }
+
+    /// All open questions of agents with their lanes, the oldest first.
+    #[must_use]
+    pub fn open_questions(&self) -> Vec<(Lane, OpenQuestion)> {
+        self.inner.questions.all()
+    }
+
+    /// The turns that were, in all lanes: whoever shows them decides who may see which.
+    #[must_use]
+    pub fn turns(&self) -> Turns {
+        self.inner.parts.workspace.turns()
     }
 
     /// Begins to watch whether [`Dispatcher::lanes`] would say something else.

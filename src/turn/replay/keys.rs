@@ -1,9 +1,10 @@
 //! Which keys the recorded guest used, and which the one it is played to now, each in the order of
 //! first use. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
-use super::super::recording::{Entry, What};
+use super::super::recording::{self, What};
 use crate::agent::{Action, Command, Input};
 
 /// The things a guest picks keys for.
@@ -16,11 +17,27 @@ enum Thing {
     Ask,
 }
 
+/// Keys in the order of their first use.
+#[derive(Clone, Debug, Default)]
+struct Order {
+    keys: Vec<u32>,
+    places: HashMap<u32, usize>,
+}
+
+impl Order {
+    fn add(&mut self, key: u32) {
+        if let Entry::Vacant(place) = self.places.entry(key) {
+            place.insert(self.keys.len());
+            self.keys.push(key);
+        }
+    }
+}
+
 /// The keys of a recording and of the guest it is played to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keys {
-    recorded: BTreeMap<Thing, Vec<u32>>,
-    used: BTreeMap<Thing, Vec<u32>>,
+pub struct Keys {
+    recorded: BTreeMap<Thing, Order>,
+    used: BTreeMap<Thing, Order>,
     /// The recording says what its guest asked for. One made by hand does not.
     complete: bool,
 }
@@ -37,37 +54,42 @@ enum Owner {
 }
 
 impl Keys {
-    pub(crate) fn of(entries: &[Entry]) -> Self {
+    /// Those of a recording, all of it.
+    #[must_use]
+    pub fn of<'e>(entries: impl IntoIterator<Item = &'e recording::Entry>) -> Self {
         let mut keys = Self::default();
-        for entry in entries {
-            let found = match &entry.what {
-                What::Out(action) => {
-                    keys.complete = true;
-                    picked(action)
-                }
-                // A recording made by hand has no actions, in others some may be lost: what is told
-                // about was asked for.
-                What::In(input) => named(input),
-                _ => None,
-            };
-            if let Some((thing, key)) = found {
-                add(&mut keys.recorded, thing, key);
-            }
-        }
+        entries.into_iter().for_each(|entry| keys.record(entry));
         keys
+    }
+
+    /// Takes note of the keys in the next entry of the recording.
+    pub fn record(&mut self, entry: &recording::Entry) {
+        let found = match &entry.what {
+            What::Out(action) => {
+                self.complete = true;
+                picked(action)
+            }
+            // A recording made by hand has no actions, in others some may be lost: what is told
+            // about was asked for.
+            What::In(input) => named(input),
+            _ => None,
+        };
+        if let Some((thing, key)) = found {
+            self.recorded.entry(thing).or_default().add(key);
+        }
     }
 
     /// Takes note of what the guest asks for.
     pub(crate) fn note(&mut self, action: &Action) {
         if let Some((thing, key)) = picked(action) {
-            add(&mut self.used, thing, key);
+            self.used.entry(thing).or_default().add(key);
         }
     }
 
     /// The guest now is one that was handed the state of the recorded one: it goes on with that
     /// one's keys.
-    pub(crate) fn take_over(&mut self, before: &[Entry]) {
-        self.used = Self::of(before).recorded;
+    pub(crate) fn take_over(&mut self, before: &Self) {
+        self.used.clone_from(&before.recorded);
     }
 
     /// Whether this guest's key may be another one once it has got everything before: it has to
@@ -90,30 +112,20 @@ impl Keys {
     }
 
     fn owner(&self, thing: Thing, key: u32) -> Owner {
-        let used = self.used.get(&thing).map_or(&[][..], Vec::as_slice);
+        let used = self.used.get(&thing);
         // Every process is told about, in the order of their starts; of the rest some may never be,
         // as timers that were cancelled, and who writes a recording by hand writes the keys that
         // are in use.
         let counted = self.complete || thing == Thing::Process;
-        if !counted && used.contains(&key) {
+        if !counted && used.is_some_and(|used| used.places.contains_key(&key)) {
             return Owner::Certain(key);
         }
-        let at = self
-            .recorded
-            .get(&thing)
-            .and_then(|known| known.iter().position(|known| *known == key));
-        match at.and_then(|at| used.get(at)) {
+        let at = self.recorded.get(&thing).and_then(|known| known.places.get(&key));
+        match at.and_then(|at| used?.keys.get(*at)) {
             Some(key) if counted => Owner::Certain(*key),
             Some(key) => Owner::Likely(*key),
             None => Owner::Nobody,
         }
-    }
-}
-
-fn add(keys: &mut BTreeMap<Thing, Vec<u32>>, thing: Thing, key: u32) {
-    let known = keys.entry(thing).or_default();
-    if !known.contains(&key) {
-        known.push(key);
     }
 }
 

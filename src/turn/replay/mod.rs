@@ -12,7 +12,7 @@ mod keys;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::keys::Keys;
+pub use self::keys::Keys;
 use super::recording::{Entry, Header, What, read_numbered};
 use super::{Backend, Guest, GuestFailure};
 use crate::agent::{
@@ -158,7 +158,7 @@ pub async fn replay(
     entries: &[Entry],
     batches: Batches,
 ) -> Result<Replayed, GuestFailure> {
-    Player::open(backend, entries, batches).await?.play_all(entries).await
+    Player::open(backend, Keys::of(entries), batches).await?.play_all(entries).await
 }
 
 /// Like [`replay`] with one input a call, but before the entry with this index the guest hands its
@@ -171,25 +171,27 @@ pub async fn replay_moving(
     entries: &[Entry],
     before: usize,
 ) -> Result<Option<Replayed>, GuestFailure> {
-    let mut player = Player::open(backend, entries, Batches::Single).await?;
+    let mut player = Player::open(backend, Keys::of(entries), Batches::Single).await?;
     let before = before.min(entries.len());
-    player.play(entries, 0..before).await?;
+    player.play_range(entries, 0..before).await?;
     player.flush().await;
     if player.replayed.failure.is_none() {
         let Some(state) = player.guest.save().await? else { return Ok(None) };
         player.guest = backend.open().await?;
         player.guest.load(&state, &backend.descriptor().version).await?;
     }
-    player.play(entries, before..entries.len()).await?;
+    player.play_range(entries, before..entries.len()).await?;
     player.flush().await;
     Ok(Some(player.replayed))
 }
 
-/// A guest to which a recording is played.
-struct Player<'a> {
+/// A guest to which a recording is played, entry by entry.
+pub struct Player<'a> {
     backend: &'a dyn Backend,
     guest: Box<dyn Guest>,
     keys: Keys,
+    /// Those of the entries that were played.
+    played: Keys,
     batches: Batches,
     /// How many the coming call gets.
     most: usize,
@@ -200,9 +202,13 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    async fn open(
+    /// Opens a guest for a recording whose guests used these keys ([`Keys::of`]).
+    ///
+    /// # Errors
+    /// When no guest can be opened.
+    pub async fn open(
         backend: &'a dyn Backend,
-        entries: &[Entry],
+        keys: Keys,
         mut batches: Batches,
     ) -> Result<Self, GuestFailure> {
         let guest = backend.open().await?;
@@ -210,7 +216,8 @@ impl<'a> Player<'a> {
         Ok(Self {
             backend,
             guest,
-            keys: Keys::of(entries),
+            keys,
+            played: Keys::default(),
             batches,
             most,
             waiting: Vec::new(),
@@ -219,56 +226,77 @@ impl<'a> Player<'a> {
         })
     }
 
+    /// Plays the next entry, the one with this number; entries without inputs count as well. After
+    /// a failure nothing happens any more.
+    ///
+    /// # Errors
+    /// When the link went over to a fresh guest there, and none can be opened.
+    pub async fn play(&mut self, at: usize, entry: &Entry) -> Result<(), GuestFailure> {
+        if self.replayed.failure.is_some() {
+            return Ok(());
+        }
+        match &entry.what {
+            What::In(input) => {
+                let begins = matches!(input, Input::Command(Command::StartTurn(_)));
+                // What comes next may name what the guest is yet to ask for: it has to ask first.
+                if self.waiting.len() >= self.most || begins || self.keys.is_open(input) {
+                    self.flush().await;
+                }
+                match self.keys.translate(input) {
+                    Some(input) => {
+                        self.waiting.push(TimedInput { at_ms: entry.t, input });
+                        self.last = at;
+                    }
+                    None => self.replayed.withheld.push(at),
+                }
+            }
+            What::Moved { state, saved_by, .. } => {
+                self.flush().await;
+                if self.replayed.failure.is_none() {
+                    self.guest = self.backend.open().await?;
+                    self.keys.take_over(&self.played);
+                    if let Err(failure) = self.guest.load(state, saved_by).await {
+                        self.replayed.failure = Some((at, failure));
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.played.record(entry);
+        Ok(())
+    }
+
+    /// The steps made since they were taken last, and how the guest failed, once it did.
+    pub fn take_steps(&mut self) -> (Vec<Step>, Option<&GuestFailure>) {
+        let failure = self.replayed.failure.as_ref().map(|(_, failure)| failure);
+        (std::mem::take(&mut self.replayed.steps), failure)
+    }
+
+    /// Whether this entry was the last input that was withheld.
+    #[must_use]
+    pub fn withheld(&self, at: usize) -> bool {
+        self.replayed.withheld.last() == Some(&at)
+    }
+
     async fn play_all(mut self, entries: &[Entry]) -> Result<Replayed, GuestFailure> {
-        self.play(entries, 0..entries.len()).await?;
+        self.play_range(entries, 0..entries.len()).await?;
         self.flush().await;
         Ok(self.replayed)
     }
 
-    async fn play(
+    async fn play_range(
         &mut self,
         entries: &[Entry],
         range: std::ops::Range<usize>,
     ) -> Result<(), GuestFailure> {
         for at in range {
-            let entry = &entries[at];
-            match &entry.what {
-                What::In(input) => {
-                    let begins = matches!(input, Input::Command(Command::StartTurn(_)));
-                    // What comes next may name what the guest is yet to ask for: it has to ask
-                    // first.
-                    if self.waiting.len() >= self.most || begins || self.keys.is_open(input) {
-                        self.flush().await;
-                    }
-                    match self.keys.translate(input) {
-                        Some(input) => {
-                            self.waiting.push(TimedInput { at_ms: entry.t, input });
-                            self.last = at;
-                        }
-                        None => self.replayed.withheld.push(at),
-                    }
-                }
-                What::Moved { state, saved_by, .. } => {
-                    self.flush().await;
-                    if self.replayed.failure.is_none() {
-                        self.guest = self.backend.open().await?;
-                        self.keys.take_over(&entries[..at]);
-                        if let Err(failure) = self.guest.load(state, saved_by).await {
-                            self.replayed.failure = Some((at, failure));
-                        }
-                    }
-                }
-                _ => {}
-            }
-            if self.replayed.failure.is_some() {
-                break;
-            }
+            self.play(at, &entries[at]).await?;
         }
         Ok(())
     }
 
     /// Makes the call for what waits.
-    async fn flush(&mut self) {
+    pub async fn flush(&mut self) {
         if self.waiting.is_empty() || self.replayed.failure.is_some() {
             return;
         }

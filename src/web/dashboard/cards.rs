@@ -44,10 +44,19 @@ impl Card {
     }
 }
 
-/// The lanes that somebody may see, and how many more there are than fit.
-pub(super) async fn seen_by(shared: &Arc<Shared>, guest: &Guest) -> (Vec<Card>, usize) {
+/// The lanes that somebody may see, and how many more there are than fit; `only`: that in which the
+/// turn of this event runs.
+pub(super) async fn seen_by(
+    shared: &Arc<Shared>,
+    guest: &Guest,
+    only: Option<Sequence>,
+) -> (Vec<Card>, usize) {
     let mut asking = JoinSet::new();
-    for (at, view) in shared.dispatcher.lanes().into_iter().enumerate() {
+    let mut lanes = shared.dispatcher.lanes();
+    lanes.retain(|view| {
+        only.is_none_or(|event| view.running.as_ref().is_some_and(|turn| turn.event == event))
+    });
+    for (at, view) in lanes.into_iter().enumerate() {
         let (shared, guest) = (Arc::clone(shared), guest.clone());
         asking.spawn(async move {
             let standing = guest.standing_in(&shared, &view.lane).await;
@@ -92,10 +101,11 @@ pub(super) fn list(
 fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc<str>>) -> Markup {
     let (lane, acts) = (&card.lane.lane, card.standing.acts);
     html! {
-        article.card {
-            h2 { (short_line(&card.standing.place, 80)) }
+        article.card id=(anchor(lane)) {
+            h2 { bdi { (short_line(&card.standing.place, 80)) } }
             @if let Some(turn) = &card.lane.running {
                 (head("Running", &turn.summary, turn.backend.as_deref()))
+                @if let Some(id) = &turn.turn { p { a href={ "/turns/" (id) } { "A page of its own" } } }
                 div.live id={ "turn-" (turn.event) } {
                     @if let Some(text) = text(lane, turn.event) { (made(&text)) }
                 }
@@ -108,7 +118,7 @@ fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc
                 h3 { "Waiting: " (card.lane.waiting.len()) }
                 ol {
                     @for waiting in card.lane.waiting.iter().take(WAITING) {
-                        li { (waiting.words) " · " (waiting.who) }
+                        li { bdi { (waiting.words) } " · " bdi { (waiting.who) } }
                     }
                 }
                 @if card.lane.waiting.len() > WAITING { p { "and " (card.lane.waiting.len() - WAITING) " more" } }
@@ -117,10 +127,19 @@ fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc
     }
 }
 
+/// The id of a lane's card, by which the script knows it again.
+fn anchor(lane: &Lane) -> String {
+    let one = |c: char| match c {
+        c if c.is_ascii_alphanumeric() => c.to_string(),
+        c => format!("_{:x}", u32::from(c)),
+    };
+    format!("lane-{}", lane.to_string().chars().map(one).collect::<String>())
+}
+
 fn head(what: &str, summary: &EventSummary, backend: Option<&str>) -> Markup {
     html! {
         p.head {
-            strong { (what) } ": " (summary.words) " · " (summary.who)
+            strong { (what) } ": " bdi { (summary.words) } " · " bdi { (summary.who) }
             @if let Some(backend) = backend { " · " (backend) }
             " · since " (clock(summary.since))
         }
@@ -130,6 +149,11 @@ fn head(what: &str, summary: &EventSummary, backend: Option<&str>) -> Markup {
 /// A time of day, in the reader's zone where the script runs.
 fn clock(at: Timestamp) -> Markup {
     html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) { (at.strftime("%H:%M UTC")) } }
+}
+
+/// A day and a time, in the reader's zone where the script runs.
+pub(super) fn day(at: Timestamp) -> Markup {
+    html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) data-day { (at.strftime("%Y-%m-%d %H:%M UTC")) } }
 }
 
 fn forms(lane: &Lane, turn: &RunningTurn, guest: &Guest) -> Markup {
@@ -164,11 +188,11 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Guest
         input type="hidden" name="question" value=(asked.id);
     };
     html! {
-        section.question aria-label="A question of the agent" {
-            h3 { (short_line(&asked.title, 300)) }
+        section.question id={ "question-" (asked.id) } aria-label="A question of the agent" {
+            h3 dir="auto" { (short_line(&asked.title, 300)) }
             @match &asked.subject {
                 Subject::Permission { tool, about } => {
-                    p { (short_line(tool, 100)) }
+                    p dir="auto" { (short_line(tool, 100)) }
                     @if let Some(about) = about { (excerpt(&about.text)) }
                 }
                 Subject::Plan(plan) => (excerpt(plan)),
@@ -222,7 +246,7 @@ fn excerpt(text: &str) -> Markup {
     let (end, cut) = tail(text, ABOUT);
     html! {
         @if cut { p { "Only the end fits here; all of it is in Discord." } }
-        pre tabindex="0" { (end) }
+        pre tabindex="0" dir="auto" { (end) }
     }
 }
 
@@ -232,15 +256,15 @@ fn fields(asked: &OpenQuestion, at: usize, part: &Question) -> Markup {
     let own = part.free_text;
     html! {
         fieldset {
-            legend { (short_line(&part.text, 300)) }
-            @if let Some(more) = &part.description { p { (short_line(more, 300)) } }
+            legend dir="auto" { (short_line(&part.text, 300)) }
+            @if let Some(more) = &part.description { p dir="auto" { (short_line(more, 300)) } }
             @for (number, option) in part.options.iter().take(OPTIONS).enumerate() {
                 div {
                     input type=(if part.many { "checkbox" } else { "radio" }) id={ (id) "-" (number) } name=(name)
                         value=(option.id) checked[part.preset.contains(&option.id)];
                     label for={ (id) "-" (number) } {
-                        (short_line(&option.label, 100))
-                        @if let Some(more) = &option.description { " – " (short_line(more, 100)) }
+                        bdi { (short_line(&option.label, 100)) }
+                        @if let Some(more) = &option.description { " – " bdi { (short_line(more, 100)) } }
                     }
                 }
             }
@@ -296,13 +320,13 @@ impl Shown {
             @if !self.tools.is_empty() {
                 ul.tools {
                     @for (tool, status) in &self.tools {
-                        li { code { (tool) } " " (word(*status)) }
+                        li { code { bdi { (tool) } } " " (word(*status)) }
                     }
                 }
             }
             @if self.cut { p { "…" } }
-            @if !self.text.trim().is_empty() { div.text { (self.text) } }
-            @if let Some(retry) = &self.retry { p { "Trying again: " (retry) } }
+            @if !self.text.trim().is_empty() { div.text tabindex="0" dir="auto" { (self.text) } }
+            @if let Some(retry) = &self.retry { p { "Trying again: " bdi { (retry) } } }
         }
     }
 }

@@ -25,8 +25,8 @@ use crate::event::Lane;
 /// Longest time for an answer that is no stream.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Own files and forms, and nothing else from anywhere.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; worker-src 'self'; connect-src 'self'; \
+                      img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Stands before all pages.
 pub(super) async fn guard(
@@ -98,25 +98,18 @@ pub(super) struct Guest {
     pub(super) session: Arc<Session>,
     /// What they may where they asked for their link.
     pub(super) standing: Standing,
+    /// Whether the page is to load itself again where no script runs.
+    pub(super) again: bool,
 }
 
 impl Guest {
     /// What they may in a lane now. A channel is what it is in Discord; what is no channel is the
     /// owners'.
     pub(super) async fn standing_in(&self, shared: &Shared, lane: &Lane) -> Standing {
-        let Lane::Channel(channel) = lane else {
-            let owner = self.standing.owner;
-            let place = lane.to_string();
-            return Standing { sees: owner, acts: owner, owner, place, ..Standing::default() };
-        };
         let user = self.session.visitor.user;
-        shared.house.standing(user, *channel).await.unwrap_or_else(|why| {
-            tracing::debug!(
-                user,
-                channel,
-                why,
-                "it is not known what a user may; it counts as nothing"
-            );
+        let standing = standing_in(shared, (user, self.standing.owner), lane).await;
+        standing.unwrap_or_else(|why| {
+            tracing::debug!(user, %lane, why, "it is not known what a user may; it counts as nothing");
             Standing::default()
         })
     }
@@ -130,6 +123,22 @@ impl Guest {
             name: self.session.visitor.name.clone(),
         }
     }
+}
+
+/// What a user, who may be an owner, may in a lane now.
+///
+/// # Errors
+/// Why that is not known, for the log; it counts as nothing.
+pub(super) async fn standing_in(
+    shared: &Shared,
+    (user, owner): (u64, bool),
+    lane: &Lane,
+) -> Result<Standing, String> {
+    if let Lane::Channel(channel) = lane {
+        return shared.house.standing(user, *channel).await;
+    }
+    let place = lane.to_string();
+    Ok(Standing { sees: owner, acts: owner, owner, place, ..Standing::default() })
 }
 
 /// Why somebody is not let in.
@@ -163,7 +172,7 @@ impl IntoResponse for Stranger {
 }
 
 /// Finds out who is signed in.
-fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
+pub(super) fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
     let name = cookie_name(&shared.origin);
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut secrets = cookies
@@ -183,7 +192,7 @@ pub(super) async fn still(shared: &Shared, session: Arc<Session>) -> Result<Gues
     }
     let (user, channel) = (session.visitor.user, session.visitor.channel);
     match shared.house.standing(user, channel).await {
-        Ok(standing) if standing.sees => Ok(Guest { session, standing }),
+        Ok(standing) if standing.sees => Ok(Guest { session, standing, again: false }),
         Ok(_) => {
             tracing::info!(
                 user,
@@ -206,7 +215,8 @@ impl FromRequestParts<Arc<Shared>> for Guest {
         parts: &mut Parts,
         shared: &Arc<Shared>,
     ) -> Result<Self, Self::Rejection> {
-        still(shared, session_of(shared, &parts.headers)?).await
+        let guest = still(shared, session_of(shared, &parts.headers)?).await?;
+        Ok(Self { again: parts.uri.query() == Some("again"), ..guest })
     }
 }
 
@@ -267,12 +277,13 @@ impl FromRequest<Arc<Shared>> for Leaving {
 /// Reads a form, whoever sent it.
 pub(super) async fn fields(request: Request, shared: &Arc<Shared>) -> Result<Fields, Response> {
     let form = Form::<Vec<(String, String)>>::from_request(request, shared).await;
-    form.map(|Form(fields)| Fields(fields)).map_err(|_| {
-        frame::plain(
-            StatusCode::BAD_REQUEST,
-            "That is no form of this dashboard, or it is too long.",
-        )
-    })
+    form.map(|Form(fields)| Fields(fields)).map_err(|_| no_form())
+}
+
+/// The answer to what is no form, or too long.
+pub(super) fn no_form() -> Response {
+    let text = "That is no form of this dashboard, or it is too long.";
+    frame::plain(StatusCode::BAD_REQUEST, text)
 }
 
 /// The cookie of a session that begins, or with none of one that ends.

@@ -1,5 +1,6 @@
 //! Cards that are sent while they change, as server-sent events: `cards` (all of them, without what
-//! turns say), `turn` (what one says) and `over` (the session is).
+//! turns say), `turn` (what one says), `ended` (the one turn that is followed has) and `over` (the
+//! session is).
 //!
 //! What a turn says is made once a change and shared by all who watch it. A stream is its own
 //! future: it ends, and watches nothing any more, when its connection does.
@@ -11,12 +12,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -64,16 +67,27 @@ impl Turns {
     }
 }
 
-/// Follows what changes for somebody, until they may not see it any more or are gone.
-pub(super) async fn follow(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+/// The one turn that somebody follows, by its event.
+#[derive(Deserialize)]
+pub(super) struct Followed {
+    turn: Sequence,
+}
+
+/// Follows what changes for somebody, or one turn, until they may not see it any more or are gone.
+pub(super) async fn follow(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    followed: Result<Query<Followed>, QueryRejection>,
+) -> Response {
     let places = [&shared.streams, &guest.session.streams];
     let places = places.map(|places| Arc::clone(places).try_acquire_owned().ok());
     let [Some(one), Some(other)] = places else {
         return frame::plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.");
     };
     let (events, sent) = mpsc::channel(8);
-    let feed =
-        Feed { work: Some(Box::pin(feed(shared, guest, events))), sent, _places: [one, other] };
+    let only = followed.ok().map(|Query(followed)| followed.turn);
+    let work = Box::pin(feed(shared, guest, only, events));
+    let feed = Feed { work: Some(work), sent, _places: [one, other] };
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
 }
 
@@ -96,7 +110,12 @@ impl Stream for Feed {
     }
 }
 
-async fn feed(shared: Arc<Shared>, mut guest: Guest, events: mpsc::Sender<Event>) {
+async fn feed(
+    shared: Arc<Shared>,
+    mut guest: Guest,
+    only: Option<Sequence>,
+    events: mpsc::Sender<Event>,
+) {
     let (mut lanes, mut growth) =
         (shared.dispatcher.watch_lanes(), shared.dispatcher.watch_growth());
     let mut told = String::new();
@@ -104,8 +123,16 @@ async fn feed(shared: Arc<Shared>, mut guest: Guest, events: mpsc::Sender<Event>
     let mut until = Instant::now() + STILL;
     loop {
         lanes.mark_unchanged();
-        let (seen, more) = cards::seen_by(&shared, &guest).await;
-        let list = cards::list((&seen, more), &guest, |_, _| None).into_string();
+        let (seen, more) = cards::seen_by(&shared, &guest, only).await;
+        if only.is_some() && seen.is_empty() {
+            // It has ended, or they may not see it any more.
+            let _ = events.send(Event::default().event("ended").data("{}")).await;
+            return;
+        }
+        let list = match only {
+            Some(_) => String::new(),
+            None => cards::list((&seen, more), &guest, |_, _| None).into_string(),
+        };
         if list != told {
             let event = Event::default().event("cards").data(json!({"html": list}).to_string());
             if events.send(event).await.is_err() {

@@ -11,15 +11,21 @@
 //! | [`origin`] | the address under which people reach it |
 //! | [`secret`], [`sessions`] | links that let somebody in once, and sessions |
 //! | [`guard`] | what is checked of every request, and what every answer carries |
+//! | [`once`] | forms that are sent twice in a moment, and done once |
 //! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
 //! | [`cards`] | running turns and waiting prompts as one person may see them |
 //! | [`live`] | the same, sent while they change |
-//! | [`entrance`], [`now`], [`channels`], [`components`], [`schedules`], [`health`] | the pages |
+//! | [`entrance`], [`now`], [`channels`], [`costs`], [`components`], [`schedules`], [`health`] | the pages |
+//! | [`transcripts`] | turns for people who look back, and read-only links to them |
+//! | [`machine`] | a recorded turn, step by step |
+//! | [`plot`] | drawings made of numbers |
 //! | [`deeds`] | what the forms of running turns do |
+//! | [`push`] | telling people on their devices that an agent asks |
 
 mod cards;
 mod channels;
 mod components;
+mod costs;
 mod deeds;
 mod entrance;
 mod frame;
@@ -27,11 +33,16 @@ mod guard;
 mod health;
 mod layout;
 mod live;
+mod machine;
 mod now;
+mod once;
 mod origin;
+mod plot;
+mod push;
 mod schedules;
 mod secret;
 mod sessions;
+mod transcripts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,24 +54,31 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::origin::Origin;
+pub use self::push::{Push, Services as PushServices, is_contact};
 use self::sessions::Sessions;
+use self::transcripts::{list, sharing, turn};
 use super::connection::{Caller, Door};
 use super::status::Health;
 use crate::access::{Standing, Visitor};
 use crate::dispatch::Dispatcher;
 use crate::event::{Lane, NewEvent};
+use crate::kit::machine::{Film, Machine, Reading};
 use crate::vigil;
+use crate::workspace::Shares;
 
 /// Connections at the same time.
 const CONNECTIONS: usize = 256;
 /// Of these, pages that follow what changes.
 const STREAMS: usize = 128;
+/// Requests with a read-only link that are answered at the same time.
+const OUTSIDERS: usize = 2;
 /// Largest form, bytes.
 const BODY: usize = 64 << 10;
 
@@ -86,6 +104,26 @@ pub struct Schedules {
     pub hooks: Vec<(String, String)>,
     /// What is wrong with the files, one line each.
     pub warnings: Vec<String>,
+}
+
+/// What is known of a turn that ended.
+#[derive(Clone, Debug)]
+pub struct RecordedTurn {
+    /// The lane it ran in.
+    pub lane: Lane,
+    /// The name of its backend.
+    pub backend: String,
+    /// Its recording, below the folder of recordings; none: there is none any more.
+    pub recording: Option<String>,
+}
+
+/// Messages of a turn as Discord shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// The text of each, in order, without secrets.
+    pub messages: Vec<String>,
+    /// They are the answer; otherwise what there is of it so far.
+    pub ended: bool,
 }
 
 /// What the dashboard asks of Discord and of the operator's files.
@@ -116,6 +154,25 @@ pub trait House: Send + Sync {
     /// The event of a schedule as if it came round now, and the channel of its answer; none: there
     /// is no such schedule.
     async fn now(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
+
+    /// The record of a turn that ended; none: there is none.
+    async fn recorded(&self, turn: &str) -> Option<RecordedTurn>;
+
+    /// Recorded turns, step by step.
+    fn machine(&self) -> &Machine;
+
+    /// The messages of a turn up to a step (index), as Discord would show them: as recorded, or as
+    /// another component reads it.
+    ///
+    /// # Errors
+    /// When the recording cannot be read any more.
+    async fn messages(
+        &self,
+        turn: &str,
+        film: &Arc<Film>,
+        step: usize,
+        other: Option<Arc<Reading>>,
+    ) -> Result<Drawn, String>;
 }
 
 /// What all requests share.
@@ -129,6 +186,12 @@ struct Shared {
     local: Origin,
     streams: Arc<Semaphore>,
     turns: live::Turns,
+    /// None: nobody is told on their devices.
+    push: Option<Arc<Push>>,
+    /// Whether people may make read-only links to turns.
+    sharing: bool,
+    /// Places of requests with such a link.
+    outsiders: Semaphore,
     closing: CancellationToken,
 }
 
@@ -150,13 +213,22 @@ impl Bound {
         Ok(Self { listener, address, origin: origin.unwrap_or_else(|| Origin::of(address)) })
     }
 
-    /// Begins to answer.
+    /// The address under which people reach it.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Begins to answer; without `push` nobody is told on their devices what waits for them.
+    /// `sharing`: people may make read-only links to turns.
     #[must_use]
     pub fn serve(
         self,
         dispatcher: Dispatcher,
         house: Arc<dyn House>,
         health: Arc<dyn Health>,
+        push: Option<Push>,
+        sharing: bool,
     ) -> Dashboard {
         let shared = Arc::new(Shared {
             dispatcher,
@@ -167,6 +239,9 @@ impl Bound {
             local: Origin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
             turns: live::Turns::default(),
+            push: push.map(Arc::new),
+            sharing,
+            outsiders: Semaphore::new(OUTSIDERS),
             closing: CancellationToken::new(),
         });
         let service = router(Arc::clone(&shared)).into_make_service_with_connect_info::<Caller>();
@@ -176,8 +251,12 @@ impl Bound {
                 tracing::error!(%error, "the dashboard is gone; start again");
             }
         });
+        let telling = shared
+            .push
+            .clone()
+            .map(|push| vigil::task("pushes", push::watch(Arc::clone(&shared), push)));
         tracing::info!(address = %self.address, url = %shared.origin, "the dashboard is open");
-        Dashboard { shared, server }
+        Dashboard { shared, server, telling }
     }
 }
 
@@ -185,13 +264,20 @@ impl Bound {
 pub struct Dashboard {
     shared: Arc<Shared>,
     server: JoinHandle<()>,
+    telling: Option<JoinHandle<()>>,
 }
 
 impl Dashboard {
     /// Lets people in.
     #[must_use]
     pub fn entry(&self) -> Entry {
-        Entry { sessions: self.shared.sessions.clone(), origin: self.shared.origin.clone() }
+        let Shared { sessions, origin, push, dispatcher, .. } = &*self.shared;
+        Entry {
+            sessions: sessions.clone(),
+            origin: origin.clone(),
+            push: push.clone(),
+            shares: dispatcher.shares().clone(),
+        }
     }
 }
 
@@ -199,6 +285,9 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         self.shared.closing.cancel();
         self.server.abort();
+        if let Some(telling) = &self.telling {
+            telling.abort();
+        }
     }
 }
 
@@ -207,6 +296,8 @@ impl Drop for Dashboard {
 pub struct Entry {
     sessions: Sessions,
     origin: Origin,
+    push: Option<Arc<Push>>,
+    shares: Shares,
 }
 
 impl Entry {
@@ -219,9 +310,15 @@ impl Entry {
         Ok(format!("{}/enter/{secret}", self.origin))
     }
 
-    /// Ends all links and sessions of a user; returns how many sessions there were.
+    /// Ends all links and sessions of a user, and all read-only links that they made; they are told
+    /// on no device any more. Returns how many sessions there were. Must be called within a Tokio
+    /// runtime.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
+        if let Some(push) = self.push.clone() {
+            tokio::spawn(async move { push.forget(user).await });
+        }
+        self.shares.end_of(user, Timestamp::now());
         self.sessions.revoke(user)
     }
 }
@@ -232,11 +329,21 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/live", get(live::follow))
         .route("/turns/stop", post(deeds::stop))
         .route("/turns/steer", post(deeds::steer))
+        .route("/turns", get(list::page))
+        .route("/turns/{turn}", get(turn::page))
+        .route("/turns/{turn}/part/{part}", get(turn::part))
+        .route("/turns/{turn}/share", post(sharing::share))
+        .route("/turns/{turn}/unshare", post(sharing::unshare))
+        .route("/shared/{key}", get(sharing::page))
+        .route("/shared/{key}/part/{part}", get(sharing::part))
+        .route("/turns/{turn}/machine", get(machine::page))
         .route("/questions/answer", post(deeds::answer))
         .route("/channels", get(channels::list))
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))
         .route("/channels/reset", post(channels::reset))
+        .route("/costs", get(costs::page))
+        .route("/costs.csv", get(costs::csv))
         .route("/components", get(components::page))
         .route("/components/roll-back", post(components::roll_back))
         .route("/schedules", get(schedules::page))
@@ -245,11 +352,16 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/enter/{link}", get(entrance::door))
         .route("/enter", post(entrance::enter))
         .route("/leave", post(entrance::leave))
+        .route("/push/on", post(push::pages::on))
+        .route("/push/off", post(push::pages::off))
+        .route("/push/waiting", get(push::pages::waiting))
+        .route("/worker.js", get(push::pages::worker))
         .route("/style.css", get(frame::style))
         .route("/script.js", get(frame::script))
         .route("/icon.svg", get(frame::icon))
         .fallback(frame::nowhere)
         .layer(DefaultBodyLimit::max(BODY))
+        .layer(from_fn_with_state(Arc::clone(&shared), once::once))
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }

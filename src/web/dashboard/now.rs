@@ -8,14 +8,16 @@ use maud::html;
 
 use super::guard::Guest;
 use super::layout::{self, Here};
+use super::push::pages::section;
 use super::{Shared, cards};
 
 pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
-    let (seen, more) = cards::seen_by(&shared, &guest).await;
+    let (seen, more) = cards::seen_by(&shared, &guest, None).await;
     let text =
         |lane: &_, event| shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
     let main = html! {
         div id="cards" data-live="/live" { (cards::list((&seen, more), &guest, text)) }
+        @if let Some(push) = &shared.push { (section(push, &guest)) }
     };
     layout::page(&guest, Here::Now, true, &main)
 }

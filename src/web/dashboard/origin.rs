@@ -76,7 +76,8 @@ fn host_of(authority: &Authority, secure: bool) -> String {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host, as an address has it, is this machine.
+pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
 }

@@ -36,7 +36,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
                 form method="post" action="/schedules/run" {
                     (csrf(&guest))
                     input type="hidden" name="lane" value=(schedule.lane);
-                    button type="submit" aria-label={ "Run " (schedule.lane) " now" } { "Run now" }
+                    button type="submit" aria-label={ "Run now: " (schedule.lane) } { "Run now" }
                 }
             }
         }

@@ -2,6 +2,8 @@
 //! their digest alone, so that comparing one tells nothing of another. Pure but for the random
 //! source.
 
+use std::fmt;
+
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -9,13 +11,20 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u8; 32]);
 
+impl fmt::Display for Digest {
+    /// 64 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// Makes a secret of 244 random bits: 64 letters and digits.
 pub(super) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
 /// Returns what is kept of a secret.
-pub(super) fn digest(secret: &str) -> Digest {
+pub(super) fn digest(secret: impl AsRef<[u8]>) -> Digest {
     Digest(Sha256::digest(secret).into())
 }
 
@@ -35,5 +44,6 @@ mod tests {
         assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
         assert!(one != other && same(&one, &one) && !same(&one, &other));
         assert!(!same(&one, "") && !same(&one, &one[..63]));
+        assert!(digest("abc").to_string().starts_with("ba7816bf8f01cfea"));
     }
 }

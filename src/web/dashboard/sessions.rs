@@ -44,12 +44,29 @@ pub(super) struct Session {
     began: Instant,
     /// What is to be said on the next page.
     said: Mutex<Option<String>>,
+    /// The form that was done last; held while one is done.
+    pub(super) last: Arc<tokio::sync::Mutex<Option<Done>>>,
+}
+
+/// A form that was done.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) form: Digest,
+    pub(super) at: Instant,
+    /// Where its sender was sent, and what was to be said there.
+    pub(super) to: String,
+    pub(super) said: Option<String>,
 }
 
 impl Session {
     /// Keeps what is to be said on the next page.
     pub(super) fn say(&self, text: impl Into<String>) {
         *self.said.lock() = Some(text.into());
+    }
+
+    /// What is to be said on the next page, which still says it.
+    pub(super) fn said(&self) -> Option<String> {
+        self.said.lock().clone()
     }
 
     /// Takes what is to be said.
@@ -125,6 +142,7 @@ impl Sessions {
             streams: Arc::new(Semaphore::new(STREAMS)),
             began: now,
             said: Mutex::default(),
+            last: Arc::default(),
         };
         known.sessions.insert(digest(&made), Arc::new(session));
         Some(made)
@@ -135,6 +153,13 @@ impl Sessions {
         let mut known = self.0.lock();
         known.forget(now);
         known.sessions.get(&digest(secret)).cloned()
+    }
+
+    /// Whether somebody has a page open that follows what changes.
+    pub(super) fn is_followed_by(&self, user: u64) -> bool {
+        let known = self.0.lock();
+        let mut theirs = known.sessions.values().filter(|session| session.visitor.user == user);
+        theirs.any(|session| session.streams.available_permits() < STREAMS)
     }
 
     /// Ends a session.

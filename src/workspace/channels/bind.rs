@@ -1,6 +1,25 @@
 //! Changing what `channels.md` says of a channel, and nothing else in it. Pure.
 
-use super::{Lane, lane, sections};
+use super::{Lane, keyword, lane, sections};
+
+/// Returns the text with a section for a project at its end; none where there is one already.
+///
+/// # Errors
+/// A name or a value that a line of markdown cannot hold.
+pub fn with_project(
+    text: &str,
+    name: &str,
+    entries: &[(&str, Option<&str>)],
+) -> Result<Option<String>, String> {
+    let (found, _) = sections(text);
+    let called = |title: &str| keyword(title, "project").map(str::to_lowercase);
+    if found.iter().any(|section| called(&section.title) == Some(name.to_lowercase())) {
+        return Ok(None);
+    }
+    check(entries)?;
+    check(&[("project", Some(name))])?;
+    Ok(Some(with_section(text, &format!("project {name}"), entries)))
+}
 
 /// Returns the text with these entries in the section of a lane: an entry with a value is written
 /// over the one there is or added, one without is taken out. A lane without a section gets one,
@@ -8,35 +27,19 @@ use super::{Lane, lane, sections};
 ///
 /// # Errors
 /// A value that a line of markdown cannot hold.
-pub(super) fn bound(
+pub fn with_channel(
     text: &str,
     of: &Lane,
     name: Option<&str>,
     entries: &[(&str, Option<&str>)],
 ) -> Result<String, String> {
-    for value in entries.iter().filter_map(|(_, value)| *value) {
-        if value.contains(|c: char| c == '`' || c.is_control()) || value.trim().is_empty() {
-            return Err(format!("{value:?} cannot stand in channels.md"));
-        }
-    }
-    let written =
-        |(key, value): &(&str, Option<&str>)| value.map(|value| format!("- {key}: `{value}`"));
+    check(entries)?;
     let (found, _) = sections(text);
     // The last one counts.
     let Some(section) =
         found.iter().rfind(|section| lane(&section.title).is_ok_and(|lane| lane == *of))
     else {
-        let mut text = if text.trim().is_empty() {
-            "# Channels\n".to_owned()
-        } else {
-            format!("{}\n", text.trim_end())
-        };
-        text.push_str(&format!("\n## {}\n", title(of, name)));
-        for line in entries.iter().filter_map(written) {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        return Ok(text);
+        return Ok(with_section(text, &title(of, name), entries));
     };
     let mut lines: Vec<Option<String>> = text.lines().map(|line| Some(line.to_owned())).collect();
     let mut added = Vec::new();
@@ -53,6 +56,34 @@ pub(super) fn bound(
     let kept = before.iter().flatten().cloned();
     let text: Vec<String> = kept.chain(added).chain(after.iter().flatten().cloned()).collect();
     Ok(text.join("\n") + "\n")
+}
+
+fn check(entries: &[(&str, Option<&str>)]) -> Result<(), String> {
+    let fits = |value: &str| {
+        !value.contains(|c: char| c == '`' || c.is_control()) && !value.trim().is_empty()
+    };
+    match entries.iter().filter_map(|(_, value)| *value).find(|value| !fits(value)) {
+        Some(value) => Err(format!("{value:?} cannot stand in channels.md")),
+        None => Ok(()),
+    }
+}
+
+fn written((key, value): &(&str, Option<&str>)) -> Option<String> {
+    value.map(|value| format!("- {key}: `{value}`"))
+}
+
+/// The text with a new section behind it.
+fn with_section(text: &str, title: &str, entries: &[(&str, Option<&str>)]) -> String {
+    let mut text = match text.trim_end() {
+        "" => "# Channels\n".to_owned(),
+        text => format!("{text}\n"),
+    };
+    text.push_str(&format!("\n## {title}\n"));
+    for line in entries.iter().filter_map(written) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
 }
 
 fn title(of: &Lane, name: Option<&str>) -> String {
@@ -77,7 +108,7 @@ mod tests {
     #[test]
     fn a_new_channel_gets_a_section_and_what_was_there_stays_as_it_stood() {
         let before = "# Mine\n\nwords\n\n## project p\n- directory: `a`\n\n\n";
-        let after = bound(
+        let after = with_channel(
             before,
             &SITE,
             Some("site `x`"),
@@ -90,7 +121,7 @@ mod tests {
         );
         assert_eq!(Channels::parse(&after).of(&SITE).directory.as_deref(), Some("b c"));
         assert_eq!(
-            bound("", &Lane::Console, None, &[("backend", Some("codex"))]).expect("fits"),
+            with_channel("", &Lane::Console, None, &[("backend", Some("codex"))]).expect("fits"),
             "# Channels\n\n## console\n- backend: `codex`\n"
         );
     }
@@ -98,7 +129,7 @@ mod tests {
     #[test]
     fn entries_are_written_over_added_and_taken_out_where_they_stand() {
         let before = "## channel #site (42)\nwords\n- Directory: old\n- directory: older\n- safety: edit\n- backend: claude\n\nmore\n## 43\n- directory: x\n";
-        let after = bound(
+        let after = with_channel(
             before,
             &SITE,
             None,
@@ -112,9 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn a_new_project_gets_a_section_and_one_that_is_there_stays() {
+        let entries = [("directory", Some("/srv/site"))];
+        let text = with_project("# Mine\n", "Site", &entries).expect("fits").expect("new");
+        assert_eq!(text, "# Mine\n\n## project Site\n- directory: `/srv/site`\n");
+        assert_eq!(with_project(&text, "site", &entries), Ok(None));
+        assert!(with_project("", "a\n## channel 1", &entries).is_err());
+        assert!(with_project("", "a", &[("directory", Some("`"))]).is_err());
+    }
+
+    #[test]
     fn a_value_cannot_break_out_of_its_line() {
         for bad in ["a\n## project x", "`", " "] {
-            assert!(bound("", &SITE, None, &[("directory", Some(bad))]).is_err(), "{bad:?}");
+            assert!(with_channel("", &SITE, None, &[("directory", Some(bad))]).is_err(), "{bad:?}");
         }
     }
 }

@@ -5,6 +5,8 @@
 
 mod bind;
 
+pub use bind::{with_channel, with_project};
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -263,11 +265,7 @@ pub fn plain(text: &str) -> bool {
 ///
 /// # Errors
 /// What is wrong with it, for the operator.
-pub(super) fn directory(
-    text: &str,
-    roots: &[PathBuf],
-    home: Option<&str>,
-) -> Result<PathBuf, String> {
+pub fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
     let path = match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
@@ -298,7 +296,7 @@ pub(super) fn bind(
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(FileError::new("read", path, error)),
     };
-    let text = bind::bound(&text, of, name, entries)
+    let text = with_channel(&text, of, name, entries)
         .map_err(|fault| FileError::new("change", path, std::io::Error::other(fault)))?;
     replace(path, text.as_bytes()).map(drop).map_err(|source| FileError::new("write", path, source))
 }

@@ -1,10 +1,14 @@
 //! The dashboard: the real program, a local Discord, and a browser without a screen.
 
 mod channels;
+mod costs;
 mod hostile;
+mod machine;
 mod now;
 mod owners;
+mod push;
 mod signing_in;
+mod transcripts;
 
 use super::{installed, serving};
 use crate::support::discord::LocalDiscord;

@@ -1,5 +1,7 @@
 //! What runs and waits, and what people do about it.
 
+use std::time::Duration;
+
 use super::{serving, with_dashboard};
 use crate::support::browser::Browser;
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
@@ -22,9 +24,13 @@ async fn a_turn_is_seen_to_grow_by_everybody_who_may_see_it() {
     }
     let page = ann.get("/").await;
     assert!(page.body.contains("Second 1.") && page.body.contains("Demo agent"), "{}", page.body);
-    assert!(page.body.contains("http-equiv=\"refresh\""), "it works without the script");
+    // Without the script it stands still, so that nobody's words are lost, until that is wanted.
+    assert!(!page.body.contains("http-equiv") && page.body.contains("href=\"?again\""));
+    assert!(ann.get("/?again").await.body.contains("http-equiv=\"refresh\" content=\"5\""));
     local.mention(CHANNEL, BOB, "and then this");
-    followers[0].wait("cards", |html| html.contains("and then this · bob")).await;
+    followers[0]
+        .wait("cards", |html| html.contains("<bdi>and then this</bdi> · <bdi>bob</bdi>"))
+        .await;
 
     assert_eq!(ann.send("/turns/stop", &[]).await, "Stopped.");
     local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;
@@ -107,4 +113,38 @@ async fn a_message_for_the_agent_stands_in_discord_with_who_wrote_it_and_is_answ
     // The demo agent takes nothing in while it works.
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("You said: and ")).await;
     assert_eq!(answer.reply_to, Some(quoted.id));
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_twice_is_done_once_and_to_its_end_though_nobody_waits_for_it() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let _bot = serving(&installation).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let page = ann.get("/").await;
+    let (csrf, lane, turn) = (page.field("csrf"), page.field("lane"), page.field("turn"));
+    let own = [("csrf", csrf.as_str()), ("lane", &lane), ("turn", &turn)];
+    // Discord does what it is asked at once and says so later.
+    local.faults().latency(Duration::from_millis(500));
+    let words = async |words: &str| {
+        ann.post("/turns/steer", &[&own[..], &[("words", words)]].concat()).await.status
+    };
+    assert_eq!(tokio::join!(words("only once"), words("only once")), (303, 303));
+    assert!(ann.get("/").await.body.contains("Sent to the agent."));
+    // A browser that hangs up when the message stands in Discord, and is not passed on yet.
+    let hurried = |text: &str| text.starts_with("> 💬 hurry");
+    tokio::select! {
+        _ = words("hurry") => panic!("it was faster than its message"),
+        _ = local.wait_for_message(CHANNEL, hurried) => {}
+    }
+    assert_eq!(ann.send("/turns/stop", &[]).await, "Stopped.");
+    for part in ["You said: only once", "You said: hurry"] {
+        local.wait_for_message(CHANNEL, |text| text.contains(part)).await;
+    }
+    let texts = local.texts(CHANNEL);
+    for part in ["> 💬 only once", "You said: only once", "> 💬 hurry", "You said: hurry"] {
+        assert_eq!(texts.iter().filter(|text| text.contains(part)).count(), 1, "{part}: {texts:?}");
+    }
 }

@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 pub use faults::Fault;
 pub use state::{
     ANN, APPLICATION, BOB, BOT, BOT_ROLE, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message,
-    OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room,
+    NOOR, OTHER, OTHER_BOT, OWNER, ROLE, Request, THREAD, TOKEN, room,
 };
 use state::{Control, State};
 use tls::{Authority, Front};

@@ -24,6 +24,8 @@ pub const DIRECT: u64 = 100_000_000_000_000_009;
 pub const OTHER_BOT: u64 = 100_000_000_000_000_010;
 /// Somebody in the guild.
 pub const BOB: u64 = 100_000_000_000_000_012;
+/// A person whose name is written from right to left, with a fox at its end.
+pub const NOOR: u64 = 100_000_000_000_000_014;
 /// A thousand further channels of the guild begin here.
 pub const CROWD: u64 = 100_000_000_000_001_000;
 const CROWD_END: u64 = CROWD + 999;
@@ -377,10 +379,12 @@ pub(super) fn user_json(id: u64) -> Value {
         OWNER => ("olga", false),
         ANN => ("ann", false),
         BOB => ("bob", false),
+        NOOR => ("noor", false),
         OTHER_BOT => ("parrot", true),
         _ => ("somebody", false),
     };
-    json!({"id": id.to_string(), "username": name, "discriminator": "0", "global_name": null, "avatar": null, "bot": bot, "public_flags": 0})
+    let shown = (id == NOOR).then_some("\u{646}\u{648}\u{631} \u{1f98a}");
+    json!({"id": id.to_string(), "username": name, "discriminator": "0", "global_name": shown, "avatar": null, "bot": bot, "public_flags": 0})
 }
 
 pub(super) fn member_json(user: u64) -> Value {

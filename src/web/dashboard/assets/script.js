@@ -1,97 +1,279 @@
-// Follows what changes and keeps what somebody is writing. Every page works without it.
+// Follows what changes and keeps what somebody is doing. Every page works without it.
 "use strict";
 
 (() => {
+  const LATER = 10_000;
+  const MOMENT = 2_000;
+
   const local = (root) => {
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (!Number.isNaN(at.getTime())) {
-        time.textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+        time.textContent = "day" in time.dataset
+          ? at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" })
+          : at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
       }
     }
   };
 
-  // What was written, chosen and focused, by the ids of fields; and what turns have said.
-  const keep = (root) => {
-    const kept = { fields: new Map(), live: new Map(), focus: null };
-    for (const field of root.querySelectorAll("input[id], textarea[id]")) {
-      kept.fields.set(field.id, [field.value, field.checked]);
+  const end = (text) => {
+    text.scrollTop = text.scrollHeight;
+  };
+
+  // Whether two nodes are the same thing at different times.
+  const same = (old, fresh) => old.nodeName === fresh.nodeName && (old.id || "") === (fresh.id || "");
+
+  // Makes `old` what `fresh` is. What stays is the same element: the focus, what is written, chosen and unfolded there,
+  // and the place to which it was scrolled stay with it.
+  const become = (old, fresh) => {
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (fresh.data.startsWith(old.data)) {
+        old.appendData(fresh.data.slice(old.data.length));
+      } else {
+        old.data = fresh.data;
+      }
+      return;
     }
-    for (const live of root.querySelectorAll(".live[id]")) {
-      kept.live.set(live.id, live);
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && name !== "open") {
+        old.removeAttribute(name);
+      }
     }
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value) {
+        old.setAttribute(name, value);
+      }
+    }
+    // What a turn says comes by itself.
+    if (!old.classList.contains("live") || fresh.firstChild) {
+      fill(old, fresh);
+    }
+  };
+
+  const fill = (old, fresh) => {
+    const wanted = [...fresh.childNodes];
+    for (const node of [...old.childNodes]) {
+      if (node.id && !wanted.some((next) => same(node, next))) {
+        node.remove();
+      }
+    }
+    let at = old.firstChild;
+    for (const next of wanted) {
+      const found = at && same(at, next) ? at : next.id && [...old.children].find((node) => same(node, next));
+      if (!found) {
+        old.insertBefore(next, at);
+        continue;
+      }
+      if (found !== at) {
+        old.insertBefore(found, at);
+      }
+      become(found, next);
+      at = found.nextSibling;
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  };
+
+  const show = (root, html) => {
+    const fresh = root.cloneNode(false);
+    fresh.innerHTML = html;
+    local(fresh);
     const active = document.activeElement;
-    if (active && root.contains(active)) {
-      kept.focus = active.id || null;
-      if (active.tagName === "TEXTAREA") {
-        kept.at = [active.selectionStart, active.selectionEnd];
-      }
-    }
-    return kept;
-  };
-
-  const give = (root, kept) => {
-    for (const [id, [value, checked]] of kept.fields) {
-      const field = document.getElementById(id);
-      if (field && root.contains(field)) {
-        if (field.type === "radio" || field.type === "checkbox") {
-          field.checked = checked;
-        } else {
-          field.value = value;
-        }
-      }
-    }
-    for (const [id, live] of kept.live) {
-      const place = document.getElementById(id);
-      if (place && root.contains(place)) {
-        place.replaceWith(live);
-      }
-    }
-    const focus = kept.focus && document.getElementById(kept.focus);
-    if (focus) {
-      focus.focus({ preventScroll: true });
-      if (kept.at) {
-        focus.setSelectionRange(kept.at[0], kept.at[1]);
-      }
+    fill(root, fresh);
+    // It was moved.
+    if (active !== document.activeElement && active.isConnected) {
+      active.focus({ preventScroll: true });
     }
   };
 
   const follow = (cards) => {
-    const events = new EventSource(cards.dataset.live);
-    events.addEventListener("cards", (event) => {
-      const kept = keep(cards);
-      cards.innerHTML = JSON.parse(event.data).html;
-      give(cards, kept);
-      local(cards);
+    const news = document.createElement("p");
+    news.className = "said";
+    news.setAttribute("role", "status");
+    cards.before(news);
+    let events = null;
+    let later = 0;
+
+    const stop = () => {
+      clearTimeout(later);
+      events.close();
+      events = null;
+    };
+
+    const begin = () => {
+      const mine = new EventSource(cards.dataset.live);
+      events = mine;
+      mine.addEventListener("open", () => {
+        news.textContent = "";
+      });
+      mine.addEventListener("error", async () => {
+        if (mine.readyState !== EventSource.CLOSED) {
+          news.textContent = "The gateway does not answer. This page shows what was last known, and tries again.";
+          return;
+        }
+        // It was refused, which is not told why.
+        const answer = await fetch(cards.dataset.live, { method: "HEAD" }).catch(() => null);
+        if (answer && (answer.status === 401 || answer.status === 403)) {
+          location.reload();
+        } else if (events === mine) {
+          news.textContent = "This page does not follow what changes at this moment, and tries again.";
+          later = setTimeout(begin, LATER);
+        }
+      });
+      mine.addEventListener("cards", (event) => {
+        const questions = () => [...cards.querySelectorAll(".question")].map((question) => question.id);
+        const before = questions();
+        const written = [...cards.querySelectorAll("textarea")].filter((field) => field.value.trim());
+        show(cards, JSON.parse(event.data).html);
+        const unsent = written.find((field) => !field.isConnected);
+        if (unsent) {
+          news.textContent = `That turn is over. What you wrote was not sent: ${unsent.value}`;
+        } else if (questions().some((id) => !before.includes(id))) {
+          news.textContent = "An agent asks something.";
+        }
+      });
+      mine.addEventListener("turn", (event) => {
+        const { turn, html } = JSON.parse(event.data);
+        const live = document.getElementById(`turn-${turn}`);
+        if (live) {
+          // Whoever reads further up stays there.
+          const text = live.querySelector(".text");
+          const follows = !text || text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
+          show(live, html);
+          if (follows) {
+            live.querySelectorAll(".text").forEach(end);
+          }
+        }
+      });
+      for (const name of ["over", "ended"]) {
+        mine.addEventListener(name, () => {
+          mine.close();
+          location.reload();
+        });
+      }
+    };
+
+    // A page that nobody looks at follows nothing.
+    document.addEventListener("visibilitychange", () => (document.hidden ? events && stop() : begin()));
+    if (!document.hidden) {
+      begin();
+    }
+  };
+
+  // Eight bytes of a text's SHA-256: how the page knows a device without holding its address.
+  const mark = async (text) => {
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+    const bytes = new Uint8Array(digest).slice(0, 8);
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  };
+
+  const key = (text) => {
+    const plain = text.replaceAll("-", "+").replaceAll("_", "/");
+    return Uint8Array.from(atob(plain), (letter) => letter.charCodeAt(0));
+  };
+
+  // Being told on this device when an agent asks.
+  const notify = async (push) => {
+    const says = document.getElementById("push-says");
+    const [on, off] = ["push-on", "push-off"].map((id) => document.getElementById(id));
+    if (!window.isSecureContext) {
+      says.textContent = "Browsers can tell you when an agent asks only on pages with TLS, and on localhost.";
+      return;
+    }
+    if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) {
+      says.textContent = "This browser cannot tell you when an agent asks.";
+      return;
+    }
+    const found = await navigator.serviceWorker.getRegistration();
+    const now = found && (await found.pushManager.getSubscription());
+    if (now && push.dataset.devices.split(" ").includes(await mark(now.endpoint))) {
+      says.textContent = "This device tells you when an agent asks.";
+      off.querySelector("button").textContent = "Do not tell me on this device any more";
+      off.addEventListener("submit", async (event) => {
+        event.preventDefault();
+        off.elements.endpoint.value = now.endpoint;
+        await now.unsubscribe().catch(() => {});
+        off.submit();
+      });
+      return;
+    }
+    if (Notification.permission === "denied") {
+      says.textContent = "Your browser shows no notifications of this page, so it cannot tell you when an agent asks.";
+      return;
+    }
+    says.textContent = "";
+    on.hidden = false;
+    on.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      try {
+        if ((await Notification.requestPermission()) !== "granted") {
+          says.textContent = "Your browser shows no notifications of this page.";
+          return;
+        }
+        await navigator.serviceWorker.register("/worker.js");
+        const worker = await navigator.serviceWorker.ready;
+        const old = await worker.pushManager.getSubscription();
+        if (old) {
+          await old.unsubscribe();
+        }
+        const made = await worker.pushManager.subscribe({
+          userVisibleOnly: true, applicationServerKey: key(push.dataset.key),
+        });
+        on.elements.endpoint.value = made.endpoint;
+        on.submit();
+      } catch (fault) {
+        says.textContent = `Your browser did not do it: ${fault.message}`;
+      }
     });
-    events.addEventListener("turn", (event) => {
-      const { turn, html } = JSON.parse(event.data);
-      const live = document.getElementById(`turn-${turn}`);
-      if (live) {
-        live.innerHTML = html;
-        const text = live.querySelector(".text");
-        if (text) {
-          text.scrollTop = text.scrollHeight;
+  };
+
+  // Steps of a recorded turn: arrows go where the links lead.
+  const steps = () => {
+    const at = document.getElementById("at");
+    const step = document.getElementById("step");
+    if (!at || !step) {
+      return;
+    }
+    step.addEventListener("input", () => {
+      at.textContent = step.value;
+    });
+    document.addEventListener("keydown", (event) => {
+      const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+      const writes = event.target.closest("input, select, textarea, pre");
+      if (rel && !writes && !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+        const link = document.querySelector(`.steps a[rel="${rel}"]`);
+        if (link) {
+          event.preventDefault();
+          link.click();
         }
       }
     });
-    events.addEventListener("over", () => {
-      events.close();
-      location.reload();
-    });
-    // A page that nobody looks at follows nothing.
-    const seen = () => {
-      if (document.hidden) {
-        events.close();
-      } else {
-        document.removeEventListener("visibilitychange", seen);
-        follow(cards);
-      }
-    };
-    document.addEventListener("visibilitychange", seen);
   };
 
+  // Whoever clicks twice means it once.
+  const sent = new Set();
+  document.addEventListener("submit", (event) => {
+    if (sent.has(event.target)) {
+      event.preventDefault();
+    }
+    sent.add(event.target);
+    setTimeout(() => sent.delete(event.target), MOMENT);
+  });
+
   local(document);
+  document.querySelectorAll(".live .text").forEach(end);
+  steps();
+  const again = document.querySelector("[data-again]");
+  if (again) {
+    setTimeout(() => location.reload(), Number(again.dataset.again));
+  }
+  const push = document.getElementById("push");
+  if (push) {
+    notify(push).catch(() => {});
+  }
   const cards = document.querySelector("[data-live]");
   if (cards && "EventSource" in window) {
     follow(cards);

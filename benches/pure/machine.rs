@@ -1,0 +1,69 @@
+//! The time machine over a recording of 64 MiB: opening it, and telling a turn up to a step.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use aetheel::agent::{Action, AgentEvent, EventKind, Input, Line, Pipe, Text};
+use aetheel::fold::Transcript;
+use aetheel::kit::machine::{Film, retell};
+use aetheel::turn::recording::{Entry, FORMAT, Header, What};
+use divan::{Bencher, black_box};
+
+/// Bytes of the recording.
+const SIZE: usize = 64 << 20;
+/// Bytes of a line of the agent.
+const LINE: usize = 1_000;
+
+fn recording() -> File {
+    let header = Header {
+        aetheel_recording: FORMAT,
+        link: "ab12".to_owned(),
+        backend: "claude".to_owned(),
+        backend_version: "1".to_owned(),
+        generation: 1,
+        digest: "0".repeat(64),
+        agent_version: None,
+        started: "2026-11-23T10:00:00Z".to_owned(),
+    };
+    let mut text = serde_json::to_string(&header).unwrap() + "\n";
+    let add = |text: &mut String, what: What| {
+        text.push_str(&serde_json::to_string(&Entry { t: 1.0, what }).unwrap());
+        text.push('\n');
+    };
+    let (turn, lane) = ("ab12".to_owned(), "console".to_owned());
+    add(&mut text, What::Turn { turn: turn.clone(), event: 1, lane, session: 1, key: 1 });
+    while text.len() < SIZE {
+        let said = format!("{{\"type\":\"text\",\"text\":\"{}\"}}", "x".repeat(LINE));
+        let line = Line { proc: 1, pipe: Pipe::Stdout, text: said, truncated: false };
+        add(&mut text, What::In(Input::Line(line)));
+        let told = Text { part: 0, text: "word ".to_owned(), replace: false, parent: None };
+        let kind = EventKind::Text(told);
+        add(&mut text, What::Out(Action::Event(AgentEvent { session: 1, turn: 1, kind })));
+    }
+    add(&mut text, What::Ending { turn, how: "completed".to_owned() });
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn machine_opens(bencher: Bencher<'_, '_>) {
+    let file = recording();
+    bencher.bench_local(|| Film::open(file.try_clone().unwrap(), "ab12").unwrap().len());
+}
+
+#[divan::bench(args = [1, 5_000, 50_000], sample_count = 10, sample_size = 1)]
+fn machine_tells_up_to(bencher: Bencher<'_, '_>, step: usize) {
+    let film = Film::open(recording(), "ab12").unwrap();
+    bencher.bench_local(|| {
+        let mut told = Transcript::default();
+        retell(&film, step, None, |action| {
+            if let Action::Event(event) = action {
+                told.apply(&event.kind);
+            }
+        })
+        .unwrap();
+        black_box(film.read(step.min(film.len() - 1)).unwrap());
+        told.text().len()
+    });
+}

@@ -1,0 +1,40 @@
+//! `aetheel migrate`: which program is left, and what is done.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Common;
+
+/// What is taken over, and from where.
+#[derive(Debug, Args)]
+pub struct Migrate {
+    /// Program to take over from
+    #[arg(value_enum)]
+    pub neighbour: Neighbour,
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    pub common: Common,
+    /// Folder of that program, instead of the one it uses by default
+    #[arg(long, value_name = "FOLDER")]
+    pub from: Option<PathBuf>,
+    /// Write without asking
+    #[arg(long, short, conflicts_with = "preview")]
+    pub yes: bool,
+    /// Show what would be written, and ask nothing
+    #[arg(long)]
+    pub preview: bool,
+}
+
+/// A program whose files are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Neighbour {
+    /// `OpenClaw`, in `~/.openclaw`.
+    Openclaw,
+    /// cc-connect, in `~/.cc-connect`.
+    CcConnect,
+    /// Kimaki, in `~/.kimaki`.
+    Kimaki,
+    /// Hermes Agent, in `~/.hermes`.
+    Hermes,
+}

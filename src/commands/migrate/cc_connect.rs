@@ -1,0 +1,240 @@
+//! cc-connect: projects, channels bound to directories, cron jobs.
+//!
+//! Read after github.com/chenhg5/cc-connect: `config.example.toml` at 005aa87 (projects, heartbeats,
+//! `data_dir`), `core/cron.go` at 02c24a2 (`crons/jobs.json`), `core/workspace_binding.go` at
+//! 1aa2239 (`workspace_bindings.json`). Its cron lines are those of robfig/cron, in the zone of the
+//! machine.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Here;
+use super::found::{Channel, Found, Job, Project};
+use super::ids::{of_key, snowflake};
+use super::schedule::{self, Seconds};
+use super::source::{SETTINGS, Source};
+
+#[derive(Deserialize)]
+struct Config {
+    data_dir: Option<String>,
+    #[serde(default)]
+    projects: Vec<ProjectConfig>,
+}
+
+#[derive(Deserialize)]
+struct ProjectConfig {
+    name: String,
+    mode: Option<String>,
+    #[serde(default)]
+    agent: Agent,
+    #[serde(default)]
+    platforms: Vec<Platform>,
+    heartbeat: Option<HeartbeatConfig>,
+}
+
+#[derive(Deserialize, Default)]
+struct Agent {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    options: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Platform {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    options: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct HeartbeatConfig {
+    #[serde(default)]
+    enabled: bool,
+    #[serde(default = "half_an_hour")]
+    interval_mins: u64,
+    #[serde(default)]
+    session_key: String,
+    #[serde(default)]
+    prompt: String,
+}
+
+fn half_an_hour() -> u64 {
+    30
+}
+
+/// Reads all that is known.
+///
+/// # Errors
+/// The folder is none of its, or of a form that is not known.
+pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
+    let mut found = Found::of("cc-connect");
+    let text = source.text("config.toml", SETTINGS)?.ok_or_else(|| {
+        format!("{}: there is no config.toml; name its folder with --from", source.path.display())
+    })?;
+    // What stands in the line of a fault may be a token.
+    let whole: Value =
+        toml::from_str(&text).map_err(|error| format!("config.toml: {}", error.message()))?;
+    found.secrets.of_settings("config.toml", &whole);
+    let config = Config::deserialize(&whole).map_err(|error| {
+        format!(
+            "config.toml is of a form that is not known: {}",
+            found.secrets.redactor().clean(error.to_string())
+        )
+    })?;
+    if let Some(data) = config.data_dir.filter(|data| !data.trim().is_empty()) {
+        found.leave(format!(
+            "cron jobs and bindings in {data}: copy `crons` and `workspace_bindings.json` from there beside config.toml, then run this again"
+        ));
+    }
+    for project in config.projects {
+        take(project, here, &mut found);
+    }
+    bindings(source, &mut found)?;
+    jobs(source, here, &mut found)?;
+    for (name, why) in [
+        ("sessions", "conversations begin anew"),
+        ("commands", "agents have commands of their own"),
+    ] {
+        if source.has(name) {
+            found.leave(format!("{name}: {why}"));
+        }
+    }
+    Ok(found)
+}
+
+fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
+    let ProjectConfig { name, mode, agent, platforms, heartbeat } = project;
+    for platform in platforms.iter().filter(|platform| platform.kind != "discord") {
+        found.leave(format!("project {name}: {} is no Discord", platform.kind));
+    }
+    for platform in platforms.iter().filter(|platform| platform.kind == "discord") {
+        let people = platform.options.get("allow_from").and_then(Value::as_str).unwrap_or("*");
+        if people != "*" {
+            found.leave(format!(
+                "project {name}: its allow_from ({people}): set who may use the bot with `aetheel init --users`"
+            ));
+        }
+    }
+    let option = |key: &str| agent.options.get(key).and_then(Value::as_str);
+    if mode.as_deref() != Some("multi-workspace")
+        && let Some(directory) = option("work_dir").filter(|path| !path.is_empty())
+    {
+        found.projects.push(Project { name: name.clone(), directory: directory.to_owned() });
+    }
+    if !["", "claudecode"].contains(&agent.kind.as_str()) {
+        found.leave(format!(
+            "project {name}: its agent {}: choose a backend with `aetheel init`, or `backend` in channels.md",
+            agent.kind
+        ));
+    }
+    for key in ["mode", "model", "reasoning_effort", "allowed_tools", "disallowed_tools"] {
+        if agent.options.contains_key(key) {
+            found.leave(format!(
+                "project {name}: `{key}`: docs/configuration.md says how it is set here"
+            ));
+        }
+    }
+    let Some(heartbeat) = heartbeat.filter(|heartbeat| heartbeat.enabled) else { return };
+    let called = format!("heartbeat of project {name}");
+    if heartbeat.prompt.trim().is_empty() {
+        found.leave(format!(
+            "{called}: its instruction is HEARTBEAT.md in its work_dir; put that into heartbeat.md"
+        ));
+        return;
+    }
+    match schedule::every(heartbeat.interval_mins.saturating_mul(60)) {
+        Ok(when) => found.jobs.push(Job {
+            name: format!("{name} heartbeat"),
+            when,
+            instruction: heartbeat.prompt,
+            channel: of_key(&heartbeat.session_key),
+            zone: here.zone.clone(),
+        }),
+        Err(fault) => found.leave(format!("{called}: {fault}")),
+    }
+}
+
+#[derive(Deserialize)]
+struct Bound {
+    #[serde(default)]
+    channel_name: String,
+    workspace: String,
+}
+
+/// Takes the channels with directories of their own.
+fn bindings(source: &Source, found: &mut Found) -> Result<(), String> {
+    let file = "workspace_bindings.json";
+    let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };
+    let all: BTreeMap<String, BTreeMap<String, Bound>> = serde_json::from_str(&text)
+        .map_err(|error| format!("{file} is of a form that is not known: {error}"))?;
+    for (key, bound) in all.into_values().flatten() {
+        // Keys of earlier versions have no platform: an id of Discord's is known by its length.
+        match of_key(&key).or_else(|| snowflake(&key).filter(|_| key.len() >= 17)) {
+            Some(id) => found.channels.push(Channel {
+                id,
+                name: Some(bound.channel_name).filter(|name| !name.is_empty()),
+                directory: Some(bound.workspace),
+                needs_no_mention: false,
+            }),
+            None => found.leave(format!("channel {key}: it is none of Discord's")),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct CronJob {
+    #[serde(default)]
+    session_key: String,
+    cron_expr: String,
+    #[serde(default)]
+    prompt: String,
+    #[serde(default)]
+    exec: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    enabled: bool,
+}
+
+/// Takes the cron jobs.
+fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
+    let file = "crons/jobs.json";
+    let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };
+    let jobs: Vec<Value> = serde_json::from_str(&text)
+        .map_err(|error| format!("{file} is of a form that is not known: {error}"))?;
+    for (at, job) in jobs.iter().enumerate() {
+        let named =
+            job["description"].as_str().filter(|text| !text.is_empty()).or(job["id"].as_str());
+        let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
+        match one(job, here) {
+            Ok(job) => found.jobs.push(job),
+            Err(why) => found.leave(format!("cron job {called}: {why}")),
+        }
+    }
+    Ok(())
+}
+
+fn one(job: &Value, here: &Here) -> Result<Job, String> {
+    let job: CronJob = CronJob::deserialize(job).map_err(|error| error.to_string())?;
+    if !job.enabled {
+        return Err("it is switched off".to_owned());
+    }
+    if !job.exec.is_empty() || job.prompt.trim().is_empty() {
+        return Err("it runs a command without an agent".to_owned());
+    }
+    let (when, zone) = schedule::when(&job.cron_expr, Seconds::Elsewhere)?;
+    let channel = of_key(&job.session_key);
+    let name = if job.description.is_empty() { job.prompt.clone() } else { job.description };
+    Ok(Job {
+        name,
+        when,
+        instruction: job.prompt,
+        channel,
+        zone: zone.or_else(|| here.zone.clone()),
+    })
+}

@@ -1,0 +1,235 @@
+//! Hermes Agent: `SOUL.md`, memories, cron jobs, `config.yaml` and `.env`.
+//!
+//! Read after github.com/NousResearch/hermes-agent: `cron/jobs.py` at 0006718 (`cron/jobs.json`),
+//! `website/docs/user-guide/features/cron.md` at 0006718,
+//! `website/docs/user-guide/messaging/discord.md` at 0067253 (`config.yaml`, `.env`),
+//! `tools/memory_tool.py` (entries of `memories/*.md` are separated by lines `§`).
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::found::{Channel, Found, Job, Text};
+use super::ids::{id, snowflake};
+use super::schedule::{self, Seconds};
+use super::secrets::env;
+use super::source::{DOCUMENT, SETTINGS, Source};
+use super::{Here, json5, yaml};
+use crate::prompt::Document;
+
+/// Reads all that is known.
+///
+/// # Errors
+/// The folder is none of its, or of a form that is not known.
+pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
+    let mut found = Found::of("Hermes Agent");
+    if !["config.yaml", "SOUL.md", "cron/jobs.json"].iter().any(|name| source.has(name)) {
+        return Err(format!(
+            "{}: there is neither config.yaml nor SOUL.md nor cron/jobs.json; name its folder with --from",
+            source.path.display()
+        ));
+    }
+    let config = source.text("config.yaml", SETTINGS)?.unwrap_or_default();
+    let variables = source.text(".env", SETTINGS)?.unwrap_or_default();
+    found.secrets.of_env(".env", &variables);
+    secrets_of(&config, &mut found);
+    for (name, into, list) in [
+        ("SOUL.md", Document::Soul, false),
+        ("memories/MEMORY.md", Document::Memory, true),
+        ("memories/USER.md", Document::User, true),
+    ] {
+        match source.text(name, DOCUMENT) {
+            Ok(Some(text)) => {
+                let text = if list { entries(&text) } else { text };
+                found.texts.push(Text { into, from: name.to_owned(), text });
+            }
+            Ok(None) => {}
+            Err(fault) => found.leave(fault),
+        }
+    }
+    let zone = yaml::values(&config, &["timezone"]).pop();
+    let zone = match zone.map(|zone| schedule::known_zone(&zone)) {
+        Some(Ok(zone)) => Some(zone),
+        Some(Err(fault)) => return Err(format!("config.yaml: timezone: {fault}")),
+        None => here.zone.clone(),
+    };
+    channels(&config, &variables, &mut found);
+    jobs(source, &zone, &mut found)?;
+    for (name, why) in [
+        ("skills", "agents have skills of their own"),
+        ("sessions", "conversations begin anew"),
+        ("profiles", "each is an installation of its own: name one of them with --from"),
+    ] {
+        if source.has(name) {
+            found.leave(format!("{name}: {why}"));
+        }
+    }
+    Ok(found)
+}
+
+/// Knows the secrets of `config.yaml`, line by line.
+fn secrets_of(config: &str, found: &mut Found) {
+    let lines = config.lines().filter_map(|line| {
+        let (name, value) = line.trim().trim_start_matches("- ").split_once(": ")?;
+        Some(format!("{}={}\n", name.trim(), value.trim()))
+    });
+    found.secrets.of_env("config.yaml", &lines.collect::<String>());
+}
+
+/// Entries between lines `§` as a list.
+fn entries(text: &str) -> String {
+    let entries = text.split("\n§\n").map(str::trim).filter(|entry| !entry.is_empty());
+    entries.map(|entry| format!("- {}\n", entry.replace('\n', "\n  "))).collect()
+}
+
+/// Takes the channels in which it answers without being mentioned.
+fn channels(config: &str, variables: &str, found: &mut Found) {
+    let variable = |name: &str| {
+        let mut all = env(variables).filter(|(known, value)| *known == name && !value.is_empty());
+        all.next().map(|(_, value)| vec![value.to_owned()])
+    };
+    let value = |name: &str, key: &str| {
+        variable(name).unwrap_or_else(|| yaml::values(config, &["discord", key]))
+    };
+    let free = value("DISCORD_FREE_RESPONSE_CHANNELS", "free_response_channels");
+    for word in free.iter().flat_map(|value| value.split(',')).map(str::trim) {
+        match snowflake(word) {
+            Some(id) => {
+                found.channels.push(Channel { id, needs_no_mention: true, ..Channel::default() });
+            }
+            None if word.is_empty() => {}
+            None => found.leave(format!("channel {word}: it is named without its id")),
+        }
+    }
+    for (name, key, why) in [
+        ("DISCORD_ALLOWED_USERS", "", "set who may use the bot with `aetheel init --users`"),
+        ("DISCORD_ALLOWED_ROLES", "", "set who may use the bot with `aetheel init --roles`"),
+        (
+            "DISCORD_ALLOWED_CHANNELS",
+            "allowed_channels",
+            "set where it answers with `aetheel init --channels`",
+        ),
+        (
+            "DISCORD_IGNORED_CHANNELS",
+            "ignored_channels",
+            "ALLOWED_CHANNELS lists the channels that are answered",
+        ),
+        ("DISCORD_HOME_CHANNEL", "", "set OUTPUT_CHANNEL_ID in settings.env to it"),
+    ] {
+        let set =
+            if key.is_empty() { variable(name).unwrap_or_default() } else { value(name, key) };
+        if !set.is_empty() {
+            found.leave(format!("{name} ({}): {why}", set.join(",")));
+        }
+    }
+    if value("DISCORD_REQUIRE_MENTION", "require_mention") == ["false"] {
+        found.leave("that it answers everywhere without being mentioned: that is set for each channel here (`require-mention: no` in channels.md)");
+    }
+}
+
+#[derive(Deserialize)]
+struct CronJob {
+    name: Option<String>,
+    #[serde(default)]
+    prompt: String,
+    schedule: Schedule,
+    #[serde(default = "yes")]
+    enabled: bool,
+    deliver: Option<Value>,
+    origin: Option<Value>,
+    repeat: Option<Repeat>,
+    script: Option<Value>,
+    #[serde(default)]
+    no_agent: bool,
+    workdir: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+struct Repeat {
+    times: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Schedule {
+    Once {},
+    Interval {
+        minutes: u64,
+    },
+    Cron {
+        expr: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Takes the cron jobs.
+fn jobs(source: &Source, zone: &Option<String>, found: &mut Found) -> Result<(), String> {
+    let Some(text) = source.text("cron/jobs.json", SETTINGS)? else { return Ok(()) };
+    let store = json5::read(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;
+    let jobs = store["jobs"].as_array().ok_or(
+        "cron/jobs.json: there is no list `jobs` in it, which is the only form that is known",
+    )?;
+    for (at, job) in jobs.iter().enumerate() {
+        let named = job["name"].as_str().or(job["id"].as_str());
+        let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
+        match one(job, &called, zone) {
+            Ok((job, notes)) => {
+                let name = &job.name;
+                found.left_out.extend(notes.iter().map(|note| format!("cron job {name}: {note}")));
+                found.jobs.push(job);
+            }
+            Err(why) => found.leave(format!("cron job {called}: {why}")),
+        }
+    }
+    Ok(())
+}
+
+/// A job, and what of it is not taken over.
+fn one(
+    job: &Value,
+    called: &str,
+    zone: &Option<String>,
+) -> Result<(Job, Vec<&'static str>), String> {
+    let job: CronJob = CronJob::deserialize(job).map_err(|error| error.to_string())?;
+    if !job.enabled {
+        return Err("it is paused".to_owned());
+    }
+    if job.no_agent || job.prompt.trim().is_empty() {
+        return Err("it runs a script without an agent".to_owned());
+    }
+    if job.repeat.is_some_and(|repeat| repeat.times.is_some()) {
+        return Err("it ends after a number of runs; jobs here go on".to_owned());
+    }
+    let when = match job.schedule {
+        Schedule::Cron { expr } => schedule::when(&expr, Seconds::Elsewhere)?.0,
+        Schedule::Interval { minutes } => schedule::every(minutes.saturating_mul(60))?,
+        Schedule::Once {} => return Err("it runs once; jobs here run again and again".to_owned()),
+        Schedule::Other => return Err("its schedule is of a kind that is not known".to_owned()),
+    };
+    let mut notes = Vec::new();
+    if job.script.is_some_and(|script| !script.is_null()) {
+        notes.push("the script before it does not run here; put into the instruction what it does");
+    }
+    if job.workdir.is_some() {
+        notes.push("its working directory: jobs here run in WORKSPACE_DIR");
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let deliver = job.deliver.as_ref().map(text).unwrap_or_default();
+    let origin = job.origin.filter(|origin| origin["platform"] == "discord");
+    let channel = match (deliver.strip_prefix("discord:"), origin) {
+        // Behind the channel a thread may stand.
+        (Some(to), _) => id(&Value::from(to.split(':').next().unwrap_or_default())),
+        (None, Some(origin)) if deliver.is_empty() || deliver == "origin" => id(&origin["chat_id"]),
+        _ => None,
+    };
+    if channel.is_none() && !["", "origin", "discord", "local"].contains(&deliver.as_str()) {
+        notes.push("where it delivers to; its answers go to OUTPUT_CHANNEL_ID");
+    }
+    let name = job.name.unwrap_or_else(|| called.to_owned());
+    let zone = zone.clone();
+    Ok((Job { name, when, instruction: job.prompt, channel, zone }, notes))
+}

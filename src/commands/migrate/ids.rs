@@ -1,0 +1,61 @@
+//! Discord's ids, as neighbours write them. Pure.
+
+use serde_json::Value;
+
+/// An id: a number, or a text of digits alone.
+pub(super) fn snowflake(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    // Discord's are longer: 0 and 1 are what people write for nobody.
+    text.parse().ok().filter(|id| digits && *id > 9_999_999_999)
+}
+
+/// The id of a channel in a value such as `channel:123`, `<#123>` or 123.
+pub(super) fn id(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => snowflake(&number.to_string()),
+        Value::String(text) => {
+            let text = text.trim().trim_start_matches("discord:").trim_start_matches("channel:");
+            snowflake(text.trim_start_matches("<#").trim_end_matches('>'))
+        }
+        _ => None,
+    }
+}
+
+/// The channel of a key such as `discord:123:456`: where it is, then who.
+pub(super) fn of_key(key: &str) -> Option<u64> {
+    let rest = key.strip_prefix("discord:")?;
+    snowflake(rest.split(':').next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_found_in_what_surrounds_them() {
+        let wanted = Some(123_456_789_012_345_678);
+        for value in [
+            json!("123456789012345678"),
+            json!(123_456_789_012_345_678_u64),
+            json!("channel:123456789012345678"),
+            json!("discord:123456789012345678"),
+            json!("<#123456789012345678>"),
+        ] {
+            assert_eq!(id(&value), wanted, "{value}");
+        }
+        for value in [
+            json!("user:123456789012345678"),
+            json!("#general"),
+            json!("+15551234567"),
+            json!(7),
+            json!(null),
+            json!("99999999999999999999999"),
+        ] {
+            assert_eq!(id(&value), None, "{value}");
+        }
+        assert_eq!(of_key("discord:123456789012345678:42"), wanted);
+        assert_eq!((of_key("telegram:123456789012345678:1"), of_key("discord:dm:1")), (None, None));
+    }
+}

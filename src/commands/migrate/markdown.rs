@@ -1,0 +1,189 @@
+//! Foreign text in our files: nothing in it is read as a heading, an entry, a comment or the
+//! beginning of code by what reads them. Pure.
+
+use super::found::{Job, When};
+use super::schedule::shown;
+use crate::markdown::outline::outline;
+use crate::markdown::{Fence, Read, lines};
+use crate::plain::{clean_text, short_line};
+
+/// Characters of a name.
+const NAME: usize = 60;
+
+/// A document of others as it may stand below a heading of ours: headings are bold lines, comments
+/// are gone, and code that is not ended ends here.
+pub(super) fn inert(text: &str) -> String {
+    let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
+    let (mut inert, mut open) = (String::with_capacity(clean.len()), None);
+    for (_, line) in lines(&clean) {
+        match line {
+            Read::Code(line) => {
+                open = match open {
+                    None => Fence::opened_by(line),
+                    Some(fence) if Fence::closed_by(&fence, line) => None,
+                    fence => fence,
+                };
+                inert.push_str(line);
+            }
+            Read::Text(line) => inert.push_str(&inert_line(&line)),
+        }
+        inert.push('\n');
+    }
+    if let Some(fence) = open {
+        inert.push_str(&fence.closing());
+    }
+    inert.trim().to_owned()
+}
+
+/// A line outside of code.
+fn inert_line(line: &str) -> String {
+    // What is left where a comment was taken out may make up a new one.
+    let line = line.replace("<!--", "<! --");
+    let line = line.trim_end();
+    let title = line.trim_start_matches('#');
+    if line.starts_with('#') && title.starts_with(' ') {
+        return format!("**{}**", title.trim().trim_matches('*'));
+    }
+    if Fence::opened_by(line).is_some() {
+        format!("\\{}", line.trim_start())
+    } else {
+        line.to_owned()
+    }
+}
+
+/// Whether there is a heading like that.
+pub(super) fn has_section(file: &str, title: &str) -> bool {
+    outline(file).iter().any(|part| part.level == 1 && part.title == title)
+}
+
+/// A name for a heading: words without marks.
+pub(super) fn name(text: &str) -> String {
+    let plain: String = short_line(text, NAME)
+        .chars()
+        .map(|c| if c.is_alphanumeric() || " .,'()/&+-".contains(c) { c } else { ' ' })
+        .collect();
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    plain.trim_matches(|c: char| c.is_whitespace() || "-+.,/".contains(c)).to_owned()
+}
+
+/// An instruction as it stands behind `instruction:`: lines below the first are indented.
+pub(super) fn instruction(text: &str) -> String {
+    let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
+    // Code in it would be taken for an example and left out.
+    let kept = clean.trim().lines().filter(|line| Fence::opened_by(line).is_none());
+    let mut lines = kept.map(inert_line);
+    let first = lines.next().unwrap_or_default().trim_start().to_owned();
+    lines.fold(first, |text, line| match line.as_str() {
+        "" => text + "\n",
+        line => text + "\n  " + line,
+    })
+}
+
+/// What an instruction is, once it is read back: without regard to blanks.
+pub(super) fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+/// A job below a heading of this level, as `agents.md` or `heartbeat.md` has it.
+pub(super) fn job(level: usize, job: &Job) -> String {
+    let mut text = format!("{} {}\n\n", "#".repeat(level), name(&job.name));
+    match &job.when {
+        When::Cron(expression) => text += &format!("- expression: `{expression}`\n"),
+        When::Every { seconds, active } => {
+            text += &format!("- interval: {}\n", shown(*seconds));
+            if let Some(active) = active {
+                text += &format!("- active hours: {active}\n");
+            }
+        }
+    }
+    if let Some(zone) = &job.zone {
+        text += &format!("- time zone: {zone}\n");
+    }
+    if let Some(channel) = job.channel {
+        text += &format!("- channel: <#{channel}>\n");
+    }
+    text + &format!("- instruction: {}\n", instruction(&job.instruction))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::workspace::{CronJobs, Heartbeats, Hook, Hooks};
+
+    fn written(text: &str) -> Job {
+        let when = When::Cron("0 9 * * *".to_owned());
+        Job {
+            name: "A job".to_owned(),
+            when,
+            instruction: text.to_owned(),
+            channel: Some(7),
+            zone: None,
+        }
+    }
+
+    #[test]
+    fn headings_comments_and_open_code_of_others_end_with_them() {
+        let text = "# Cron Jobs\n\n- `* * * * *`: rm\n<!-- a\n## b --> c\n<!<!-- x -->-- d\n```sh\n# kept\n";
+        assert_eq!(
+            inert(text),
+            "**Cron Jobs**\n\n- `* * * * *`: rm\n\n c\n<! -- d\n```sh\n# kept\n```"
+        );
+        assert_eq!(inert("<!-- -->```\nx"), "\\```\nx");
+        assert_eq!(inert("a\u{1b}[31mb\u{202e}\u{2028}# c"), "ab\n**c**");
+    }
+
+    #[test]
+    fn names_are_words() {
+        assert_eq!(name("## `0 9 * * *`: <!-- *Morning* brief\n# x"), "0 9 -- Morning brief x");
+        assert_eq!(name("Täglich (früh) & spät"), "Täglich (früh) & spät");
+        assert_eq!(name("***"), "");
+    }
+
+    #[test]
+    fn a_job_is_read_back_as_it_was_written() {
+        let hostile = "First: `x`\n## Hooks\n- startup: no\n```\ncode\n```\n<!-- hidden\n\n- channel: <#9>\nlast";
+        let text = format!("# Agents\n\n## Cron Jobs\n\n{}\n## Hooks\n", job(3, &written(hostile)));
+        let read = CronJobs::parse(&text);
+        assert_eq!(read.warnings, Vec::<String>::new(), "{text}");
+        let [job] = &read.jobs[..] else { panic!("one: {text}") };
+        assert_eq!((job.name.as_str(), job.channel), ("A job", Some(7)));
+        assert_eq!(
+            words(&job.instruction),
+            words("First: `x` **Hooks** - startup: no code <! -- hidden - channel: <#9> last")
+        );
+        assert!(Hook::ALL.iter().all(|hook| Hooks::parse(&text).of(*hook).is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_of_others_says_anything_to_us(
+            text in r"(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|```|~~~~|\n# Cron Jobs\n|\n- `\* \* \* \* \*`: x\n|\n## Hooks\n|\n- startup: x\n|\n- interval: 1h\n){0,30}",
+        ) {
+            let last = "## Last\n- expression: `@daily`\n- instruction: x\n";
+            let inert = inert(&text);
+            let file = format!("# Agents\n\n# Cron Jobs\n\n# From X\n\n{inert}\n\n{last}");
+            // What stands behind it is read as ever, and it belongs to no section before it.
+            prop_assert!(outline(&file).iter().any(|part| part.title == "Last"), "{}", file);
+            prop_assert!(CronJobs::parse(&file).jobs.is_empty(), "{}", file);
+            let hooks = Hooks::parse(&file);
+            prop_assert!(Hook::ALL.iter().all(|hook| hooks.of(*hook).is_none()), "{}", file);
+        }
+
+        #[test]
+        fn no_instruction_of_others_is_more_than_one(
+            text in r"x(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|\n```\n|\n~~~\n|\n## B\n|\n- interval: 1h\n|\n- channel: 9\n){0,30}",
+        ) {
+            let mut check = written(&text);
+            check.when = When::Every { seconds: 3_600, active: None };
+            let last = "## Last\n- interval: 2h\n- instruction: y\n";
+            let file = format!("# Heartbeats\n\n{}\n{last}", job(2, &check));
+            let read = Heartbeats::parse(&file);
+            prop_assert_eq!(read.checks.len(), 2, "{}", file);
+            prop_assert_eq!(read.checks[0].channel, Some(7), "{}", file);
+            let (got, wanted) = (&read.checks[0].instruction, instruction(&text));
+            prop_assert_eq!(words(got), words(&wanted), "{}", file);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! `OpenClaw`: `openclaw.json`, the workspace's markdown, cron jobs.
+//!
+//! Read after github.com/openclaw/openclaw: `src/cron/types.ts` at 001978f (the store of version 1,
+//! `cron/jobs.json`), `src/cron/store.ts` at 0549437 (the store in `state/openclaw.sqlite`),
+//! `src/config/types.discord.ts` at 00a6449, `docs/concepts/agent-workspace.md` and
+//! `docs/gateway/heartbeat.md` at 013c24e, `docs/channels/discord.md` at 0105e90. These are the
+//! versions 2026.1 to 2026.7.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::found::{Channel, Found, Job, Text, When};
+use super::ids::{id, snowflake};
+use super::schedule::{self, Seconds};
+use super::source::{DOCUMENT, SETTINGS, Source};
+use super::{Here, json5};
+use crate::prompt::Document;
+use crate::schedule::ActiveHours;
+
+const DOCUMENTS: [(&str, Document); 6] = [
+    ("IDENTITY.md", Document::Identity),
+    ("SOUL.md", Document::Soul),
+    ("AGENTS.md", Document::Agents),
+    ("USER.md", Document::User),
+    ("TOOLS.md", Document::Tools),
+    ("MEMORY.md", Document::Memory),
+];
+/// Daily notes that it shows its agents at the beginning of a session: today's and yesterday's.
+const DAILY: usize = 2;
+/// What `openclaw cron list --all --json` prints is looked for here.
+const EXPORT: &str = "cron/export.json";
+
+/// Reads all that is known.
+///
+/// # Errors
+/// The folder is none of its, or of a version that is not known.
+pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
+    let mut found = Found::of("OpenClaw");
+    let text = source.text("openclaw.json", SETTINGS)?.ok_or_else(|| {
+        format!("{}: there is no openclaw.json; name its folder with --from", source.path.display())
+    })?;
+    let config = json5::read(&text).map_err(|fault| format!("openclaw.json: {fault}"))?;
+    found.secrets.of_settings("openclaw.json", &config);
+    if let Some(env) = source.text(".env", SETTINGS)? {
+        found.secrets.of_env(".env", &env);
+    }
+    let version = config.pointer("/meta/lastTouchedVersion").and_then(Value::as_str);
+    if let Some(version) = version.filter(|version| !version.starts_with("2026.")) {
+        return Err(format!(
+            "openclaw.json is of version {version:?}: only those of 2026 are known; run `openclaw doctor --fix` of one of these first"
+        ));
+    }
+    found.version = version.map(str::to_owned);
+    let heartbeat = documents(source, &config, here, &mut found)?;
+    check(&config, heartbeat, here, &mut found);
+    jobs(source, here, &mut found)?;
+    channels(&config, &mut found);
+    Ok(found)
+}
+
+/// Takes the default agent's documents; returns the text of its `HEARTBEAT.md`.
+fn documents(
+    source: &Source,
+    config: &Value,
+    here: &Here,
+    found: &mut Found,
+) -> Result<Option<String>, String> {
+    let agents: Vec<&Value> =
+        config.pointer("/agents/list").and_then(Value::as_array).into_iter().flatten().collect();
+    let default = agents
+        .iter()
+        .find(|agent| agent["default"] == true)
+        .or_else(|| agents.first())
+        .copied()
+        .unwrap_or(&Value::Null);
+    for agent in agents.iter().filter(|agent| agent["id"] != default["id"]) {
+        let id = agent["id"].as_str().unwrap_or("without an id");
+        found.leave(format!(
+            "agent {id}: there is one personality here; only that of the default agent is taken over"
+        ));
+    }
+    let named = default["workspace"]
+        .as_str()
+        .or_else(|| config.pointer("/agents/defaults/workspace").and_then(Value::as_str));
+    let other = match named.map(|named| here.path(named)) {
+        Some(path) if path != source.path.join("workspace") && path.is_absolute() => {
+            Source::open(&path).ok()
+        }
+        _ => None,
+    };
+    // Where the workspace named is not here, the folder was brought along from elsewhere.
+    let (workspace, below) = match &other {
+        Some(other) => (other, ""),
+        None => (source, "workspace/"),
+    };
+    for (name, into) in DOCUMENTS {
+        take(workspace, below, name, into, found);
+    }
+    let mut daily = workspace.names(&format!("{below}memory"), ".md").unwrap_or_else(|fault| {
+        found.leave(fault);
+        Vec::new()
+    });
+    // Called by their day; another name could be anything.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    daily.retain(|name| name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain));
+    let older = daily.len().saturating_sub(DAILY);
+    for name in &daily[older..] {
+        take(workspace, below, &format!("memory/{name}"), Document::Memory, found);
+    }
+    if older > 0 {
+        found.leave(format!(
+            "{older} older notes in {}: `memory.md` is a part of every prompt; put into it what is to be remembered",
+            workspace.path.join(below).join("memory").display()
+        ));
+    }
+    for (name, why) in [
+        ("BOOT.md", "write it as hook `startup` into agents.md"),
+        ("skills", "agents have skills of their own"),
+    ] {
+        if workspace.has(&format!("{below}{name}")) {
+            found.leave(format!("{name}: {why}"));
+        }
+    }
+    workspace.text(&format!("{below}HEARTBEAT.md"), DOCUMENT).or_else(|fault| {
+        found.leave(fault);
+        Ok(None)
+    })
+}
+
+/// Takes a document that is there.
+fn take(source: &Source, below: &str, name: &str, into: Document, found: &mut Found) {
+    match source.text(&format!("{below}{name}"), DOCUMENT) {
+        Ok(Some(text)) => found.texts.push(Text { into, from: name.to_owned(), text }),
+        Ok(None) => {}
+        Err(fault) => found.leave(fault),
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HeartbeatConfig {
+    every: Option<String>,
+    prompt: Option<String>,
+    target: Option<String>,
+    to: Option<Value>,
+    active_hours: Option<Hours>,
+}
+
+#[derive(Deserialize)]
+struct Hours {
+    start: String,
+    end: String,
+    timezone: Option<String>,
+}
+
+/// Takes the heartbeat of the default agent.
+fn check(config: &Value, checklist: Option<String>, here: &Here, found: &mut Found) {
+    let about = config.pointer("/agents/defaults/heartbeat").cloned().unwrap_or_default();
+    let about: HeartbeatConfig = match serde_json::from_value(about.clone()) {
+        Ok(about) => about,
+        Err(_) if about.is_null() => HeartbeatConfig::default(),
+        Err(error) => return found.leave(format!("the heartbeat: {error}")),
+    };
+    // Without a line that says something, it asks nobody either.
+    let says = |text: &String| {
+        let words = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        text.lines().any(words)
+    };
+    let Some(instruction) = about.prompt.or(checklist.filter(says)) else { return };
+    let every = about.every.as_deref().unwrap_or("30m");
+    let seconds = match schedule::duration(every) {
+        Ok(0) => return found.leave("the heartbeat: it is switched off".to_owned()),
+        Ok(seconds) => seconds,
+        Err(fault) => return found.leave(format!("the heartbeat: {fault}")),
+    };
+    let mut zone = here.zone.clone();
+    let mut active = None;
+    if let Some(hours) = about.active_hours {
+        if let Some(Ok(named)) = hours.timezone.as_deref().map(schedule::known_zone) {
+            zone = Some(named);
+        }
+        match format!("{}-{}", hours.start, hours.end).parse::<ActiveHours>() {
+            Ok(hours) => active = Some(hours.to_string()),
+            Err(fault) => return found.leave(format!("the heartbeat: {fault}")),
+        }
+    }
+    if let Err(fault) = schedule::every(seconds) {
+        return found.leave(format!("the heartbeat: {fault}"));
+    }
+    let when = When::Every { seconds, active };
+    let channel =
+        about.to.as_ref().and_then(id).filter(|_| about.target.as_deref() == Some("discord"));
+    let name = "OpenClaw heartbeat".to_owned();
+    found.jobs.push(Job { name, when, instruction, channel, zone });
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CronJob {
+    name: Option<String>,
+    #[serde(default = "yes")]
+    enabled: bool,
+    schedule: Schedule,
+    payload: Payload,
+    delivery: Option<Delivery>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Schedule {
+    At {},
+    Every {
+        every_ms: u64,
+    },
+    Cron {
+        expr: String,
+        tz: Option<String>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+enum Payload {
+    SystemEvent {
+        text: String,
+    },
+    AgentTurn {
+        message: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Delivery {
+    mode: Option<String>,
+    channel: Option<String>,
+    to: Option<Value>,
+}
+
+/// Takes the cron jobs.
+fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
+    let export = source.text(EXPORT, SETTINGS)?;
+    if export.is_none() && source.has("state/openclaw.sqlite") {
+        let folder = source.path.display();
+        found.leave(format!(
+            "cron jobs: they are in a database (state/openclaw.sqlite); run `openclaw cron list --all --json > {folder}/{EXPORT}`, then this again"
+        ));
+        return Ok(());
+    }
+    let (file, text) = match export {
+        Some(text) => (EXPORT, text),
+        None => match source.text("cron/jobs.json", SETTINGS)? {
+            Some(text) => ("cron/jobs.json", text),
+            None => return Ok(()),
+        },
+    };
+    let store: Value = json5::read(&text).map_err(|fault| format!("{file}: {fault}"))?;
+    if !store["version"].is_null() && store["version"] != 1 {
+        return Err(format!("{file} is of version {}: only 1 is known", store["version"]));
+    }
+    let jobs =
+        store["jobs"].as_array().ok_or_else(|| format!("{file}: there are no `jobs` in it"))?;
+    for (at, job) in jobs.iter().enumerate() {
+        let named = job["name"].as_str().or(job["id"].as_str());
+        let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
+        match one(job, &called, here) {
+            Ok(job) => found.jobs.push(job),
+            Err(why) => found.leave(format!("cron job {called}: {why}")),
+        }
+    }
+    Ok(())
+}
+
+fn one(job: &Value, called: &str, here: &Here) -> Result<Job, String> {
+    let job: CronJob = CronJob::deserialize(job).map_err(|error| error.to_string())?;
+    if !job.enabled {
+        return Err("it is switched off".to_owned());
+    }
+    let (when, zone) = match job.schedule {
+        Schedule::Cron { expr, tz } => {
+            let (when, _) = schedule::when(&expr, Seconds::First)?;
+            (
+                when,
+                tz.map(|tz| schedule::known_zone(&tz)).transpose()?.or_else(|| here.zone.clone()),
+            )
+        }
+        Schedule::Every { every_ms } => (schedule::every(every_ms / 1_000)?, here.zone.clone()),
+        Schedule::At {} => return Err("it runs once; jobs here run again and again".to_owned()),
+        Schedule::Other => return Err("its schedule is of a kind that is not known".to_owned()),
+    };
+    let instruction = match job.payload {
+        Payload::SystemEvent { text } => text,
+        Payload::AgentTurn { message } => message,
+        Payload::Other => return Err("it runs no agent".to_owned()),
+    };
+    let discord = job.delivery.filter(|to| {
+        to.mode.as_deref() != Some("webhook") && to.channel.as_deref() == Some("discord")
+    });
+    let channel = discord.and_then(|to| id(to.to.as_ref()?));
+    let name = job.name.unwrap_or_else(|| called.to_owned());
+    Ok(Job { name, when, instruction, channel, zone })
+}
+
+/// Takes the channels in which it answers without being mentioned.
+fn channels(config: &Value, found: &mut Found) {
+    let mut people = 0;
+    let accounts = config.pointer("/channels/discord/accounts").and_then(Value::as_object);
+    let accounts = accounts.into_iter().flat_map(|accounts| accounts.values());
+    for account in config.pointer("/channels/discord").into_iter().chain(accounts) {
+        people += account["allowFrom"].as_array().map_or(0, Vec::len);
+        for (guild, about) in account["guilds"].as_object().into_iter().flatten() {
+            people += about["users"].as_array().map_or(0, Vec::len);
+            if about["requireMention"] == false {
+                found.leave(format!(
+                    "server {guild}: it answers there without being mentioned; that is set for each channel here (`require-mention: no` in channels.md)"
+                ));
+            }
+            for (name, channel) in about["channels"].as_object().into_iter().flatten() {
+                let Some(id) = snowflake(name) else {
+                    found.leave(format!("channel {name}: it is named without its id"));
+                    continue;
+                };
+                if channel["requireMention"] == false {
+                    let channel = Channel { id, needs_no_mention: true, ..Channel::default() };
+                    found.channels.push(channel);
+                }
+                if channel["systemPrompt"].is_string() {
+                    found.leave(format!("channel {id}: channels have no system prompt of their own; write an AGENTS.md or CLAUDE.md into its directory"));
+                }
+                if channel["enabled"] == false || channel["allow"] == false {
+                    found.leave(format!("channel {id}: that it is not answered there; ALLOWED_CHANNELS lists those that are"));
+                }
+            }
+        }
+    }
+    if people > 0 {
+        found.leave(format!(
+            "{people} people of its access lists: set who may use the bot with `aetheel init`"
+        ));
+    }
+    if config["bindings"].as_array().is_some_and(|bindings| !bindings.is_empty()) {
+        found.leave("bindings of channels to agents: give a channel its directory or backend with `/project` or in channels.md");
+    }
+}

@@ -1,0 +1,174 @@
+//! Schedules of neighbours in our words. Pure.
+
+use jiff::tz::TimeZone;
+
+use super::found::When;
+use crate::schedule::Cron;
+
+/// Where a cron line of six fields has its seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seconds {
+    /// Before the minutes.
+    First,
+    /// Behind the weekday, or nowhere.
+    Elsewhere,
+}
+
+/// Reads a cron line: five fields, with seconds six, a word such as `@daily`, `@every 1h30m`; a
+/// time zone may stand before it, as in `CRON_TZ=Europe/Berlin 0 9 * * *`. The second part is that
+/// zone.
+///
+/// # Errors
+/// Why we cannot express it.
+pub(super) fn when(text: &str, seconds: Seconds) -> Result<(When, Option<String>), String> {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let mut zone = None;
+    if let Some(named) = words
+        .first()
+        .and_then(|word| word.strip_prefix("CRON_TZ=").or_else(|| word.strip_prefix("TZ=")))
+    {
+        zone = Some(known_zone(named)?);
+        words.remove(0);
+    }
+    if let ["@every", length] = words[..] {
+        return Ok((every(duration(length)?)?, zone));
+    }
+    if words.len() == 6 {
+        match (seconds, words[0], words[5]) {
+            (Seconds::First, "0" | "00", _) => drop(words.remove(0)),
+            // Only the numbers of weekdays mean something else with us.
+            (Seconds::First, _, "*" | "?") => {}
+            (Seconds::First, ..) => {
+                return Err(format!("`{text}`: weekdays together with seconds are not taken over"));
+            }
+            (Seconds::Elsewhere, ..) => {
+                return Err(format!("`{text}`: six fields are read otherwise here"));
+            }
+        }
+    }
+    let line = words.join(" ");
+    line.parse::<Cron>().map_err(|fault| format!("`{text}`: {fault}"))?;
+    Ok((When::Cron(line), zone))
+}
+
+/// An interval, if we have it.
+///
+/// # Errors
+/// It is too short or too long.
+pub(super) fn every(seconds: u64) -> Result<When, String> {
+    if !(u64::from(crate::schedule::MINIMUM)..=366 * 86_400).contains(&seconds) {
+        let least = crate::schedule::MINIMUM;
+        return Err(format!(
+            "an interval of {seconds} seconds: {least} seconds to a year can be expressed"
+        ));
+    }
+    Ok(When::Every { seconds, active: None })
+}
+
+/// A zone of the IANA database.
+///
+/// # Errors
+/// It is none.
+pub(super) fn known_zone(name: &str) -> Result<String, String> {
+    let name = name.trim();
+    TimeZone::get(name).map_err(|_| format!("{name:?} is no time zone of the IANA database"))?;
+    Ok(name.to_owned())
+}
+
+/// This machine's zone, in which programs without a setting of their own schedule; none: it has no
+/// name.
+pub(super) fn local_zone() -> Option<String> {
+    TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown").map(str::to_owned)
+}
+
+/// Whole seconds of `90s`, `30m`, `1h30m`, `2d`; a number alone is minutes.
+///
+/// # Errors
+/// It is none of these.
+pub(super) fn duration(text: &str) -> Result<u64, String> {
+    let fault = || format!("{text:?} is no length of time that can be taken over");
+    let text = text.trim();
+    if let Ok(minutes) = text.parse::<u64>() {
+        return minutes.checked_mul(60).ok_or_else(fault);
+    }
+    let (mut rest, mut sum) = (text, 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().map_err(|_| fault())?;
+        let (unit, after) = rest[digits..].split_at_checked(1).ok_or_else(fault)?;
+        let unit = match unit {
+            "s" => 1,
+            "m" if !after.starts_with('s') => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            _ => return Err(fault()),
+        };
+        sum = number.checked_mul(unit).and_then(|more| sum.checked_add(more)).ok_or_else(fault)?;
+        rest = after;
+    }
+    if text.is_empty() { Err(fault()) } else { Ok(sum) }
+}
+
+/// Seconds as they are written in `heartbeat.md`.
+pub(super) fn shown(seconds: u64) -> String {
+    match seconds {
+        s if s.is_multiple_of(86_400) => format!("{}d", s / 86_400),
+        s if s.is_multiple_of(3_600) => format!("{}h", s / 3_600),
+        s if s.is_multiple_of(60) => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_neighbours_become_lines_of_ours() {
+        for (text, seconds, wanted) in [
+            ("0  9 * * 1-5", Seconds::First, "0 9 * * 1-5"),
+            ("0 0 9 * * 1-5", Seconds::First, "0 9 * * 1-5"),
+            ("30 0 9 * * *", Seconds::First, "30 0 9 * * *"),
+            ("@daily", Seconds::Elsewhere, "@daily"),
+            ("*/15 8-18 * * mon,wed", Seconds::Elsewhere, "*/15 8-18 * * mon,wed"),
+        ] {
+            assert_eq!(when(text, seconds), Ok((When::Cron(wanted.to_owned()), None)), "{text}");
+        }
+        assert_eq!(
+            when("CRON_TZ=Europe/Berlin 0 9 * * *", Seconds::Elsewhere),
+            Ok((When::Cron("0 9 * * *".to_owned()), Some("Europe/Berlin".to_owned())))
+        );
+        let half = When::Every { seconds: 5_400, active: None };
+        assert_eq!(when("@every 1h30m", Seconds::Elsewhere), Ok((half, None)));
+    }
+
+    #[test]
+    fn what_cannot_be_expressed_is_named() {
+        for (text, seconds, why) in [
+            ("30 0 9 * * 1", Seconds::First, "weekdays together with seconds"),
+            ("0 9 * * * 0", Seconds::Elsewhere, "six fields"),
+            ("0 9 L * *", Seconds::First, "day of the month `L`"),
+            ("@reboot", Seconds::First, "startup hook"),
+            ("TZ=Mars/Base 0 9 * * *", Seconds::First, "no time zone"),
+            ("@every 10s", Seconds::First, "60 seconds to a year"),
+            ("@every 1h-5m", Seconds::First, "no length of time"),
+            ("", Seconds::First, "0 fields"),
+        ] {
+            let told = when(text, seconds).unwrap_err();
+            assert!(told.contains(why), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_read_and_written() {
+        for (text, seconds) in
+            [("30m", 1_800), ("45", 2_700), ("1h30m", 5_400), ("90s", 90), ("2d", 172_800)]
+        {
+            assert_eq!(duration(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "m", "1.5h", "300ms", "1y", "h1", "9999999999999999999d", "1é"] {
+            duration(text).expect_err(text);
+        }
+        assert_eq!([90, 1_800, 7_200, 86_400].map(shown), ["90s", "30m", "2h", "1d"]);
+    }
+}

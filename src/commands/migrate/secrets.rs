@@ -1,0 +1,225 @@
+//! Secrets of a neighbour: known so that none is copied, and named by the place they stand in.
+
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::redact::Redactor;
+
+/// Parts of names whose values are secret, in lower case without separators.
+const SECRETIVE: [&str; 8] =
+    ["token", "secret", "password", "passwd", "apikey", "credential", "privatekey", "cookie"];
+/// Beginnings of well-known tokens.
+const KNOWN: [&str; 14] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+    "AKIA",
+    "AIza",
+    "hf_",
+    "npm_",
+    "eyJ",
+];
+/// A shorter value is no secret that could be told from a word, bytes.
+const SHORTEST: usize = 8;
+/// Most levels of a file of settings that are looked through.
+const DEPTH: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    values: Vec<SecretString>,
+    /// File and name of each, without its value.
+    pub places: Vec<String>,
+}
+
+impl Secrets {
+    /// Looks through a file of settings.
+    pub(super) fn of_settings(&mut self, file: &str, settings: &Value) {
+        self.walk(file, "", settings, DEPTH);
+    }
+
+    /// Looks through lines `NAME=value`.
+    pub(super) fn of_env(&mut self, file: &str, text: &str) {
+        for (name, value) in env(text) {
+            self.note(file, name, value);
+        }
+    }
+
+    /// What hides all of them.
+    pub(super) fn redactor(&self) -> Redactor {
+        Redactor::new(&self.values)
+    }
+
+    fn walk(&mut self, file: &str, path: &str, value: &Value, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let path = if path.is_empty() { name } else { &format!("{path}.{name}") };
+                    self.walk(file, path, value, depth - 1);
+                }
+            }
+            Value::Array(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    self.walk(file, &format!("{path}[{at}]"), item, depth - 1);
+                }
+            }
+            Value::String(value) => self.note(file, path, value),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, file: &str, path: &str, value: &str) {
+        let value = value.trim();
+        let name = path.rsplit('.').next().unwrap_or(path);
+        // `${NAME}` stands for what is elsewhere.
+        let elsewhere = value.starts_with('$') || value.contains(char::is_whitespace);
+        if is_secretive(name) && value.len() >= SHORTEST && !elsewhere {
+            self.values.push(value.to_owned().into());
+            self.places.push(format!("{file}: {path}"));
+        }
+    }
+}
+
+/// The lines `NAME=value` of a text, without quotes around the value.
+pub(super) fn env(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
+        let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+        let value = value.trim();
+        let quoted = ['"', '\''].iter().find_map(|quote| {
+            value.strip_prefix(*quote).and_then(|value| value.strip_suffix(*quote))
+        });
+        Some((name.trim(), quoted.unwrap_or(value)))
+    })
+}
+
+fn is_secretive(name: &str) -> bool {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    SECRETIVE.iter().any(|part| plain.contains(part))
+}
+
+/// The text with words hidden that look like secrets, and how many those are. Beside the values
+/// that are known: agents write down keys they were told.
+pub(super) fn without_shapes(text: &str) -> (String, usize) {
+    let (mut hidden, mut count, mut key) = (String::with_capacity(text.len()), 0, false);
+    for line in text.split_inclusive('\n') {
+        if key || line.contains("-----BEGIN ") && line.contains("PRIVATE KEY") {
+            // Up to its end, however long it is.
+            (key, count) = (!line.contains("-----END "), count + usize::from(!key));
+            hidden.push_str(if line.ends_with('\n') { "***\n" } else { "***" });
+            continue;
+        }
+        let mut named = false;
+        for word in
+            line.split_inclusive(|c: char| c.is_whitespace() || "=:,\"'`()[]<>|".contains(c))
+        {
+            let end = |c: char| c.is_whitespace() || "=:,\"'`()[]<>|".contains(c);
+            let bare = word.trim_end_matches(end);
+            if is_token(bare) || named && is_value(bare) {
+                hidden.push_str("***");
+                hidden.push_str(&word[bare.len()..]);
+                (count, named) = (count + 1, false);
+                continue;
+            }
+            hidden.push_str(word);
+            // `password: …` and `API_KEY=…`; a sentence about tokens has a blank behind the word.
+            let separates = word.ends_with(['=', ':']);
+            let begins = bare.is_empty() && named;
+            named = begins || !bare.is_empty() && separates && is_secretive(bare);
+        }
+    }
+    (hidden, count)
+}
+
+/// Whether a word has the form of a well-known token.
+fn is_token(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if word.len() < 20 || !word.chars().all(plain) {
+        return false;
+    }
+    let parts: Vec<&str> = word.split('.').collect();
+    // A Discord bot's: id, time and signature.
+    let discord = matches!(parts[..], [id, time, signature]
+        if id.len() >= 18 && (5..=8).contains(&time.len()) && signature.len() >= 20);
+    discord || KNOWN.iter().any(|begin| word.starts_with(begin))
+}
+
+/// Whether what stands behind `password:` is one: a long word, or one that is no plain word.
+fn is_value(word: &str) -> bool {
+    word.len() >= SHORTEST && (word.len() >= 16 || word.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_named_by_their_place_and_hidden_by_their_value() {
+        let mut secrets = Secrets::default();
+        secrets.of_settings(
+            "x.json",
+            &json!({
+                "channels": {"discord": {"token": "abc.def.ghi-canary"}},
+                "list": [{"apiKey": "key-canary-2"}, {"api_key": "${FROM_ENV}"}],
+                "tokens": ["canary-four"], "maxTokens": 12, "tokenizer": "o200k", "password": "short",
+            }),
+        );
+        secrets.of_env(
+            ".env",
+            "# A=b\nexport DISCORD_BOT_TOKEN='canary-three'\nHOME_CHANNEL=12345678\n",
+        );
+        assert_eq!(
+            secrets.places,
+            [
+                "x.json: channels.discord.token",
+                "x.json: list[0].apiKey",
+                "x.json: tokens[0]",
+                ".env: DISCORD_BOT_TOKEN"
+            ]
+        );
+        let text = "abc.def.ghi-canary key-canary-2 canary-three short";
+        assert_eq!(secrets.redactor().clean(text.to_owned()), "*** *** *** short");
+        assert!(!format!("{secrets:?}").contains("canary"));
+    }
+
+    #[test]
+    fn what_looks_like_a_secret_is_hidden_and_prose_is_not() {
+        let discord =
+            ["MTIzNDU2Nzg5MDEyMzQ1Njc4", "Gabcde", "abcdefghijklmnopqrstuvwxyz0123"].join(".");
+        for (text, wanted, hidden) in [
+            ("my key is `sk-ant-api03-REDACTED0000`, ok", "my key is `***`, ok", 1),
+            (&format!("token={discord}"), "token=***", 1),
+            ("password: hunter2hunter2", "password: ***", 1),
+            ("API_KEY=\"abcdefgh12345678\"", "API_KEY=\"***\"", 1),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nrest",
+                "***\n***\n***\nrest",
+                1,
+            ),
+            (
+                "The token: ask Ada for it. Passwords belong elsewhere.",
+                "The token: ask Ada for it. Passwords belong elsewhere.",
+                0,
+            ),
+            (
+                "see https://example.org/a-long-path/with-words-in-it",
+                "see https://example.org/a-long-path/with-words-in-it",
+                0,
+            ),
+        ] {
+            assert_eq!(without_shapes(text), (wanted.to_owned(), hidden), "{text}");
+        }
+    }
+}

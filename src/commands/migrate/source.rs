@@ -1,0 +1,170 @@
+//! The folder of a neighbour: read within bounds, and never through a link.
+//!
+//! The neighbour's agents can write there. A link in it may lead to any file that this user can
+//! read, so none is followed, however soon before the reading it was made.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::Errno;
+
+/// Most bytes of a file of settings or schedules.
+pub(super) const SETTINGS: u64 = 8 << 20;
+/// Most bytes of a document.
+pub(super) const DOCUMENT: u64 = 256 << 10;
+/// Most names of a folder that are looked at.
+const NAMES: usize = 10_000;
+
+/// See the module.
+pub(super) struct Source {
+    /// As people named it, for messages.
+    pub path: PathBuf,
+    root: OwnedFd,
+}
+
+impl Source {
+    /// Opens a folder. What leads to it may be a link: that is the operator's.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = open(path, folder, Mode::empty())
+            .map_err(|error| format!("cannot open the folder {}: {error}", path.display()))?;
+        Ok(Self { path: path.to_owned(), root })
+    }
+
+    /// Whether there is something of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.reach(Path::new(name), OFlags::PATH).is_ok()
+    }
+
+    /// The text of a file; none: there is no such file, or nothing but blanks in it.
+    ///
+    /// # Errors
+    /// Why it is not read: a link, no ordinary file, more than `most` bytes, no UTF-8.
+    pub(super) fn text(&self, name: &str, most: u64) -> Result<Option<String>, String> {
+        match self.read(name, most) {
+            Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("{name} is not read: {error}")),
+        }
+    }
+
+    fn read(&self, name: &str, most: u64) -> io::Result<String> {
+        let file = self.reach(Path::new(name), OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let file = File::from(file);
+        let (about, mut bytes) = (file.metadata()?, Vec::new());
+        if !about.is_file() {
+            return Err(io::Error::other("it is no ordinary file"));
+        }
+        if about.len() > most {
+            let size = about.len();
+            return Err(io::Error::other(format!("it has {size} bytes, and {most} is the most")));
+        }
+        // It may be growing.
+        file.take(most).read_to_end(&mut bytes)?;
+        let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+        Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+    }
+
+    /// The names in a folder that end like this, in order; none where there is no such folder.
+    ///
+    /// # Errors
+    /// Why it is not read.
+    pub(super) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, String> {
+        let folder = match self.reach(Path::new(folder), OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("{folder} is not read: {error}")),
+        };
+        let entries = rustix::fs::Dir::read_from(&folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .take(NAMES)
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name.ends_with(end))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens what has this name, no part of which may be a link.
+    fn reach(&self, name: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let parts: Vec<&OsStr> = name
+            .components()
+            .filter_map(|part| match part {
+                Component::CurDir => None,
+                Component::Normal(part) => Some(Ok(part)),
+                _ => Some(Err(io::Error::other("it is outside of the folder"))),
+            })
+            .collect::<io::Result<_>>()?;
+        let (last, folders) = parts.split_last().ok_or(io::ErrorKind::NotFound)?;
+        let never = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at = None;
+        let step = |at: &Option<OwnedFd>, name: &OsStr, flags: OFlags| {
+            let from = at.as_ref().unwrap_or(&self.root);
+            openat(from, name, flags | never, Mode::empty()).map_err(|error| match error {
+                // A link to a folder is no folder, by this system call.
+                Errno::LOOP | Errno::MLINK | Errno::NOTDIR => {
+                    io::Error::other("it is a link, which is not followed, or no folder")
+                }
+                other => other.into(),
+            })
+        };
+        for folder in folders {
+            at = Some(step(&at, folder, OFlags::RDONLY | OFlags::DIRECTORY)?);
+        }
+        step(&at, last, flags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_within_bounds_and_links_never() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| folder.path().join(name);
+        fs::write(outside.path().join("secret"), "outside").unwrap();
+        fs::create_dir(at("in")).unwrap();
+        fs::write(at("in/a.md"), "\u{feff}inside").unwrap();
+        fs::write(at("in/b.md"), [0xff, 0xfe]).unwrap();
+        fs::write(at("blank"), " \n").unwrap();
+        symlink(outside.path().join("secret"), at("link")).unwrap();
+        symlink(outside.path(), at("out")).unwrap();
+        symlink("in/a.md", at("inner")).unwrap();
+        let pipe = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, pipe, 0)
+            .unwrap();
+        let source = Source::open(folder.path()).unwrap();
+        assert_eq!(source.text("in/a.md", 100), Ok(Some("inside".to_owned())));
+        assert_eq!((source.text("none", 9), source.text("blank", 9)), (Ok(None), Ok(None)));
+        for (name, why) in [
+            ("link", "a link"),
+            ("inner", "a link"),
+            ("out/secret", "a link"),
+            ("../secret", "outside"),
+            ("/etc/passwd", "outside"),
+            ("pipe", "no ordinary file"),
+            ("in", "no ordinary file"),
+            ("in/b.md", "not UTF-8"),
+        ] {
+            let told = source.text(name, 100).unwrap_err();
+            assert!(told.contains(why) && told.starts_with(name), "{name}: {told}");
+        }
+        assert!(source.text("in/a.md", 5).unwrap_err().contains("9 bytes, and 5 is the most"));
+        assert_eq!(source.names("in", ".md"), Ok(vec!["a.md".to_owned(), "b.md".to_owned()]));
+        assert_eq!(source.names("none", ""), Ok(Vec::new()));
+        assert!(source.names("out", "").unwrap_err().contains("a link"));
+        assert!(source.has("in/a.md") && !source.has("none"));
+        assert!(Source::open(&at("none")).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! The lines of a part of a file, one after the other, without holding more than one. Blocks.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::os::unix::fs::FileExt as _;
+
+/// Bytes that are read at a time.
+const PIECE: usize = 256 << 10;
+
+/// Lines of a file between two places.
+pub(super) struct Lines<'a> {
+    reader: BufReader<Part<'a>>,
+    line: Vec<u8>,
+    at: u64,
+    number: usize,
+}
+
+/// A part of a file, read without moving the file's own place.
+struct Part<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let most = into.len().min(left);
+        let read = self.file.read_at(&mut into[..most], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn of(file: &'a File, start: u64, end: u64) -> Self {
+        let part = Part { file, at: start, end: end.max(start) };
+        let reader = BufReader::with_capacity(PIECE, part);
+        Self { reader, line: Vec::new(), at: start, number: 0 }
+    }
+
+    /// Where the next line begins.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The next line that says something: where it begins, its number from 1, and what it says;
+    /// none: the last one that is whole was read.
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, usize, &[u8])>> {
+        loop {
+            self.line.clear();
+            let start = self.at;
+            let read = self.reader.read_until(b'\n', &mut self.line)?;
+            if self.line.last() != Some(&b'\n') {
+                return Ok(None);
+            }
+            self.at += read as u64;
+            self.number += 1;
+            if !self.line.trim_ascii().is_empty() {
+                return Ok(Some((start, self.number, &self.line)));
+            }
+        }
+    }
+}

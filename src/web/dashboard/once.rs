@@ -1,0 +1,58 @@
+//! What somebody sends is done once and to its end: a double click sends a form twice and hangs up
+//! on the first, whose answer the browser throws away.
+//!
+//! Forms of a session are done one after the other. The same one within a moment is answered as the
+//! one before.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::secret::digest;
+use super::sessions::Done;
+use super::{BODY, Shared, frame, guard};
+
+/// How long after a form the same one is that one.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Stands before all forms.
+pub(super) async fn once(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    // Whoever is not signed in does nothing that could be done twice.
+    let Ok(session) = guard::session_of(&shared, request.headers()) else {
+        return next.run(request).await;
+    };
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY).await else { return guard::no_form() };
+    let form = digest([parts.uri.path().as_bytes(), b"\n", &body].concat());
+    let mut last = Arc::clone(&session.last).lock_owned().await;
+    let again = |done: &&Done| done.form == form && done.at.elapsed() < MOMENT;
+    if let Some(done) = last.as_ref().filter(again) {
+        if let Some(said) = &done.said {
+            session.say(said);
+        }
+        return Redirect::to(&done.to).into_response();
+    }
+    let done = tokio::spawn(async move {
+        let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+        let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+        *last =
+            to.map(|to| Done { form, at: Instant::now(), to: to.to_owned(), said: session.said() });
+        response
+    });
+    done.await.unwrap_or_else(|_| {
+        let text = "That failed; the gateway's log says why.";
+        frame::plain(StatusCode::INTERNAL_SERVER_ERROR, text)
+    })
+}

@@ -1,0 +1,229 @@
+//! The files of turns, one a day: appending to them, reading them line by line, and letting go of
+//! what is too old.
+//!
+//! A line is read when it is whole. Whatever else stands in a file (a line that a kill tore, one
+//! that somebody wrote by hand) is skipped.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::ops::ControlFlow;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::line::TurnLine;
+use crate::disk::{open_ordinary, replace_with};
+
+/// Longest line that is read, bytes; none of ours is longer.
+pub(super) const LINE_LIMIT: usize = 128 << 10;
+
+/// How long turns are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnsKept {
+    /// What was asked and answered, and where the recording is: as long as recordings.
+    pub texts: Duration,
+    /// Everything else.
+    pub lines: Duration,
+}
+
+/// The day of a time, in UTC.
+pub(super) fn day_of(time: Timestamp) -> Date {
+    TimeZone::UTC.to_datetime(time).date()
+}
+
+/// The file of a day.
+fn file_of(folder: &Path, day: Date) -> PathBuf {
+    folder.join(format!("{day}.jsonl"))
+}
+
+/// The days of which there is a file, the latest first.
+///
+/// # Errors
+/// When the folder cannot be listed. One that is not there is empty.
+pub(super) fn days(folder: &Path) -> io::Result<Vec<Date>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut days: Vec<Date> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let day: Date = name.to_str()?.strip_suffix(".jsonl")?.parse().ok()?;
+            (entry.path() == file_of(folder, day)).then_some(day)
+        })
+        .collect();
+    days.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(days)
+}
+
+/// Adds a line to the file of its day. Where that fails, nothing of it stays.
+///
+/// # Errors
+/// The system's error.
+pub(super) fn append(folder: &Path, line: &TurnLine) -> io::Result<()> {
+    let path = file_of(folder, day_of(line.ended));
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    let mut file = match options.open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            options.open(&path)?
+        }
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    let mut text = Vec::new();
+    if length > 0 {
+        let mut last = [0];
+        file.read_exact_at(&mut last, length - 1)?;
+        if last != *b"\n" {
+            // A kill tore the line before: it must not spoil this one.
+            text.push(b'\n');
+        }
+    }
+    serde_json::to_writer(&mut text, line)?;
+    text.push(b'\n');
+    file.write_all(&text).inspect_err(|_| {
+        // Where this fails too, the next line begins behind what is there.
+        let _ = file.set_len(length);
+    })
+}
+
+/// Reads the lines of a day in their order, until it is told to stop. Returns the bytes of the
+/// file.
+///
+/// # Errors
+/// The system's error. A day without a file has no lines.
+pub(super) fn read(
+    folder: &Path,
+    day: Date,
+    mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<u64> {
+    let file = match open_ordinary(&file_of(folder, day)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        file => file?,
+    };
+    let bytes = file.metadata()?.len();
+    each_line(BufReader::with_capacity(LINE_LIMIT, file), &mut take)?;
+    Ok(bytes)
+}
+
+/// Hands over each line that is not longer than [`LINE_LIMIT`].
+fn each_line(
+    mut from: impl BufRead,
+    take: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let (mut begun, mut skipped) = (Vec::new(), false);
+    loop {
+        let chunk = from.fill_buf()?;
+        if chunk.is_empty() {
+            if !begun.is_empty() {
+                let _ = take(&begun);
+            }
+            return Ok(());
+        }
+        let end = memchr::memchr(b'\n', chunk);
+        let piece = &chunk[..end.unwrap_or(chunk.len())];
+        let used = piece.len() + usize::from(end.is_some());
+        skipped |= begun.len() + piece.len() > LINE_LIMIT;
+        let mut over = false;
+        if skipped {
+            begun.clear();
+        } else if end.is_some() && begun.is_empty() {
+            over = take(piece).is_break();
+        } else {
+            begun.extend_from_slice(piece);
+        }
+        if end.is_some() {
+            if !begun.is_empty() {
+                over = take(&begun).is_break();
+                begun.clear();
+            }
+            skipped = false;
+        }
+        from.consume(used);
+        if over {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether the file of its day has a line of this turn already.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn has(folder: &Path, line: &TurnLine) -> io::Result<bool> {
+    let mut found = false;
+    read(folder, day_of(line.ended), |other| {
+        found = may_be_of(other, &line.turn)
+            && serde_json::from_slice::<TurnLine>(other).is_ok_and(|other| other.turn == line.turn);
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
+}
+
+/// Whether a line names this turn somewhere: cheaper than reading it.
+pub(super) fn may_be_of(line: &[u8], turn: &str) -> bool {
+    memchr::memmem::find(line, turn.as_bytes()).is_some()
+}
+
+/// Removes the files of days that are too old, and the texts from lines that are. Days before
+/// `clean_until` are known to have none. Returns the first day that is to be looked at again.
+///
+/// # Errors
+/// The system's error; what was not reached is tried again.
+pub(super) fn tidy(
+    folder: &Path,
+    kept: TurnsKept,
+    clean_until: Date,
+    now: Timestamp,
+) -> io::Result<Date> {
+    let ago = |age: Duration| {
+        SignedDuration::try_from(age).ok().and_then(|age| now.checked_sub(age).ok())
+    };
+    let (texts, lines) = (ago(kept.texts), ago(kept.lines));
+    for day in days(folder)? {
+        // The last of a day's turns has to be too old.
+        if lines.is_some_and(|oldest| day < day_of(oldest)) {
+            fs::remove_file(file_of(folder, day))?;
+        } else if let Some(oldest) = texts
+            && (clean_until..=day_of(oldest)).contains(&day)
+        {
+            strip(folder, day, oldest)?;
+        }
+    }
+    Ok(texts.map_or(clean_until, day_of))
+}
+
+/// Takes the texts out of the lines of a day that ended before a time. What cannot be read goes
+/// with them: it may be text too.
+fn strip(folder: &Path, day: Date, before: Timestamp) -> io::Result<()> {
+    let mut any = false;
+    let parsed = |line: &[u8]| serde_json::from_slice::<TurnLine>(line).ok();
+    let old = |line: &TurnLine| line.ended < before;
+    read(folder, day, |line| {
+        any = parsed(line).is_none_or(|line| old(&line) && line.has_texts());
+        if any { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if !any {
+        return Ok(());
+    }
+    replace_with(&file_of(folder, day), |file: &mut File| {
+        let (mut out, mut written) = (io::BufWriter::new(file), Ok(()));
+        read(folder, day, |line| {
+            let Some(line) = parsed(line) else { return ControlFlow::Continue(()) };
+            let line = if old(&line) { line.without_texts() } else { line };
+            written = serde_json::to_writer(&mut out, &line)
+                .map_err(io::Error::from)
+                .and_then(|()| out.write_all(b"\n"));
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        written.and_then(|()| out.flush())
+    })?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! People who click twice, go back, or look at the same in two tabs.
+
+use std::time::Duration;
+
+use super::Desk;
+use crate::support::chrome::Chrome;
+use crate::support::discord::{ANN, CHANNEL};
+
+/// Whether something is still on its way when the second click comes.
+const LATENCY: Duration = Duration::from_millis(400);
+
+async fn clicks_twice_on_everything(chrome: Chrome) {
+    let desk = Desk::open().await;
+    desk.sign_in(&chrome, ANN).await;
+    desk.local.mention(CHANNEL, ANN, "slow 600");
+    desk.local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let base = chrome.eval("location.origin").await.as_str().unwrap().to_owned();
+    chrome.open(&base).await;
+    desk.local.faults().latency(LATENCY);
+    chrome.click("textarea").await;
+    chrome.type_in("only once").await;
+    chrome.double_click("textarea + button").await;
+    chrome.says("Sent to the agent.").await;
+    chrome.double_click("button.stop").await;
+    chrome.says("Stopped.").await;
+    desk.local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;
+    // It was not taken in, so it is a prompt of its own.
+    desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: only once")).await;
+    desk.local.mention(CHANNEL, ANN, "ask make");
+    desk.asked(CHANNEL).await;
+    chrome.open(&base).await;
+    chrome.double_click("button[value=allow]").await;
+    chrome.says("Answered.").await;
+    desk.local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
+    desk.local.wait_for_message(CHANNEL, |text| text.starts_with("-# 🖥️ ann answered")).await;
+    // One more, so that whatever else was on its way is there.
+    desk.local.mention(CHANNEL, ANN, "goodbye");
+    desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: goodbye")).await;
+    for part in ["> 💬 only once", "ann stopped this turn", "ann answered", "You said: only once"]
+    {
+        assert_eq!(desk.told(part), 1, "{part}: {:?}", desk.local.texts(CHANNEL));
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn two_clicks_do_once_what_one_does() {
+    clicks_twice_on_everything(Chrome::start().await).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn two_clicks_do_once_what_one_does_also_without_script() {
+    clicks_twice_on_everything(Chrome::without_script().await).await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn whoever_goes_back_sees_what_is_and_not_what_was() {
+    let desk = Desk::open().await;
+    let chrome = Chrome::start().await;
+    let base = desk.sign_in(&chrome, ANN).await;
+    desk.local.mention(CHANNEL, ANN, "slow 600");
+    chrome.says("Second 1.").await;
+    chrome.open(&format!("{base}/channels")).await;
+    desk.local.mention(CHANNEL, ANN, "and then this");
+    chrome.back().await;
+    chrome.says("and then this · ann").await;
+    chrome.click("button.stop").await;
+    chrome.says("Stopped.").await;
+    desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: and then")).await;
+    chrome.back().await;
+    chrome.says("Nothing runs or waits").await;
+    let stop = "document.querySelector('button.stop') === null";
+    assert_eq!(chrome.eval(stop).await, true, "{}", chrome.text().await);
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn what_is_answered_in_one_tab_is_gone_in_the_other() {
+    let desk = Desk::open().await;
+    let chrome = Chrome::start().await;
+    let base = desk.sign_in(&chrome, ANN).await;
+    let first = chrome.here().await;
+    desk.local.mention(CHANNEL, ANN, "ask make");
+    chrome.says("Run `make`?").await;
+    chrome.tab().await;
+    chrome.open(&base).await;
+    chrome.says("Run `make`?").await;
+    chrome.click("button[value=deny]").await;
+    chrome.says("Answered.").await;
+    chrome.switch(&first).await;
+    chrome.wait("document.querySelector('.question') === null").await;
+    assert!(!chrome.text().await.contains("Answered."), "that was said in the other");
+}

@@ -1,0 +1,62 @@
+//! Sessions that end, and gateways that go, while a page is open.
+
+use rustix::process::Signal;
+
+use super::Desk;
+use crate::gateway::serving;
+use crate::support::browser::address;
+use crate::support::chrome::Chrome;
+use crate::support::discord::{ANN, BOB, CHANNEL};
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn an_open_page_says_so_when_its_session_is_revoked_or_its_user_may_not_be_there_any_more() {
+    let desk = Desk::open().await;
+    let (chrome, bobs) = (Chrome::start().await, Chrome::start().await);
+    desk.sign_in(&chrome, ANN).await;
+    desk.sign_in(&bobs, BOB).await;
+    desk.local.mention(CHANNEL, ANN, "slow 600");
+    chrome.says("Second 1.").await;
+    bobs.says("Second 1.").await;
+    let revoke = desk.local.slash(CHANNEL, ANN, "dashboard", Some("revoke"));
+    desk.local.answer_to(revoke).await;
+    chrome.says("You are not signed in. Write /dashboard in Discord").await;
+    assert!(bobs.text().await.contains("Second"), "he is still there");
+    desk.local.faults().remove_member(BOB);
+    bobs.says("You are not signed in. Write /dashboard in Discord").await;
+    assert!(!bobs.text().await.contains("Second"));
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn an_open_page_says_when_the_gateway_is_gone_and_that_one_has_to_sign_in_when_it_is_back() {
+    let desk = Desk::open().await;
+    let chrome = Chrome::start().await;
+    desk.sign_in(&chrome, ANN).await;
+    desk.local.mention(CHANNEL, ANN, "slow 600");
+    chrome.says("Second 1.").await;
+    let address = address(&desk.bot).await;
+    desk.bot.signal(Signal::KILL);
+    chrome.says("The gateway does not answer.").await;
+    assert!(chrome.text().await.contains("Second 1."), "what was last known");
+    let installation = desk.installation.with("DASHBOARD_ADDRESS", &address.to_string());
+    let _bot = serving(&installation).await;
+    chrome.says("You are not signed in. Write /dashboard in Discord").await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn while_discord_says_nothing_a_page_tries_again_until_it_does() {
+    let desk = Desk::open().await;
+    let chrome = Chrome::start().await;
+    desk.sign_in(&chrome, ANN).await;
+    desk.local.mention(CHANNEL, ANN, "slow 600");
+    chrome.says("Second 1.").await;
+    desk.local.faults().away(true);
+    chrome.says("This page does not follow what changes at this moment").await;
+    desk.local.faults().away(false);
+    chrome.wait("!document.body.innerText.includes('does not follow')").await;
+    let seconds = "document.querySelector('.live').innerText";
+    let before = chrome.eval(seconds).await;
+    chrome.wait(&format!("{seconds} !== {before}")).await;
+}

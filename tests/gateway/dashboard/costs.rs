@@ -1,0 +1,168 @@
+//! What turns cost: whoever sees a channel sees its sums, and nobody else's name.
+
+use std::fs;
+
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::{Value, json};
+
+use super::{serving, with_dashboard};
+use crate::support::browser::Browser;
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER, OWNER};
+use crate::support::program::Installation;
+
+const VIEW_CHANNEL: u64 = 1 << 10;
+
+/// A turn of so many hours ago.
+fn turn(hours: i64, channel: u64, (user, name): (u64, &str), cost: Option<f64>) -> Value {
+    let usage = json!({
+        "input": 1_000, "output": 20, "cached": 900, "reasoning": 7, "cost-usd": cost,
+        "context-used": null, "context-size": null,
+    });
+    json!({
+        "ended": (Timestamp::now() - hours.hours()).to_string(), "took-ms": 1_800_000,
+        "turn": "ab12cd34", "event": 1, "lane": format!("channel:{channel}"), "kind": "message",
+        "user": user, "name": name, "backend": "claude", "model": "opus", "how": "done",
+        "tools": 0, "usage": usage,
+    })
+}
+
+/// Writes turns where the gateway keeps them.
+fn keep(installation: &Installation, turns: &[Value]) {
+    let folder = installation.path("config/state/turns");
+    fs::create_dir_all(&folder).unwrap();
+    for turn in turns {
+        let day = &turn["ended"].as_str().unwrap()[..10];
+        let path = folder.join(format!("{day}.jsonl"));
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(path, format!("{before}{turn}\n")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_sees_the_sums_of_the_channels_they_see_and_owners_all() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let mut failed = turn(1, CHANNEL, (ANN, "ann"), None);
+    failed["how"] = json!({ "failed": "timed-out" });
+    let mut mute = turn(2, OTHER, (BOB, "bob"), None);
+    mute["usage"] = Value::Null;
+    let mut job = turn(3, 0, (0, "x"), Some(5.0));
+    (job["lane"], job["kind"]) = ("cron:nightly".into(), "cron".into());
+    (job["user"], job["name"]) = (Value::Null, Value::Null);
+    let ann = turn(1, CHANNEL, (ANN, "ann"), Some(1.25));
+    let long_ago = turn(24 * 40, OTHER, (BOB, "robert"), Some(100.0));
+    let (elsewhere, gone) =
+        (turn(2, OTHER, (BOB, "bob"), Some(0.5)), turn(1, 77, (9, "zoe"), Some(2.0)));
+    keep(&installation, &[ann, failed, elsewhere, mute, job, gone, long_ago]);
+    let program = serving(&installation).await;
+    local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
+    let bob = Browser::signed_in(&local, OTHER, BOB).await;
+    let olga = Browser::signed_in(&local, OTHER, OWNER).await;
+
+    let his = bob.get("/costs").await.body;
+    for part in [
+        "<dt>Cost</dt><dd>$0.50 of 1</dd>",
+        "<dt>Turns</dt><dd>2, 0 failed</dd>",
+        "<dt>Hours of agents</dt><dd>1.00</dd>",
+        "1000 in, 900 of them cached; 20 out, 7 of them thinking",
+        "#other",
+        "opus",
+        "role=\"img\"",
+    ] {
+        assert!(his.contains(part), "{part} is missing in\n{his}");
+    }
+    for part in [">ann<", "general", "zoe", "nightly", "cron jobs", "robert", "channel:77", ".csv"]
+    {
+        let (_, main) = his.split_once("<main").unwrap();
+        assert!(!main.contains(part), "{part} is in\n{main}");
+    }
+    assert_eq!(bob.get("/costs.csv").await.status, 404);
+    let longer = bob.get("/costs?days=90").await.body;
+    assert!(longer.contains("$100.50 of 2") && longer.contains("<td>$100.00</td>"), "{longer}");
+
+    let all = olga.get("/costs?days=nonsense&days=7").await.body;
+    for part in [
+        "<dt>Cost</dt><dd>$8.75 of 4</dd>",
+        "<dt>Turns</dt><dd>6, 1 failed</dd>",
+        "#general",
+        "cron:nightly",
+        "cron jobs",
+        "channel:77",
+        "zoe",
+        "/costs.csv?days=30",
+    ] {
+        assert!(all.contains(part), "{part} is missing in\n{all}");
+    }
+    let csv = olga.get("/costs.csv?days=90").await;
+    assert_eq!(csv.header("content-type"), "text/csv; charset=utf-8");
+    assert!(csv.header("content-disposition").contains("attachment"));
+    assert_eq!(csv.body.lines().count(), 1 + 5, "{}", csv.body);
+    assert!(
+        csv.body.contains(&format!(
+            ",channel:{OTHER},{BOB},bob,claude,2,0,3600000,1,1000,20,900,7,1,0.500000\r\n"
+        )),
+        "{}",
+        csv.body
+    );
+
+    local.mention(OTHER, BOB, "hello");
+    program.logs("answer delivered").await;
+    let more = bob.get("/costs").await.body;
+    assert!(more.contains("3, 0 failed"), "what just ended is in the sums: {more}");
+    let mut stranger = bob.clone();
+    stranger.cookie.clear();
+    assert_eq!(stranger.get("/costs").await.status, 401);
+
+    let told = installation.run(&["costs", "--days", "90"], "").await;
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    for part in ["$108.75 of 5", "channel:77", "zoe", "not told"] {
+        assert!(told.stdout.contains(part), "{part} is missing in\n{}", told.stdout);
+    }
+    assert!(!told.stdout.contains("robert"), "that is bob today:\n{}", told.stdout);
+    let sheet = installation.run(&["costs", "--days", "90", "--csv"], "").await;
+    assert!(sheet.stdout.starts_with("day,lane,user,name,"), "{}", sheet.stdout);
+    assert_eq!(sheet.stdout.lines().count(), 1 + 6, "{}", sheet.stdout);
+}
+
+#[tokio::test]
+async fn four_hundred_channels_and_people_with_names_like_pages_fit_on_one_page() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let turns: Vec<Value> = (0..400)
+        .map(|number| {
+            let name = format!("<script>\"&'{number}</script> =1+1 {}", "&".repeat(90));
+            let hours = 24 * (i64::try_from(number).unwrap() % 90);
+            let mut turn = turn(hours, 10_000 + number, (number, &name), Some(0.001));
+            turn["model"] = json!(format!("<b>{number}</b>{}", "<".repeat(80)));
+            turn["backend"] = json!(format!("<b>{number}</b>"));
+            turn["usage"]["cost-usd"] = json!(if number % 7 == 0 { 1e300 } else { 999_999.0 });
+            turn
+        })
+        .collect();
+    keep(&installation, &turns);
+    keep(&installation, &[turn(1, OTHER, (BOB, "=1+1"), Some(0.5))]);
+    let today = Timestamp::now().to_string()[..10].to_owned();
+    let path = installation.path("config/state/turns").join(format!("{today}.jsonl"));
+    let whole = fs::read_to_string(&path).unwrap();
+    fs::write(
+        &path,
+        format!("{whole}{{\"lane\":7}}\n<b>by hand</b>\n{}", &turns[0].to_string()[..99]),
+    )
+    .unwrap();
+    let _bot = serving(&installation).await;
+    let bob = Browser::signed_in(&local, OTHER, BOB).await;
+    let olga = Browser::signed_in(&local, OTHER, OWNER).await;
+    // The browser has looked at the size and form of each page.
+    let all = olga.get("/costs?days=90").await.body;
+    assert!(all.contains("401, 0 failed") && all.contains("389 others"), "{all}");
+    assert!(all.contains("&lt;script&gt;"), "{all}");
+    let before = local.requests().len();
+    let his = bob.get("/costs?days=90").await.body;
+    let asked = local.requests().len() - before;
+    assert!(asked <= 3 * 60, "Discord was asked {asked} times for one page");
+    assert!(his.contains("341 channels with fewer turns are left out."), "{his}");
+    assert!(!his.contains("script&gt;"), "{his}");
+    let csv = olga.get("/costs.csv?days=7").await.body;
+    assert!(csv.contains(",'=1+1,"), "{csv}");
+    assert!(csv.lines().skip(1).all(|line| !line.contains(",=") && !line.contains(",\"=")));
+}

@@ -1,0 +1,312 @@
+//! The time machine: stepping through a turn, looking for words, reading it with another component;
+//! and people, records and recordings that are not what they should be.
+
+use aetheel::agent::{Action, Spawn};
+
+use super::{serving, with_dashboard};
+use crate::support::browser::{Browser, Page};
+use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord, OWNER};
+use crate::support::guests::Wat;
+use crate::support::program::{Installation, Program, built, rebuilt};
+
+/// Has ann's prompt answered in a channel, the bot's first or which one it is, and returns the id of
+/// its turn.
+async fn turn(
+    local: &LocalDiscord,
+    bot: &Program,
+    channel: u64,
+    which: usize,
+    asks: &str,
+) -> String {
+    if channel == DIRECT {
+        local.say(channel, ANN, asks);
+    } else {
+        local.mention(channel, ANN, asks);
+    }
+    let ended = |_: &LocalDiscord| {
+        let log = bot.log();
+        let ends = ["turn ended", "turn failed"];
+        let mut ended = log.iter().filter(|line| ends.iter().any(|end| line["message"] == *end));
+        Some(ended.nth(which - 1)?["turn"].as_str().unwrap().to_owned())
+    };
+    local.wait_for("the turn's end", ended).await
+}
+
+/// Loads a page until no component reads any more.
+async fn read(browser: &Browser, path: &str) -> Page {
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(200));
+    loop {
+        looks.tick().await;
+        let page = browser.get(path).await;
+        assert_eq!(page.status, 200, "{path}");
+        if !page.body.contains("It reads: step") {
+            return page;
+        }
+    }
+}
+
+/// Where a link leads that says this.
+fn link(page: &Page, says: &str) -> Option<String> {
+    let (before, _) = page.body.split_once(&format!(">{says}</a>"))?;
+    let (_, href) = before.rsplit_once("href=\"")?;
+    Some(href.split('"').next().unwrap().replace("&amp;", "&"))
+}
+
+/// The components that can be chosen: their names for people and in addresses.
+fn components(page: &Page) -> Vec<(String, String)> {
+    let (_, select) = page.body.split_once("<select id=\"with\"").expect("a choice");
+    let select = select.split("</select>").next().unwrap();
+    let options = select.split("<option value=\"").skip(1);
+    let options = options.map(|option| {
+        let (value, rest) = option.split_once('"').unwrap();
+        let label = rest.split_once('>').unwrap().1.split('<').next().unwrap();
+        (label.to_owned(), value.to_owned())
+    });
+    options.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn named<'a>(components: &'a [(String, String)], says: &str) -> &'a str {
+    let found = components.iter().find(|(label, _)| label.contains(says));
+    &found.unwrap_or_else(|| panic!("no {says:?} among {components:?}")).1
+}
+
+fn replace(installation: &Installation, component: &[u8]) {
+    let staged = installation.path("staged.wasm");
+    std::fs::write(&staged, component).unwrap();
+    std::fs::rename(&staged, installation.backend("demo")).unwrap();
+}
+
+async fn serves(bot: &Program, generation: &str) {
+    bot.logs_where(generation, |line| {
+        line["message"] == "backend loaded"
+            && line["generation"].as_str().is_some_and(|found| found.starts_with(generation))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let bot = serving(&installation).await;
+    let id = turn(&local, &bot, CHANNEL, 1, "tool ls").await;
+    let noisy = turn(&local, &bot, CHANNEL, 2, "noise").await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let path = format!("/turns/{id}/machine");
+    let first = olga.get(&path).await;
+    assert_eq!(first.status, 200);
+    for part in ["gateway: the turn begins", "tool ls", "Nothing yet.", "The turn goes on.", &id] {
+        assert!(first.body.contains(part), "{part} is missing in\n{}", first.body);
+    }
+    assert!(link(&first, "Previous").is_none() && link(&first, "First").is_none());
+    // Step by step to the end, and what Discord shows grows.
+    let (mut page, mut steps) = (first, 1);
+    while let Some(next) = link(&page, "Next") {
+        assert_eq!(next, format!("{path}?step={}", steps + 1));
+        page = olga.get(&next).await;
+        steps += 1;
+    }
+    assert!(steps > 5, "{steps} steps");
+    let shown = page.body.split_once("id=\"shown\"").unwrap().1;
+    assert!(shown.contains("One tool worked, one did not."), "{shown}");
+    assert!(!shown.contains("The turn goes on."), "{shown}");
+    let answer = local.wait_for_message(CHANNEL, |text| text.contains("One tool worked")).await;
+    let text = answer.content.lines().next().unwrap().to_owned();
+    assert!(shown.contains(&text), "what Discord has, {text:?}, is not in\n{shown}");
+    let last = link(&olga.get(&path).await, "Last").unwrap();
+    assert_eq!(last, format!("{path}?step={steps}"));
+
+    let hit = olga.get(&format!("{path}?step=1&q=MISSING.txt%20read&go=hit")).await;
+    assert_eq!(hit.status, 303);
+    let place = hit.header("location").to_owned();
+    assert!(place.ends_with("&q=MISSING%2Etxt%20read"), "{place}");
+    let page = olga.get(&place).await;
+    assert!(page.body.contains("missing.txt") && page.body.contains("value=\"MISSING.txt read\""));
+    let nothing = olga.get(&format!("{path}?step={steps}&q=missing&go=hit")).await;
+    let page = olga.get(nothing.header("location")).await;
+    assert!(page.body.contains("No further step has these words."), "{}", page.body);
+
+    let page = olga.get(&format!("/turns/{noisy}/machine")).await;
+    let mut unknown = olga.get(&link(&page, "Next unknown output").expect("drift")).await;
+    while !unknown.body.contains("hologram") {
+        unknown = olga.get(&link(&unknown, "Next unknown output").expect("more drift")).await;
+    }
+    let seen = olga.get(&link(&page, "Next that people saw").expect("an answer")).await;
+    assert!(seen.body.contains("There was"), "{}", seen.body);
+}
+
+#[tokio::test]
+async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_breaks_nothing() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let spawn = Spawn {
+        proc: 1,
+        program: "aetheel".to_owned(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        stdin: Vec::new(),
+        keep_open: false,
+        listens: false,
+        basic_auth: None,
+        session: Some(1),
+        turn: Some(1),
+    };
+    let wat = |version: &str, on_line: &str| Wat {
+        on_start: Some(vec![Action::Spawn(spawn.clone())]),
+        later: Some((3, Vec::new())),
+        on_timer: on_line.to_owned(),
+        // No more than the real one may do.
+        descriptor: serde_json::json!({"programs": [{"name": "aetheel"}]}),
+        ..Wat::new("demo", version)
+    };
+    let (silent, traps, hangs) =
+        (wat("silent-1", ""), wat("traps-1", "unreachable"), wat("hangs-1", "(loop $l (br $l))"));
+    let bot = serving(&installation).await;
+    let id = turn(&local, &bot, CHANNEL, 1, "hello there").await;
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let path = format!("/turns/{id}/machine");
+    let own = components(&olga.get(&path).await);
+    assert_eq!(own.len(), 1, "{own:?}");
+    let own = named(&own, "serves, recorded with").to_owned();
+    let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
+    assert!(same.body.contains("It makes the same of all"), "{}", same.body);
+
+    replace(&installation, &silent.build());
+    serves(&bot, "2@").await;
+    let known = components(&olga.get(&path).await);
+    let silent = named(&known, "version silent-1, serves").to_owned();
+    assert_eq!(named(&known, "served earlier, recorded with"), own);
+    let other = read(&olga, &format!("{path}?step=1&with={silent}")).await;
+    assert!(other.body.contains("steps differ; first at"), "{}", other.body);
+    assert!(other.body.contains("this version: ") && other.body.contains("as recorded: "));
+    let last = read(&olga, &link(&other, "Last").unwrap()).await;
+    let shown = last.body.split_once("id=\"shown\"").unwrap().1;
+    assert!(shown.contains("You said: hello there") && shown.contains("With the other version"));
+    assert!(shown.contains("Nothing yet."), "it never says anything: {shown}");
+    assert!(link(&other, "Next difference").is_some());
+    let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
+    assert!(same.body.contains("It makes the same of all"), "{}", same.body);
+
+    replace(&installation, &traps.build());
+    serves(&bot, "3@").await;
+    let traps = named(&components(&olga.get(&path).await), "traps-1").to_owned();
+    for _ in 0..7 {
+        let page = read(&olga, &format!("{path}?step=2&with={traps}")).await;
+        assert!(page.body.contains("It fails"), "{}", page.body);
+        assert!(page.body.contains("the backend crashed"), "{}", page.body);
+    }
+    replace(&installation, &hangs.build());
+    serves(&bot, "4@").await;
+    let hangs = named(&components(&olga.get(&path).await), "hangs-1").to_owned();
+    let page = read(&olga, &format!("{path}?step=2&with={hangs}")).await;
+    assert!(page.body.contains("the backend was cut off"), "{}", page.body);
+
+    replace(&installation, &rebuilt(built("demo"), "another"));
+    serves(&bot, "5@").await;
+    turn(&local, &bot, CHANNEL, 2, "are you there").await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: are you there")).await;
+    let log = bot.stderr();
+    assert!(!log.contains("failures within a minute") && !log.contains("backend failed"), "{log}");
+}
+
+#[tokio::test]
+async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{OWNER}"));
+    let bot = serving(&installation).await;
+    let script = "<script>alert(1)</script>\u{202e}\" onclick=\"x";
+    let id = turn(&local, &bot, CHANNEL, 1, script).await;
+    let private = turn(&local, &bot, DIRECT, 2, "this is private").await;
+    let long = turn(&local, &bot, CHANNEL, 3, "long 60000").await;
+    let (ann, olga) = (
+        Browser::signed_in(&local, CHANNEL, ANN).await,
+        Browser::signed_in(&local, CHANNEL, OWNER).await,
+    );
+    let path = format!("/turns/{id}/machine");
+    assert_eq!(ann.get(&path).await.status, 404, "she asked for it, but is no owner");
+    assert_eq!(Browser::new(&url(&bot).await).get(&path).await.status, 401);
+    for turn in [private.as_str(), "00000000", "..%2F..%2Fetc", "%00", &"a".repeat(300), "é"] {
+        assert_eq!(olga.get(&format!("/turns/{turn}/machine")).await.status, 404, "{turn}");
+    }
+    for (asked, step) in [("0", 1), ("-1", 1), ("abc", 1), ("", 1), ("99999999999999999999", 1)] {
+        let page = olga.get(&format!("{path}?step={asked}")).await;
+        assert_eq!(page.status, 200, "{asked}");
+        assert!(page.body.contains(&format!("for=\"step\">{step}</output>")), "{asked}");
+    }
+    let beyond = olga.get(&format!("{path}?step=4000000")).await;
+    assert!(link(&beyond, "Next").is_none() && link(&beyond, "Previous").is_some());
+    for with in ["ffffffffffff", "..%2F..%2Fetc%2Fpasswd", "f", "%22%3E%3Cscript%3E", "%00"] {
+        let page = olga.get(&format!("{path}?with={with}")).await;
+        assert!(page.body.contains("There is no such component"), "{with}\n{}", page.body);
+    }
+    for query in [
+        "step=1&step=2&with=a&with=b",
+        "q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
+        "part=-1&more=999999",
+    ] {
+        let page = olga.get(&format!("{path}?{query}")).await;
+        assert_eq!(page.status, 200, "{query}");
+        assert!(!page.body.contains("<script>"), "{query}");
+    }
+    // All of it is text, and nothing in it hides.
+    let mut next = Some(path.clone());
+    while let Some(at) = next {
+        let page = olga.get(&at).await;
+        assert!(!page.body.contains("<script>") && !page.body.contains('\u{202e}'), "{at}");
+        next = link(&page, "Next");
+    }
+    let last = olga.get(&format!("/turns/{long}/machine?step=1000000")).await;
+    assert_eq!(last.status, 200);
+    let hit = olga.get(&format!("/turns/{long}/machine?q=start-turn&step=1")).await;
+    assert_eq!(hit.status, 200);
+}
+
+async fn url(bot: &Program) -> String {
+    format!("http://{}", crate::support::browser::address(bot).await)
+}
+
+#[tokio::test]
+async fn recordings_that_are_gone_or_damaged_and_records_that_lead_elsewhere_are_said_to_be() {
+    let local = LocalDiscord::start().await;
+    let installation = with_dashboard(&local);
+    let bot = serving(&installation).await;
+    let mut ids = Vec::new();
+    for event in 1..=4 {
+        ids.push(turn(&local, &bot, CHANNEL, event, "hello").await);
+    }
+    let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
+    let page = async |id: &str| olga.get(&format!("/turns/{id}/machine")).await;
+    for id in &ids {
+        assert!(page(id).await.body.contains("gateway: the turn begins"));
+    }
+    let file = |id: &str| {
+        let days = std::fs::read_dir(installation.path("recordings")).unwrap();
+        let day = days.map(|day| day.unwrap().path()).find(|day| day.is_dir()).unwrap();
+        day.join(format!("{id}.jsonl"))
+    };
+    std::fs::remove_file(file(&ids[0])).unwrap();
+    let gone = page(&ids[0]).await;
+    assert!(gone.status == 200 && gone.body.contains("not there any more"), "{}", gone.body);
+    let text = std::fs::read_to_string(file(&ids[1])).unwrap();
+    let damaged = text.replacen("{\"t\":", "{\"t\":oops", 6).replacen("{\"t\":oops", "{\"t\":", 5);
+    std::fs::remove_file(file(&ids[1])).unwrap();
+    std::fs::write(file(&ids[1]), damaged).unwrap();
+    let damaged = page(&ids[1]).await;
+    assert!(damaged.body.contains("of the recording is damaged"), "{}", damaged.body);
+    let text = std::fs::read_to_string(file(&ids[2])).unwrap();
+    std::fs::remove_file(file(&ids[2])).unwrap();
+    std::fs::write(file(&ids[2]), &text[..text.find("\"ending\":").unwrap()]).unwrap();
+    let cut = page(&ids[2]).await;
+    assert!(cut.body.contains("ends before the turn does"), "{}", cut.body);
+
+    let turns = installation.path("config/state/turns");
+    let day = std::fs::read_dir(&turns).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&day).unwrap();
+    let known: Vec<&str> = text.lines().filter(|line| line.contains(&ids[3])).collect();
+    let named = known[0].split_once("\"recording\":\"").unwrap().1.split('"').next().unwrap();
+    for elsewhere in ["../config/state/queue.md", "/etc/passwd", "../config/state/turns/x.jsonl"] {
+        std::fs::write(&day, text.replace(named, elsewhere)).unwrap();
+        let page = page(&ids[3]).await;
+        assert!(page.body.contains("names no recording"), "{elsewhere}\n{}", page.body);
+    }
+}

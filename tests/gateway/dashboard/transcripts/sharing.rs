@@ -1,0 +1,238 @@
+//! Read-only links to turns: what they show, to whom, and when they end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use super::{VIEW_CHANNEL, event, line, put, record, rich, said, text};
+use crate::gateway::dashboard::{serving, with_dashboard};
+use crate::support::browser::{Browser, Page, address};
+use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER, OWNER};
+use crate::support::program::{Installation, Program};
+
+const TURN: &str = "/turns/aaaa0001";
+
+/// An installation in which a turn ended.
+fn with_turn(local: &LocalDiscord) -> Installation {
+    let installation = with_dashboard(local);
+    put(&installation, &[line("aaaa0001", CHANNEL, 5, "x")]);
+    let mut entries = rich();
+    entries.push(text(&format!(
+        "Ask <@{ANN}> in <#{CHANNEL}> or ann@example.com, see /home/ann/notes.txt and {OTHER}."
+    )));
+    entries.push(event(json!({"text": {"part": 1, "text": "helping", "parent": "a"}})));
+    record(&installation, "aaaa0001", "[ann]: please, says bob@example.com", &entries);
+    installation
+}
+
+/// Makes a link, and returns the path of its page.
+async fn made(browser: &Browser, span: &str) -> String {
+    let csrf = browser.get(TURN).await.field("csrf");
+    let sent = browser.post(&format!("{TURN}/share"), &[("csrf", &csrf), ("span", span)]).await;
+    assert_eq!((sent.status, sent.header("location")), (303, TURN), "{sent:?}");
+    let said = said(&browser.get(TURN).await);
+    let (_, key) = said.split_once("/shared/").unwrap_or_else(|| panic!("no link: {said}"));
+    assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
+    format!("/shared/{key}")
+}
+
+async fn stranger(bot: &Program) -> Browser {
+    Browser::new(&format!("http://{}", address(bot).await))
+}
+
+/// Panics where a page shows anything.
+fn over(page: &Page, unknown: &Page) {
+    assert_eq!((page.status, &page.body), (404, &unknown.body));
+}
+
+#[tokio::test]
+async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended() {
+    let local = LocalDiscord::start().await;
+    let installation = with_turn(&local);
+    let mut bot = serving(&installation).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let link = made(&ann, "day").await;
+    let told = local
+        .wait_for_message(CHANNEL, |text| {
+            text.contains("made a read-only link to the turn aaaa0001, until ")
+        })
+        .await;
+    assert!(told.content.starts_with("-# 🖥️ ann made"), "{}", told.content);
+
+    let outside = stranger(&bot).await;
+    let unknown = outside.get(&format!("/shared/{}", "0".repeat(64))).await;
+    let page = outside.get(&link).await;
+    assert_eq!((page.status, page.header("x-robots-tag")), (200, "noindex, nofollow"));
+    assert!(page.body.contains("name=\"robots\"") && page.header("set-cookie").is_empty());
+    for shown in [
+        "[Somebody]: please, says (e-mail address)",
+        "I begin. ",
+        "I end.",
+        "Edit",
+        "leap",
+        "Denied: not today",
+        "Ask @somebody in #somewhere or (e-mail address), see ~/notes.txt and (id).",
+    ] {
+        assert!(page.body.contains(shown), "{shown}: {}", page.body);
+    }
+    let hidden = [
+        "secretly thinking",
+        "the input",
+        "the output",
+        "+new",
+        "src/lib.rs",
+        "make all",
+        "Run it?",
+        "helping",
+        "ann@",
+        "/home/ann",
+        "[ann]",
+        "#general",
+        "$0.25",
+        "1200 in",
+        "csrf",
+        "Sign out",
+        "the system prompt",
+        "href=\"/turns",
+    ];
+    for block in 0..12 {
+        let part = outside.get(&format!("{link}/part/{block}")).await;
+        for word in hidden {
+            assert!(
+                !page.body.contains(word) && !part.body.contains(word),
+                "{word}: {}",
+                page.body
+            );
+        }
+        for id in [ANN, CHANNEL, OTHER] {
+            assert!(!page.body.contains(&id.to_string()) && !part.body.contains(&id.to_string()));
+        }
+    }
+    assert_eq!(outside.get(&format!("{link}/part/prompt")).await.status, 200);
+    for path in ["/", "/turns", TURN] {
+        assert_eq!(outside.get(path).await.status, 401, "a link opens nothing else");
+    }
+    let changed = link.replace(&link[8..12], if &link[8..12] == "0000" { "1111" } else { "0000" });
+    over(&outside.get(&changed).await, &unknown);
+
+    // It is kept over a restart, without its secret.
+    let state = installation.path("config/state/shares.md");
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = &link["/shared/".len()..];
+    for (file, bytes) in installation.everything() {
+        let found = bytes.windows(key.len()).any(|window| window == key.as_bytes());
+        assert!(!found, "the secret stands in {}", file.display());
+    }
+    assert!(
+        !bot.stderr().contains(key) && !local.texts(CHANNEL).iter().any(|text| text.contains(key))
+    );
+    bot.signal(rustix::process::Signal::TERM);
+    bot.ended().await;
+    let bot = serving(&installation).await;
+    let outside = stranger(&bot).await;
+    assert_eq!(outside.get(&link).await.status, 200);
+
+    // Whoever may act in the channel may end it.
+    let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
+    let page = bob.get(TURN).await;
+    assert!(page.body.contains("A link of ann works until"), "{}", page.body);
+    let (csrf, share) = (page.field("csrf"), page.field("share"));
+    let form = [("csrf", csrf.as_str()), ("share", &share)];
+    bob.post(&format!("{TURN}/unshare"), &form).await;
+    assert_eq!(said(&bob.get(TURN).await), "That link works no longer.");
+    over(&outside.get(&link).await, &unknown);
+    over(&outside.get(&format!("{link}/part/1")).await, &unknown);
+    local.wait_for_message(CHANNEL, |text| text.contains("bob ended a read-only link")).await;
+    bob.post(&format!("{TURN}/unshare"), &form).await;
+    assert_eq!(said(&bob.get(TURN).await), "That link works no longer.");
+}
+
+#[tokio::test]
+async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_are_revoked() {
+    let local = LocalDiscord::start().await;
+    let installation = with_turn(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
+    let bot = serving(&installation).await;
+    let outside = stranger(&bot).await;
+    let unknown = outside.get("/shared/none").await;
+    let ann = Browser::signed_in(&local, OTHER, ANN).await;
+    let bob = Browser::signed_in(&local, OTHER, BOB).await;
+    let (first, second, bobs) =
+        (made(&ann, "hour").await, made(&ann, "week").await, made(&bob, "day").await);
+    for link in [&first, &second, &bobs] {
+        assert_eq!(outside.get(link).await.status, 200);
+    }
+    // While Discord does not say what its maker may, nothing is shown, and nothing is lost.
+    local.faults().away(true);
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(500));
+    while outside.get(&bobs).await.status == 200 {
+        looks.tick().await;
+    }
+    over(&outside.get(&bobs).await, &unknown);
+    local.faults().away(false);
+    while outside.get(&bobs).await.status != 200 {
+        looks.tick().await;
+    }
+
+    local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
+    while outside.get(&bobs).await.status == 200 {
+        looks.tick().await;
+    }
+    bot.logs_where("the end of the link", |line| {
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("who shared a turn does not see it"))
+    })
+    .await;
+    local.faults().deny(CHANNEL, BOB, 0);
+    over(&outside.get(&bobs).await, &unknown);
+    assert_eq!(outside.get(&first).await.status, 200, "that of another goes on");
+
+    let told = local.answer_to(local.slash(OTHER, ANN, "dashboard", Some("revoke"))).await;
+    assert!(told.content.starts_with("Done"), "{}", told.content);
+    over(&outside.get(&first).await, &unknown);
+    over(&outside.get(&second).await, &unknown);
+
+    let ann = Browser::signed_in(&local, OTHER, ANN).await;
+    let link = made(&ann, "hour").await;
+    assert_eq!(outside.get(&link).await.status, 200);
+    let recording = installation.path("recordings/2026-11-23/aaaa0001.jsonl");
+    let text = fs::read(&recording).unwrap();
+    fs::remove_file(&recording).unwrap();
+    over(&outside.get(&link).await, &unknown);
+    fs::write(&recording, text).unwrap();
+    over(&outside.get(&link).await, &unknown);
+}
+
+#[tokio::test]
+async fn a_link_ends_by_itself_and_an_operator_may_have_none() {
+    let local = LocalDiscord::start().await;
+    let installation = with_turn(&local);
+    let mut bot = serving(&installation).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let link = made(&ann, "hour").await;
+    let unknown = stranger(&bot).await.get("/shared/none").await;
+    bot.signal(rustix::process::Signal::TERM);
+    bot.ended().await;
+
+    // As if an hour had gone by.
+    let state = installation.path("config/state/shares.md");
+    let kept = fs::read_to_string(&state).unwrap();
+    let until = kept.split("until `").nth(1).unwrap().split('`').next().unwrap();
+    fs::write(&state, kept.replace(until, "2026-01-01T00:00:00Z")).unwrap();
+    let mut bot = serving(&installation).await;
+    over(&stranger(&bot).await.get(&link).await, &unknown);
+    bot.signal(rustix::process::Signal::TERM);
+    bot.ended().await;
+
+    fs::write(&state, &kept).unwrap();
+    let installation = installation.with("DASHBOARD_SHARING", "off");
+    let bot = serving(&installation).await;
+    over(&stranger(&bot).await.get(&link).await, &unknown);
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let page = ann.get(TURN).await;
+    assert!(!page.body.contains("Make a read-only link"), "{}", page.body);
+    let csrf = page.field("csrf");
+    ann.post(&format!("{TURN}/share"), &[("csrf", &csrf), ("span", "day")]).await;
+    assert_eq!(said(&ann.get(TURN).await), "Turns cannot be shared here.");
+}

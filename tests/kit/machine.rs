@@ -1,0 +1,351 @@
+//! The time machine over recordings: real ones of a shipped backend as a gateway writes them, and
+//! some that are damaged, cut or of several turns.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use aetheel::agent::{
+    Action, AgentEvent, Command, EventKind, Input, Line, Pipe, Safety, StartTurn, Text, TurnDone,
+    Unrecognised,
+};
+use aetheel::agent::{Outcome, TurnRef};
+use aetheel::backend::{Engine, Registry, RegistryOptions};
+use aetheel::config::Limits;
+use aetheel::fold::Transcript;
+use aetheel::kit::machine::{Compared, Film, Found, Machine, Reading, STEPS, Sign, retell};
+use aetheel::redact::Redactor;
+use aetheel::turn::Backends as _;
+use aetheel::turn::recording::{Entry, FORMAT, Header, Recorder, RecordingLimits, What};
+use aetheel::turn::replay::{Batches, replay};
+
+use crate::support::built;
+use crate::support::recordings::{cases, name};
+
+fn header() -> Header {
+    Header {
+        aetheel_recording: FORMAT,
+        link: "ab12".to_owned(),
+        backend: "claude".to_owned(),
+        backend_version: "1".to_owned(),
+        generation: 1,
+        digest: "0".repeat(64),
+        agent_version: None,
+        started: "2026-11-23T10:00:00Z".to_owned(),
+    }
+}
+
+fn turn(id: &str, session: u32, key: u32) -> What {
+    What::Turn { turn: id.to_owned(), event: 1, lane: "channel:7".to_owned(), session, key }
+}
+
+fn ending(id: &str) -> What {
+    What::Ending { turn: id.to_owned(), how: "completed".to_owned() }
+}
+
+fn text_of(what: impl IntoIterator<Item = What>) -> String {
+    let mut text = serde_json::to_string(&header()).unwrap();
+    for (at, what) in what.into_iter().enumerate() {
+        text.push('\n');
+        text.push_str(&serde_json::to_string(&Entry { t: at as f64, what }).unwrap());
+    }
+    text + "\n"
+}
+
+fn film(text: &str, turn: &str) -> Result<Film, String> {
+    use std::io::Write as _;
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    Film::open(file, turn)
+}
+
+/// What a film tells up to a step, folded.
+fn folded(film: &Film, upto: usize, other: Option<&Reading>) -> Transcript {
+    let (mut told, mut done) = (Transcript::default(), false);
+    retell(film, upto, other, |action| match action {
+        // What comes after the end is dropped.
+        _ if done || film.is_ours(action) != Some(true) => {}
+        Action::Event(event) => told.apply(&event.kind),
+        Action::TurnDone(_) => done = true,
+        _ => {}
+    })
+    .unwrap();
+    told
+}
+
+/// Another component's reading, once it is there.
+async fn compared(machine: &Machine, film: &Arc<Film>, turn: &str, digest: &str) -> Compared {
+    loop {
+        match machine.compare(film, turn, "claude", digest).await {
+            Compared::Reads(_) | Compared::Busy => {}
+            told => return told,
+        }
+    }
+}
+
+fn line(text: &str) -> What {
+    let text = text.to_owned();
+    What::In(Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: false }))
+}
+
+fn start(session: u32, turn: u32) -> What {
+    let start = StartTurn { session, turn, ..StartTurn::plain("hello", Safety::Default) };
+    What::In(Input::Command(Command::StartTurn(start)))
+}
+
+fn event(session: u32, turn: u32, kind: EventKind) -> What {
+    What::Out(Action::Event(AgentEvent { session, turn, kind }))
+}
+
+fn say(session: u32, turn: u32, text: &str) -> What {
+    let text = Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+    event(session, turn, EventKind::Text(text))
+}
+
+fn done(session: u32, turn: u32) -> What {
+    let (text, usage) = (None, None);
+    What::Out(Action::TurnDone(TurnDone {
+        session,
+        turn,
+        outcome: Outcome::Completed,
+        text,
+        usage,
+    }))
+}
+
+async fn registry(folder: &Path) -> Arc<Registry> {
+    let engine = Engine::new(&Limits::default(), None).unwrap();
+    Arc::new(Registry::start(engine, RegistryOptions::new(folder)).await.0)
+}
+
+fn machine(recordings: &Path, backends: Arc<Registry>, secret: &str) -> Machine {
+    let redactor = Redactor::new(&[secret.to_owned().into()]);
+    let none = Redactor::default();
+    let recorder = Recorder::new(recordings.to_owned(), RecordingLimits::ENDLESS, none);
+    Machine::new(recorder, backends, redactor)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_recording_ends_as_its_replay_does_and_its_own_component_finds_no_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("claude.wasm"), built("claude.wasm")).unwrap();
+    let registry = registry(folder.path()).await;
+    let backend = registry.get("claude").unwrap();
+    let digest = backend.generation().digest.clone();
+    let recordings = tempfile::tempdir().unwrap();
+    let machine = machine(recordings.path(), Arc::clone(&registry), "no secret here");
+    let mut seen = 0;
+    for (number, case) in cases("claude").into_iter().enumerate() {
+        let entries = &case.tape.entries;
+        let starts =
+            |entry: &&Entry| matches!(entry.what, What::In(Input::Command(Command::StartTurn(_))));
+        let first = entries.iter().find(starts).map(|entry| entry.what.clone());
+        let Some(What::In(Input::Command(Command::StartTurn(first)))) = first else { continue };
+        if entries.iter().filter(starts).count() > 1 || number % 3 > 0 {
+            continue;
+        }
+        seen += 1;
+        // As a gateway tells them: several in one call.
+        let replayed = replay(&*backend, entries, Batches::Of(3)).await.unwrap();
+        let mut all = vec![turn("ab12", first.session, first.turn)];
+        let mut steps = replayed.steps.iter().peekable();
+        for (at, entry) in entries.iter().enumerate() {
+            if let What::In(_) = &entry.what {
+                all.push(entry.what.clone());
+            }
+            while let Some(step) = steps.next_if(|step| step.entry == at) {
+                all.extend(step.actions.iter().cloned().map(What::Out));
+            }
+        }
+        let told = all.iter().filter(|what| matches!(what, What::In(_))).count();
+        all.push(ending("ab12"));
+        let case = name("claude", &case);
+        let file = recordings.path().join(format!("{case}.jsonl"));
+        std::fs::write(&file, text_of(all)).unwrap();
+        let film = machine.open(&format!("{case}.jsonl"), "ab12").await.unwrap();
+        assert_eq!(film.len(), told, "{case}");
+        let last = film.len() - 1;
+        let wanted = &replayed.turns.get(&first.turn).cloned().unwrap_or_default().transcript;
+        assert_eq!(&folded(&film, last, None), wanted, "{case}");
+        match compared(&machine, &film, &case, &digest).await {
+            Compared::Done(reading) => {
+                assert_eq!((reading.count(), &reading.failure), (0, &None), "{case}");
+            }
+            other => panic!("{case}: {other:?}"),
+        }
+    }
+    assert!(seen >= 20, "only {seen} recordings");
+    let film = any_film();
+    let unknown = compared(&machine, &film, "x", &"f".repeat(64)).await;
+    assert!(matches!(unknown, Compared::Failed(why) if why.contains("not there any more")));
+}
+
+fn any_film() -> Arc<Film> {
+    Arc::new(film(&text_of([turn("x", 1, 1), start(1, 1), ending("x")]), "x").unwrap())
+}
+
+#[test]
+fn steps_have_what_was_told_and_made_and_where_something_happened() {
+    let unknown = Unrecognised { what: "hologram".into(), path: None, sample: "{}".into() };
+    let text = text_of([
+        turn("ab12", 1, 1),
+        start(1, 1),
+        line("first"),
+        line("second"),
+        say(1, 1, "Hello "),
+        What::Host("kept a file".to_owned()),
+        line("third"),
+        event(1, 1, EventKind::Unrecognised(unknown)),
+        line("fourth"),
+        say(1, 1, "there"),
+        done(1, 1),
+        ending("ab12"),
+        line("after it"),
+    ]);
+    let film = film(&text, "ab12").unwrap();
+    assert_eq!(film.len(), 5);
+    let (how, took) = film.facts().ended.clone().unwrap();
+    assert_eq!((how.as_str(), took), ("completed", 11.0));
+    let told = film.read(2).unwrap();
+    assert_eq!((told.line, told.t_ms, told.actions.len()), (5, 3, 1));
+    assert!(matches!(told.input, Some(Input::Line(Line { text, .. })) if text == "second"));
+    assert_eq!(told.notes, ["kept a file"]);
+    assert_eq!(film.next_with(0, Sign::Seen), Some(2));
+    assert_eq!(film.next_with(2, Sign::Unknown), Some(3));
+    assert_eq!(film.next_with(4, Sign::Seen), None);
+    let texts: Vec<String> = (0..5).map(|step| folded(&film, step, None).text()).collect();
+    assert_eq!(texts, ["", "", "Hello ", "Hello ", "Hello there"]);
+    assert!(film.read(5).is_err() && film.read(usize::MAX).is_err());
+    assert_eq!(folded(&film, usize::MAX, None).text(), "Hello there");
+    assert!(self::film(&text, "other").unwrap_err().contains("does not tell of this turn"));
+}
+
+#[test]
+fn of_turns_that_share_an_agent_only_this_ones_part_is_told() {
+    let text = text_of([
+        turn("ab12", 1, 1),
+        start(1, 1),
+        line("before"),
+        say(1, 1, "a"),
+        turn("cd34", 2, 2),
+        start(2, 2),
+        line("for the other alone"),
+        say(2, 2, "x"),
+        line("silent while both run"),
+        line("mine"),
+        say(1, 1, "b"),
+        line("mine too"),
+        say(1, 1, "!"),
+        line("of both, one"),
+        line("of both, two"),
+        say(1, 1, "c"),
+        say(2, 2, "y"),
+        What::In(Input::Command(Command::Interrupt(TurnRef { session: 2, turn: 2 }))),
+        ending("cd34"),
+        line("alone again"),
+        done(1, 1),
+        ending("ab12"),
+    ]);
+    let film = film(&text, "ab12").unwrap();
+    let told: Vec<String> = (0..film.len())
+        .map(|step| match film.read(step).unwrap().input {
+            Some(Input::Line(line)) => line.text,
+            Some(_) => "start".to_owned(),
+            None => "hidden".to_owned(),
+        })
+        .collect();
+    // Of inputs that were answered together nobody can tell whose each is.
+    let wanted =
+        ["start", "before", "hidden", "hidden", "mine too", "hidden", "hidden", "alone again"];
+    assert_eq!(told, wanted);
+    assert_eq!(film.facts().of_others, 3, "{told:?}");
+    assert_eq!(folded(&film, film.len(), None).text(), "ab!c");
+    let theirs = self::film(&text, "cd34").unwrap();
+    assert_eq!(folded(&theirs, theirs.len(), None).text(), "xy");
+    for step in 0..theirs.len() {
+        let step = format!("{:?}", theirs.read(step).unwrap());
+        assert!(!step.contains("mine") && !step.contains("before"), "{step}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_and_the_rest_is_there() {
+    let whole = [turn("ab12", 1, 1), start(1, 1), line("one"), say(1, 1, "a")];
+    let told = |more: Vec<What>| text_of(whole.clone().into_iter().chain(more));
+    let cut = film(&told(vec![What::Cut("no room".to_owned())]), "ab12").unwrap();
+    assert!(cut.facts().fault.as_deref().is_some_and(|why| why.contains("no room")));
+    let torn = told(vec![line("two"), ending("ab12")]);
+    for (at, _) in torn.char_indices().skip(torn.find('\n').unwrap()) {
+        let torn = film(&torn[..at], "ab12");
+        assert!(torn.is_ok_and(|film| film.facts().fault.is_some()) || at < 400, "{at}");
+    }
+    let damaged = told(vec![line("two"), ending("ab12")]).replace("\"two\"", "\"tw");
+    let film = film(&damaged, "ab12").unwrap();
+    let fault = film.facts().fault.clone().unwrap();
+    assert!(fault.starts_with("line 6 of the recording is damaged"), "{fault}");
+    assert_eq!((film.len(), folded(&film, 9, None).text()), (2, "a".to_owned()));
+    let lost = self::film(&told(vec![What::Lost(7), ending("ab12")]), "ab12").unwrap();
+    assert_eq!((lost.facts().lost, lost.facts().fault.clone()), (7, None));
+    for nothing in ["", "\n", "hello\n", "{}\n", "\0\0\0"] {
+        assert!(self::film(nothing, "ab12").is_err(), "{nothing:?}");
+    }
+}
+
+#[test]
+fn of_a_recording_without_end_only_so_many_steps_are_held() {
+    let began = std::time::Instant::now();
+    let steps = (0..STEPS + 500).flat_map(|step| [line("x"), say(1, 1, &format!("{step} "))]);
+    let all = [turn("ab12", 1, 1), start(1, 1)].into_iter().chain(steps).chain([ending("ab12")]);
+    let text = text_of(all);
+    let (made, began) = (began.elapsed(), std::time::Instant::now());
+    let film = film(&text, "ab12").unwrap();
+    let (opened, began) = (began.elapsed(), std::time::Instant::now());
+    assert_eq!((film.len(), film.facts().left_out), (STEPS, 501));
+    assert!(film.facts().ended.is_some());
+    assert!(folded(&film, 1, None).text().starts_with('0'));
+    let (first, began) = (began.elapsed(), std::time::Instant::now());
+    assert!(folded(&film, 5_000, None).text().ends_with("4999 "));
+    let (later, began) = (began.elapsed(), std::time::Instant::now());
+    folded(&film, STEPS, None);
+    eprintln!(
+        "{} MiB: made in {made:?}, opened in {opened:?}, step 1 {first:?}, step 5,000 {later:?}, the last {:?}",
+        text.len() >> 20,
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_name_leads_nowhere_else_and_words_are_found_without_secrets() {
+    let all = tempfile::tempdir().unwrap();
+    let recordings = all.path().join("recordings");
+    std::fs::create_dir_all(recordings.join("2026-11-23")).unwrap();
+    let text = text_of([
+        turn("ab12", 1, 1),
+        start(1, 1),
+        line(r#"{"key":"hunter22","n":1}"#),
+        line(r#"{"say":"Needle one"}"#),
+        say(1, 1, "in a \"haystack\""),
+        done(1, 1),
+        ending("ab12"),
+    ]);
+    std::fs::write(recordings.join("2026-11-23/ab12.jsonl"), &text).unwrap();
+    std::fs::write(all.path().join("outside.jsonl"), &text).unwrap();
+    std::os::unix::fs::symlink(all.path().join("outside.jsonl"), recordings.join("link.jsonl"))
+        .unwrap();
+    std::fs::create_dir(recordings.join("folder.jsonl")).unwrap();
+    let backends = tempfile::tempdir().unwrap();
+    let machine = machine(&recordings, registry(backends.path()).await, "hunter22");
+    let outside = all.path().join("outside.jsonl").display().to_string();
+    for name in
+        ["../outside.jsonl", &outside, "link.jsonl", "folder.jsonl", "2026-11-23", "", "no.jsonl"]
+    {
+        let why = machine.open(name, "ab12").await.unwrap_err();
+        assert!(why.contains("names no recording") || why.contains("not there any more"), "{why}");
+    }
+    let film = machine.open("2026-11-23/ab12.jsonl", "ab12").await.unwrap();
+    let found = async |after, words| machine.search(&film, after, words, None).await.unwrap();
+    assert_eq!(found(0, "needle HAYSTACK").await, Found::At(2));
+    assert_eq!(found(0, "a \"haystack\"").await, Found::At(2));
+    assert_eq!(found(2, "needle").await, Found::Nothing);
+    assert_eq!(found(0, "hunter22").await, Found::Nothing, "it is a secret by now");
+    assert_eq!(found(0, "\"key\":\"***\"").await, Found::At(1));
+}
