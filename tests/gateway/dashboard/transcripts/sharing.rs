@@ -162,18 +162,7 @@ async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_ar
     for link in [&first, &second, &bobs] {
         assert_eq!(outside.get(link).await.status, 200);
     }
-    // While Discord does not say what its maker may, nothing is shown, and nothing is lost.
-    local.faults().away(true);
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(500));
-    while outside.get(&bobs).await.status == 200 {
-        looks.tick().await;
-    }
-    over(&outside.get(&bobs).await, &unknown);
-    local.faults().away(false);
-    while outside.get(&bobs).await.status != 200 {
-        looks.tick().await;
-    }
-
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     while outside.get(&bobs).await.status == 200 {
         looks.tick().await;
@@ -196,6 +185,17 @@ async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_ar
     let ann = Browser::signed_in(&local, OTHER, ANN).await;
     let link = made(&ann, "hour").await;
     assert_eq!(outside.get(&link).await.status, 200);
+    // While Discord does not say what its maker may, nothing is shown, and nothing is lost.
+    local.faults().away(true);
+    while outside.get(&link).await.status == 200 {
+        looks.tick().await;
+    }
+    over(&outside.get(&link).await, &unknown);
+    local.faults().away(false);
+    while outside.get(&link).await.status != 200 {
+        looks.tick().await;
+    }
+
     let recording = installation.path("recordings/2026-11-23/aaaa0001.jsonl");
     let text = fs::read(&recording).unwrap();
     fs::remove_file(&recording).unwrap();
