@@ -151,7 +151,10 @@
       for (const name of ["over", "ended"]) {
         mine.addEventListener(name, () => {
           mine.close();
-          location.reload();
+          // Whoever has just sent a form, such as to sign out, sees what comes of that.
+          if (!sent.size) {
+            location.reload();
+          }
         });
       }
     };
