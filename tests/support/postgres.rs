@@ -80,6 +80,7 @@ impl Postgres {
             .expect("psql runs")
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a server says nothing when it is ready")]
     fn wait(&self) {
         let until = Instant::now() + START_TIMEOUT;
         while !self.psql("select 1").status.success() {
