@@ -18,8 +18,8 @@ pub fn boot_ms() -> u64 {
     seconds * 1_000 + nanoseconds / 1_000_000
 }
 
-/// It lasts for ever.
-const ENDLESS: u64 = u64::MAX;
+/// The instant of what never ends.
+pub const ENDLESS: u64 = u64::MAX;
 /// It is over for good.
 const OVER: u64 = 0;
 

@@ -7,11 +7,11 @@
 //! | layer | modules |
 //! |---|---|
 //! | root | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`telemetry`] |
-//! | adapters | [`backend`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
+//! | adapters | [`backend`] [`cluster`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] [`disk`] |
 //! | pure | [`queue`] [`schedule`] [`prompt`] [`markdown`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
-//! | words | [`event`] [`agent`] [`config`] [`figures`] [`vigil`] |
+//! | words | [`event`] [`agent`] [`config`] [`figures`] [`lease`] [`vigil`] |
 
 pub mod agent;
 pub mod event;

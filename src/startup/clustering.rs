@@ -25,7 +25,7 @@ use crate::vigil;
 use crate::workspace::{Journal, LineStore, Workspace};
 
 /// Which machine this is, below the state folder: another one may have the same name by mistake.
-const IDENTITY: &str = "node";
+const IDENTITY: &str = "node.md";
 /// The journal of a machine that serves alone, and what becomes of it in a cluster.
 const OWN_JOURNAL: &str = "queue.md";
 const JOINED_JOURNAL: &str = "queue-before-cluster.md";
@@ -170,7 +170,9 @@ impl LineStore for SharedStore {
 /// Whether a file of the state folder is handed on to the next node.
 fn is_shared(name: &str) -> bool {
     let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'.'));
-    plain && name.ends_with(".md") && !name.starts_with('.') && !name.starts_with("queue")
+    plain
+        && name.ends_with(".md")
+        && !["queue", "node", "."].iter().any(|own| name.starts_with(own))
 }
 
 /// The state files of a node that serves, on their way to the next one.
@@ -252,15 +254,17 @@ fn put_own_journal_aside(state: &Path) -> io::Result<()> {
 
 /// Which machine this is, made at its first start.
 fn identity(path: &Path) -> io::Result<String> {
-    match read_ordinary(path, 1 << 10) {
-        Ok(bytes) if !bytes.is_empty() => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => {
-            let made = uuid::Uuid::new_v4().to_string();
-            replace(path, made.as_bytes())?;
-            Ok(made)
-        }
+    let text = match read_ordinary(path, 1 << 10) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        text => text.unwrap_or_default(),
+    };
+    if let Some(known) = String::from_utf8_lossy(&text).split('`').nth(1) {
+        return Ok(known.to_owned());
     }
+    let made = uuid::Uuid::new_v4().to_string();
+    let text = format!("# Node\n\nWhich machine this is among those of its cluster: `{made}`.\n");
+    replace(path, text.as_bytes())?;
+    Ok(made)
 }
 
 fn host_name() -> String {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::cli::exit;
 use crate::config::{Config, HolderWish};
+use crate::lease;
 use crate::process::Sandbox;
 use crate::process::holder::{HeldLauncher, Holding};
 use crate::startup::Refused;
@@ -26,6 +27,10 @@ pub(super) async fn take_up(
     match HeldLauncher::start_or_connect(&state, sandbox.clone(), holding).await {
         Ok(held) => {
             say(&held.version());
+            if config.cluster_url.is_none() && held.fences() {
+                // It may have heard of an end from a gateway that was part of a cluster.
+                held.until(lease::ENDLESS);
+            }
             Ok(Some(held))
         }
         Err(error) if config.agent_holder == HolderWish::Require => {

@@ -133,6 +133,27 @@ async fn a_machine_that_served_alone_brings_what_it_had_left_to_do() {
 }
 
 #[tokio::test]
+async fn a_machine_that_left_its_cluster_goes_on_with_the_holder_that_it_has() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one");
+    let mut program = serving(&one).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    program.signal(Signal::KILL);
+    program.ended().await;
+    // The holder ends it: nobody came back in time.
+    local.wait_for("the end of its agent", |_| agents(&one).is_empty().then_some(())).await;
+    let alone = one.with("CLUSTER_URL", "");
+    let program = serving(&alone).await;
+    assert_eq!(
+        program.log().iter().filter(|line| line["message"] == "a new holder keeps agents").count(),
+        0
+    );
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_node_is_told_at_once_and_without_its_password() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("CLUSTER_URL", "mysql://ann:hunter2hunter2@h/x");

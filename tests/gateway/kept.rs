@@ -97,10 +97,10 @@ async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recove
     let refused = local.mention(OTHER, ANN, "too much");
     let told = local.wait_for_message(OTHER, |text| text.contains("(storage)")).await;
     assert_eq!(told.reply_to, Some(refused));
-    bot.logs("cannot write the queue's file").await;
+    bot.logs("cannot write the queue:").await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     limit(None);
-    bot.logs("state/queue.md can be written again").await;
+    bot.logs("the queue can be written again").await;
     let answer = local.wait_for_message(OTHER, |text| text.starts_with("You said: too much")).await;
     assert_eq!(answer.reply_to, Some(refused));
     local.mention(OTHER, ANN, "room again");

@@ -320,7 +320,9 @@ async fn a_turn_that_runs_grows_on_its_page_and_stands_there_when_it_has_ended()
     assert!(path.starts_with("/turns/"), "{path}");
     let page = ann.get(&path).await;
     assert!(page.body.contains("Second 1.") && page.body.contains("slow 600"), "{}", page.body);
-    assert!(page.body.contains("http-equiv=\"refresh\""), "it works without the script");
+    assert!(page.body.contains("?again"), "it works without the script");
+    let again = ann.get(&format!("{path}?again")).await.body;
+    assert!(again.contains("http-equiv=\"refresh\""), "{again}");
     let follow = page.body.split("data-live=\"").nth(1).unwrap().split('"').next().unwrap();
     let mut events = ann.follow_at(follow).await;
     events.wait("turn", |html| html.contains("Second 2.")).await;
