@@ -12,7 +12,7 @@
 //! | [`devices`] | how many devices there may be |
 //! | [`rounds`] | whom a push is for, over time |
 //! | [`sender`] | one push |
-//! | [`watch`] | the task that looks for questions, and sends |
+//! | [`mod@watch`] | the task that looks for questions, and sends |
 //! | [`pages`] | what is switched on and off, and what waits |
 
 mod devices;
