@@ -26,7 +26,7 @@ use crate::process::Custody;
 use crate::process::holder::HeldLauncher;
 use crate::redact::Redactor;
 use crate::sources;
-use crate::turn::recording::{Recorder, RecordingLimits};
+use crate::turn::recording::Recorder;
 use crate::turn::{Backends as _, Host, Launcher};
 use crate::vigil;
 use crate::web::webhooks::Secrets;
@@ -398,7 +398,7 @@ impl Prepared {
         let limits = (&self.config).into();
         let choices = self.choices();
         let config = &self.config;
-        let (room, redactor) = (RecordingLimits::from(config), self.redactor.clone());
+        let (room, redactor) = (tidying::limits(config), self.redactor.clone());
         let recorder = Recorder::new(config.recordings_dir.clone(), room, redactor);
         let kept = TurnsKept { texts: config.recordings_max_age, lines: config.turns_kept };
         tidying::tidy(recorder.clone(), self.workspace.clone(), kept);

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::turn::recording::Recorder;
+use crate::config::Config;
+use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::vigil;
 use crate::workspace::{TurnsKept, Workspace};
 
@@ -29,4 +30,14 @@ pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnsKept) {
             }
         }
     });
+}
+
+/// How much of recordings there may be, and how long.
+pub(super) fn limits(config: &Config) -> RecordingLimits {
+    RecordingLimits {
+        bytes: config.recordings_max_bytes,
+        age: config.recordings_max_age,
+        lost_bytes: config.lost_max_bytes,
+        lost_age: config.lost_max_age,
+    }
 }

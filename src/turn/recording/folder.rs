@@ -18,7 +18,6 @@ use tokio::sync::watch;
 
 use super::format::{Entry, What};
 use super::retention;
-use crate::config::Config;
 use crate::figures;
 
 /// Bytes that wait in memory for the disk, a recording.
@@ -50,17 +49,6 @@ impl RecordingLimits {
     #[must_use]
     pub fn of_one(&self) -> u64 {
         self.bytes / PART
-    }
-}
-
-impl From<&Config> for RecordingLimits {
-    fn from(config: &Config) -> Self {
-        Self {
-            bytes: config.recordings_max_bytes,
-            age: config.recordings_max_age,
-            lost_bytes: config.lost_max_bytes,
-            lost_age: config.lost_max_age,
-        }
     }
 }
 
