@@ -1,6 +1,6 @@
 //! The journal in the database: the lines of `state/queue.md`, written by the node that serves.
 
-use super::{Cluster, ClusterError};
+use super::{Cluster, ClusterError, Value};
 
 /// The lines of a bot's journal, and this process's place behind them.
 pub struct SharedLines {
@@ -10,13 +10,6 @@ pub struct SharedLines {
     /// Number of the last try to write one.
     attempt: i64,
 }
-
-/// Finds this node (its start is `$2`) in the bot's seat (`$1`), with a lease that lasts, and keeps
-/// others from taking the seat before the transaction is over.
-pub(super) const SEATED: &str =
-    "select seat.bot from aetheel.seat join aetheel.node on node.name = seat.node
-     where seat.bot = $1 and seat.start = $2 and node.start = $2 and node.lease > clock_timestamp()
-     for share of seat";
 
 impl SharedLines {
     pub(super) fn of(cluster: Cluster) -> Self {
@@ -65,17 +58,11 @@ impl SharedLines {
 
     /// `besides`: what is done in the same transaction, if the lines are `written`.
     async fn write(&mut self, besides: &str, lines: &str) -> Result<(), ClusterError> {
-        let inner = &self.cluster.inner;
-        if !inner.membership.lease.lasts() {
-            return Err(ClusterError::Fenced);
-        }
-        let (bot, start) = (inner.options.bot.cast_signed(), inner.membership.start);
         self.attempt += 1;
-        let (batch, attempt) = (self.batch, self.attempt);
         // A try that was given up may reach the server later than the next one, which has its
         // number: it must change nothing then.
         let statement = format!(
-            "with seat as ({SEATED}), written as (
+            "written as (
                  insert into aetheel.journal as known (bot, start, batch, attempt, lines)
                  select $1, $2, $3, $4, $5 from seat
                  on conflict (bot, start, batch) do update
@@ -85,15 +72,8 @@ impl SharedLines {
              ), besides as ({besides})
              select from written"
         );
-        let written = inner
-            .database
-            .call(async |client| {
-                client.execute(&statement, &[&bot, &start, &batch, &attempt, &lines]).await
-            })
-            .await?;
-        if written == 0 {
-            return Err(ClusterError::Fenced);
-        }
+        let numbered: [Value<'_>; 3] = [&self.batch, &self.attempt, &lines];
+        self.cluster.inner.write(&statement, &numbered).await?;
         self.batch += 1;
         Ok(())
     }

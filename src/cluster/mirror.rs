@@ -1,6 +1,5 @@
 //! State files in the database, so that the next node goes on with them.
 
-use super::lines::SEATED;
 use super::{Cluster, ClusterError};
 
 /// The state files of a bot. Cheap to clone.
@@ -40,23 +39,12 @@ impl Mirror {
     /// # Errors
     /// [`ClusterError`]
     pub async fn write(&self, name: &str, body: &str) -> Result<(), ClusterError> {
-        let inner = &self.cluster.inner;
-        let (bot, start) = (inner.options.bot.cast_signed(), inner.membership.start);
-        let written = inner
-            .database
-            .call(async |client| {
-                client
-                    .execute(
-                        &format!(
-                            "with seat as ({SEATED})
-                             insert into aetheel.file (bot, name, body) select $1, $3, $4 from seat
-                             on conflict (bot, name) do update set body = excluded.body, changed = now()"
-                        ),
-                        &[&bot, &start, &name, &body],
-                    )
-                    .await
-            })
-            .await?;
-        if written == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
+        let statement = "kept as (
+                 insert into aetheel.file (bot, name, body) select $1, $3, $4 from seat
+                 on conflict (bot, name) do update set body = excluded.body, changed = now()
+                 returning 1
+             )
+             select from kept";
+        self.cluster.inner.write(statement, &[&name, &body]).await
     }
 }

@@ -41,6 +41,9 @@ const SKEW_LIMIT: Duration = Duration::from_secs(60);
 /// Clocks that differ by more are told of.
 const SKEW_TOLD: Duration = Duration::from_secs(2);
 
+/// A value of a statement.
+type Value<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
+
 /// Why something in the database was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
@@ -95,6 +98,31 @@ struct Inner {
     database: Database,
     options: NodeOptions,
     membership: Membership,
+}
+
+impl Inner {
+    /// Writes for the bot (`$1`) if this node (its start is `$2`) has its seat, with a lease that
+    /// lasts. `statement` goes on behind `with seat as (…),`: it writes if `seat` has a row, and
+    /// returns one. Nobody else takes the seat before the transaction is over.
+    async fn write(&self, statement: &str, more: &[Value<'_>]) -> Result<(), ClusterError> {
+        if !self.membership.lease.lasts() {
+            return Err(ClusterError::Fenced);
+        }
+        let (bot, start) = (self.options.bot.cast_signed(), self.membership.start);
+        let statement = format!(
+            "with seat as (
+                 select seat.bot from aetheel.seat join aetheel.node on node.name = seat.node
+                 where seat.bot = $1 and seat.start = $2 and node.start = $2
+                   and node.lease > clock_timestamp()
+                 for share of seat
+             ), {statement}"
+        );
+        let mut values: Vec<Value<'_>> = vec![&bot, &start];
+        values.extend(more);
+        let written =
+            self.database.call(async |client| client.execute(&statement, &values).await).await?;
+        if written == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
+    }
 }
 
 impl Cluster {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::lines::SEATED;
 use super::{ClusterError, Inner};
 
 /// Between two looks whether the seat is free.
@@ -96,21 +95,10 @@ async fn take(inner: &Inner) -> Result<Taken, ClusterError> {
 
 /// Says that this node's state files are the bot's.
 pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
-    let (name, start) = (&inner.options.name, inner.membership.start);
-    let bot = inner.options.bot.cast_signed();
-    let written = inner
-        .database
-        .call(async |client| {
-            client
-                .execute(
-                    &format!(
-                        "with seat as ({SEATED})
-                         update aetheel.seat as place set files_of = $3 from seat where place.bot = seat.bot"
-                    ),
-                    &[&bot, &start, name],
-                )
-                .await
-        })
-        .await?;
-    if written == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
+    let statement = "settled as (
+             update aetheel.seat as place set files_of = $3 from seat where place.bot = seat.bot
+             returning 1
+         )
+         select from settled";
+    inner.write(statement, &[&inner.options.name]).await
 }
