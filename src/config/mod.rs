@@ -113,6 +113,8 @@ pub struct Config {
     pub cluster_url: Option<SecretString>,
     /// The machine's name among them; none: its own.
     pub node_name: Option<String>,
+    /// What the machine has, for `node:` in `channels.md`.
+    pub node_labels: Vec<String>,
     /// How long a node may be silent before another one follows.
     pub cluster_lease: Duration,
     /// Places confined agents may read beside their own.
@@ -278,6 +280,7 @@ impl Config {
             agent_hold: Duration::from_secs(read.number("AGENT_HOLD_SECONDS", 1, 30 * 86_400)),
             cluster_url: read.optional("CLUSTER_URL").map(|url| url.trim().to_owned().into()),
             node_name: read.optional("NODE_NAME"),
+            node_labels: read.list("NODE_LABELS"),
             cluster_lease: Duration::from_secs(read.number("CLUSTER_LEASE_SECONDS", 2, 60)),
             agent_read: read.places("AGENT_READ"),
             agent_write: read.places("AGENT_WRITE"),

@@ -193,6 +193,11 @@ pub const VARIABLES: &[Variable] = &[
     ),
     v("NODE_NAME", "", "Name of this machine in the cluster; unset: the machine's own"),
     v(
+        "NODE_LABELS",
+        "",
+        "What this machine has, for `node:` in channels.md: labels separated by commas, such as `gpu, berlin`",
+    ),
+    v(
         "CLUSTER_LEASE_SECONDS",
         "6",
         "How long a node of the cluster may be silent before another one follows, in seconds",

@@ -48,7 +48,7 @@ pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
 pub use channels::{
-    Channels, LaneSettings, directory as channel_directory, plain as is_plain_model, with_channel,
+    Channels, LaneSettings, directory as channel_directory, is_label, plain as is_plain_model, with_channel,
     with_project,
 };
 pub use components::{Components, KEPT, Last, Served};

@@ -46,6 +46,8 @@ pub struct LaneSettings {
     pub memory: Option<MemoryOf>,
     /// Whoever asked is pinged when an answer that took so long is there.
     pub ping: Option<Duration>,
+    /// The label of the cluster's nodes that may serve it; none: any node.
+    pub node: Option<String>,
     /// Why nothing may run here, until the file is mended.
     pub fault: Option<String>,
 }
@@ -149,6 +151,7 @@ impl LaneSettings {
             require_mention: self.require_mention.or(project.require_mention),
             memory: self.memory.or(project.memory),
             ping: self.ping.or(project.ping),
+            node: self.node.or_else(|| project.node.clone()),
             project: self.project.or_else(|| project.project.clone()),
             fault: self.fault.or_else(|| project.fault.clone()),
         }
@@ -221,6 +224,10 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                 Ok(seconds) => settings.ping = Some(Duration::from_secs(seconds.into())),
                 Err(fault) => strange(&format!("`ping`: {fault}; it is ignored")),
             },
+            "node" if is_label(text) => settings.node = Some(text.to_owned()),
+            "node" => strange(
+                "`node` is a label of `NODE_LABELS`: letters, digits, `.`, `_` and `-`; it is ignored",
+            ),
             "mode" => match text {
                 "build" => settings.mode = Some(Mode::Build),
                 "plan" => settings.mode = Some(Mode::Plan),
@@ -233,6 +240,13 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
         }
     }
     (settings, project)
+}
+
+/// Whether a text can be a label of a cluster's node.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// Names separated by commas; `none` is none.

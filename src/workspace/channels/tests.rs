@@ -138,3 +138,15 @@ fn a_directory_outside_the_roots_is_refused_whatever_leads_there() {
     }
     assert!(directory("site", &[], home).is_err());
 }
+
+#[test]
+fn a_channel_is_pinned_to_nodes_by_itself_or_by_its_project() {
+    let channels = Channels::parse(
+        "## project p\n- node: gpu\n## 7\n- project: p\n## 8\n- project: p\n- node: berlin\n## 9\n- node: two words\n",
+    );
+    let node = |id| channels.of(&Lane::Channel(id)).node;
+    assert_eq!(node(7).as_deref(), Some("gpu"));
+    assert_eq!(node(8).as_deref(), Some("berlin"));
+    assert_eq!(node(9), None);
+    assert!(channels.warnings[0].contains("NODE_LABELS"), "{:?}", channels.warnings);
+}
