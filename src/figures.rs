@@ -97,6 +97,11 @@ const PUSHES: &str = "aetheel_pushes_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const LOGINS: &str = "aetheel_discord_logins_total";
 const LOGINS_LEFT: &str = "aetheel_discord_logins_left";
+const CLUSTER_LEASE: &str = "aetheel_cluster_lease_left_seconds";
+const CLUSTER_NODES: &str = "aetheel_cluster_nodes";
+const CLUSTER_SEAT: &str = "aetheel_cluster_seat";
+const CLUSTER_TAKEOVERS: &str = "aetheel_cluster_takeovers_total";
+const CLUSTER_INTERRUPTED: &str = "aetheel_cluster_interrupted_turns_total";
 const REQUESTS: &str = "aetheel_discord_requests_total";
 const INVALID: &str = "aetheel_discord_invalid_requests_10m";
 const MESSAGES: &str = "aetheel_discord_messages_total";
@@ -196,6 +201,16 @@ pub const FIGURES: &[Figure] = &[
     f(CONNECTED, Gauge, &[], "1 while Discord's gateway is connected"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
+    f(CLUSTER_LEASE, Gauge, &[], "For how long this node may still act without hearing of its cluster's database"),
+    f(CLUSTER_NODES, Gauge, &[], "Nodes of the cluster that live"),
+    f(CLUSTER_SEAT, Gauge, &[], "1 on the node of the cluster that is logged in to Discord"),
+    f(CLUSTER_TAKEOVERS, Counter, &[], "How often this node took over what another one had left"),
+    f(
+        CLUSTER_INTERRUPTED,
+        Counter,
+        &[],
+        "Turns that another node had begun when this one took over; they were fenced there",
+    ),
     f(REQUESTS, Counter, &["status"], "Answers of Discord by HTTP status; `none`: no answer came"),
     f(
         INVALID,
@@ -413,6 +428,20 @@ pub fn discord_login() {
 /// So many logins are left today.
 pub fn discord_logins_left(left: u64) {
     gauge!(LOGINS_LEFT).set(left as f64);
+}
+
+/// The node's place in its cluster: how long its lease lasts, how many nodes live, whether this one
+/// has the seat.
+pub fn cluster(lease_left: Duration, nodes: usize, seat: bool) {
+    gauge!(CLUSTER_LEASE).set(lease_left.as_secs_f64());
+    gauge!(CLUSTER_NODES).set(nodes as f64);
+    gauge!(CLUSTER_SEAT).set(f64::from(u8::from(seat)));
+}
+
+/// This node took over what another one had left, with so many turns that had begun.
+pub fn cluster_takeover(interrupted: usize) {
+    counter!(CLUSTER_TAKEOVERS).increment(1);
+    counter!(CLUSTER_INTERRUPTED).increment(interrupted as u64);
 }
 
 /// Discord answered; none: it did not.

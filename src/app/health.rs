@@ -65,7 +65,9 @@ impl Health for ProgramHealth {
         let mut reasons = Vec::new();
         match *self.phase.borrow() {
             Phase::Starting => reasons.push("starting".to_owned()),
-            Phase::StandingBy => reasons.push("standing by: another node serves".to_owned()),
+            Phase::Joining => {
+                reasons.push("the database of the cluster is waited for".to_owned());
+            }
             Phase::Draining => reasons.push("draining".to_owned()),
             Phase::Ready => {}
         }

@@ -18,7 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use self::cluster::Place;
+use self::cluster::{Place, WithSeat};
 use self::health::{ProgramHealth, Watched};
 use self::liveness::Liveness;
 use self::phase::Phase;
@@ -84,15 +84,15 @@ pub async fn serve(mut settings: Settings) -> u8 {
         .map_err(|fault| settings.unavailable.push(fault));
     let started = async {
         let mut prepared = Prepared::prepare(settings, Purpose::Serve).await?;
-        let mut standing_by = None;
+        let mut joining = None;
         let (lock, cluster) = prepared
             .keep_events(|| {
-                phase.send_replace(Phase::StandingBy);
-                standing_by = Some(system.ready(health.clone()));
+                phase.send_replace(Phase::Joining);
+                joining = Some(system.ready(health.clone()));
             })
             .await?;
         phase.send_replace(Phase::Starting);
-        drop(standing_by);
+        drop(joining);
         let booted = prepared.boot().await?;
         let held = prepared.hold().await?;
         let mut options =
@@ -112,7 +112,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         Ok::<_, Refused>((prepared, booted, discord, (webhooks, dashboard), (lock, held, place)))
     };
     // The lock is held to the end.
-    let (prepared, booted, discord, (webhooks, dashboard), (lock, held, place)) = tokio::select! {
+    let (prepared, booted, discord, (webhooks, dashboard), (lock, held, mut place)) = tokio::select! {
         started = started => match started {
             Ok(started) => started,
             Err(refused) => {
@@ -128,7 +128,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
     }
     let workspace = prepared.workspace.clone();
     let (agents, state) = (prepared.agents(), workspace.folder().join("state"));
-    let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()));
+    let router = place.as_ref().map(|place| place.router(&workspace));
+    let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
     // Before anything new comes: what was accepted earlier is first in its lane.
     dispatcher.revive().await;
     dispatcher.recover();
@@ -149,8 +150,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
         state,
     });
     let last = config.stop_grace * 2 + DELIVERY_GRACE;
+    let (sharing, ends) = place.as_ref().map(Place::sharing).unzip();
     let listening = tokio::select! {
-        listening = discord.listen(dispatcher.clone(), Some(accept)) => listening.map_err(|error| {
+        listening = discord.listen(dispatcher.clone(), Some(accept), sharing) => listening.map_err(|error| {
             refused(error).print()
         }),
         _ = signals.next() => Err(exit::OK),
@@ -169,6 +171,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
             return code;
         }
     };
+    if let (Some(place), Some(ends)) = (&mut place, ends) {
+        place.begin(ends, &dispatcher, (&workspace, &discord), config.max_concurrent_queries);
+    }
     webhooks.open().await;
     let rooms = dashboard::Rooms {
         discord: discord.clone(),
@@ -183,14 +188,19 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let dashboard = dashboard.map(|bound| {
         dashboard::open(bound, &dispatcher, rooms, (&health, config.dashboard_sharing))
     });
-    let schedules = Schedules::new(
-        dispatcher.clone(),
-        workspace.clone(),
-        config.time_zone.clone(),
-        config.output_channel,
-    )
-    .await
-    .run();
+    let schedules = {
+        let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
+        let (zone, output) = (config.time_zone.clone(), config.output_channel);
+        let begin = move || {
+            let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
+            let zone = zone.clone();
+            async move { Schedules::new(dispatcher, workspace, zone, output).await.run() }
+        };
+        // Alone, this machine has what only one node has.
+        let seat = place.as_ref().map_or_else(|| watch::channel(true).1, Place::seat);
+        let file = place.as_ref().map(|place| place.seat_file(workspace.folder()));
+        WithSeat::run(seat, file, begin)
+    };
     tracing::info!(
         ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         "aetheel is ready"
@@ -216,6 +226,9 @@ pub async fn serve(mut settings: Settings) -> u8 {
     liveness.rest();
     system.stopping();
     let hands_over = end != End::Stop && held.as_ref().is_some_and(HeldLauncher::is_apart);
+    if let Some(place) = &mut place {
+        place.stop_intake().await;
+    }
     listening.stop_intake(hands_over);
     webhooks.stop_intake();
     drop(dashboard);

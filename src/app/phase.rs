@@ -7,8 +7,8 @@ pub enum Phase {
     /// Not ready yet: Discord or the agent is being looked for.
     #[default]
     Starting,
-    /// Another node of the cluster serves; this one follows when that one is gone.
-    StandingBy,
+    /// The database of the cluster is waited for.
+    Joining,
     /// Prompts are taken.
     Ready,
     /// On the way out: nothing new is taken.

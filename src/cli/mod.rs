@@ -62,8 +62,25 @@ pub enum Command {
     },
     /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
     Health(Common),
-    /// The machines of the cluster: which one serves, which stand by
+    /// The machines of the cluster: what each does
     Nodes(Common),
+    /// Have a machine of the cluster give its channels to the others; return when it has none
+    Drain {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Its name, as `aetheel nodes` shows it
+        node: String,
+        /// Have it work again
+        #[arg(long)]
+        undo: bool,
+        /// Do not wait until it has none
+        #[arg(long, conflicts_with = "undo")]
+        no_wait: bool,
+    },
+    /// Move between one machine and several
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Backends: those there are, and everything to make, prove and replace one
     #[command(subcommand)]
     Backend(BackendCommand),
@@ -131,6 +148,15 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+}
+
+/// What `aetheel cluster` does.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Bring what this machine has left to do into the database of its cluster; `run` does so, too
+    Import(Common),
+    /// Take what the cluster has left to do back to this machine, its last one, to serve alone
+    Export(Common),
 }
 
 /// Settings shared by all commands.

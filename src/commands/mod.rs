@@ -1,6 +1,7 @@
 //! The commands of the program: a room for each, and the exit codes.
 
 mod backend;
+mod cluster;
 mod costs;
 mod doctor;
 mod health;
@@ -8,7 +9,6 @@ mod hold;
 mod init;
 mod listing;
 mod migrate;
-mod nodes;
 mod pages;
 mod recover;
 mod rehearse;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use self::listing::Listing;
 use crate::app::{self, recovery};
-use crate::cli::{BackendCommand, Cli, Command, Common, exit};
+use crate::cli::{BackendCommand, Cli, ClusterCommand, Command, Common, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, Leave};
 use crate::startup::settings::{self, Settings};
@@ -50,7 +50,17 @@ pub fn run(cli: Cli) -> u8 {
         }),
         Command::Health(common) => with_settings(&common, None, health::run),
         Command::Nodes(common) => {
-            with_sound_settings(&common, |settings| block_on(nodes::run(settings)))
+            with_sound_settings(&common, |settings| block_on(cluster::nodes::run(settings)))
+        }
+        Command::Drain { common, node, undo, no_wait } => {
+            let wish = cluster::drain::Wish { node, undo, no_wait };
+            with_sound_settings(&common, |settings| block_on(cluster::drain::run(settings, wish)))
+        }
+        Command::Cluster(ClusterCommand::Import(common)) => {
+            with_sound_settings(&common, |settings| block_on(cluster::transfer::import(settings)))
+        }
+        Command::Cluster(ClusterCommand::Export(common)) => {
+            with_sound_settings(&common, |settings| block_on(cluster::transfer::export(settings)))
         }
         Command::Init(wish) => init::run(wish),
         Command::Migrate(wish) => {

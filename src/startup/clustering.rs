@@ -1,9 +1,7 @@
-//! A node's start in a cluster: it joins, stands by while another one serves, and goes on with what
-//! that one left.
+//! A node's start in a cluster: it joins, and goes on with its journal, which is in the database.
 //!
-//! Journal and state files of whoever serves are in the database. A node that follows another puts
-//! those files in the place of its own; its agents do not know the conversations of the other
-//! machine, so these begin anew, with the history that the files have.
+//! What channels need on another machine, should this one be gone, is there too: those state files
+//! in [`MOVING`]. A node that others took over begins without them.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,25 +13,29 @@ use tokio::runtime::Handle;
 
 use super::Refused;
 use crate::cli::exit;
-use crate::cluster::{Cluster, ClusterError, Mirror, NodeOptions, Seat, SharedLines};
+use crate::cluster::{Cluster, ClusterError, Joined, Mirror, NodeOptions, SharedLines};
 use crate::config::{Config, HolderWish};
 use crate::discord::bot_of;
 use crate::disk::{read_ordinary, replace};
 use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::vigil;
-use crate::workspace::{Journal, LineStore, Workspace};
+use crate::workspace::{Journal, LineStore, Workspace, is_label};
 
 /// Which machine this is, below the state folder: another one may have the same name by mistake.
 const IDENTITY: &str = "node.md";
 /// The journal of a machine that serves alone, and what becomes of it in a cluster.
 const OWN_JOURNAL: &str = "queue.md";
 const JOINED_JOURNAL: &str = "queue-before-cluster.md";
+/// The state files whose lines go with their channels.
+const MOVING: [&str; 3] = ["sessions.md", "history.md", "discord.md"];
 /// Between two looks at the state files, and after which the database is asked again.
 const HAND_ON_INTERVAL: Duration = Duration::from_millis(500);
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Largest state file that is handed on.
 const MOST: u64 = 16 << 20;
+/// Numbers of a process start's events, as a power of two: those of all nodes differ.
+const NUMBERS: u32 = 32;
 
 /// What is wrong with the settings of a node.
 pub(super) fn faults(config: &Config) -> Vec<String> {
@@ -45,6 +47,9 @@ pub(super) fn faults(config: &Config) -> Vec<String> {
     if config.agent_holder == HolderWish::Off {
         faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
     }
+    for label in config.node_labels.iter().filter(|label| !is_label(label)) {
+        faults.push(format!("NODE_LABELS: {label:?} is no label: letters, digits, `.`, `_` and `-`, at most 64"));
+    }
     let token = config.discord_bot_token.as_ref();
     if token.is_some_and(|token| bot_of(token.expose_secret()).is_none()) {
         faults.push("CLUSTER_URL: DISCORD_BOT_TOKEN does not say which bot it is of; copy it anew from Discord's developer portal".to_owned());
@@ -52,7 +57,7 @@ pub(super) fn faults(config: &Config) -> Vec<String> {
     faults
 }
 
-/// Opens the journal: that of this machine, or, once this node serves, that of its cluster.
+/// Opens the journal: that of this machine, or, in a cluster, that of this node.
 ///
 /// # Errors
 /// [`Refused`]: it cannot be used, or this node cannot take part.
@@ -76,10 +81,11 @@ pub(super) async fn open_journal(
         identity,
         bot: bot_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
+        labels: config.node_labels.clone(),
     };
     waits();
     let cluster = Cluster::join(url.expose_secret(), options).await.map_err(refused)?;
-    Ok((serve(&cluster, workspace).await?, Some(cluster)))
+    Ok((take_up(&cluster, workspace).await?, Some(cluster)))
 }
 
 fn refused(error: ClusterError) -> Refused {
@@ -90,43 +96,37 @@ fn refused(error: ClusterError) -> Refused {
     Refused::because(code, format!("CLUSTER_URL: {error}"))
 }
 
-/// Waits until this node serves, and takes over what the one before left.
-async fn serve(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Refused> {
-    let seat = cluster.take_seat().await.map_err(refused)?;
+/// Goes on with what this node had, and with what its machine had when it served alone.
+async fn take_up(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Refused> {
     let state = workspace.folder().join("state");
     let failed = |error: io::Error| {
         Refused::because(exit::CONFIG, format!("CONFIG_DIR: cannot take over state files: {error}"))
     };
     let mut lines = cluster.lines();
-    let mut text = patiently(async || lines.read().await).await?;
-    match &seat {
-        Seat::Kept => {}
-        Seat::First => text.insert_str(0, &own_journal(&state).map_err(failed)?),
-        Seat::Followed(node) => {
-            let files = patiently(async || cluster.mirror().read().await).await?;
-            tracing::warn!(
-                node,
-                files = files.len(),
-                "this node follows another one: it goes on with its state files, and conversations begin anew"
-            );
-            for (name, body) in files.iter().filter(|(name, _)| is_shared(name)) {
-                replace(&state.join(name), body.as_bytes()).map_err(failed)?;
-            }
-            workspace.bindings().leave_sessions().await.map_err(|error| {
-                Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
-            })?;
+    let own = own_journal(&state).map_err(failed)?;
+    let text = patiently(async || lines.read().await).await?;
+    if cluster.joined() == Joined::Adopted {
+        tracing::warn!(
+            node = cluster.name(),
+            "another node took over what this one had; it begins with no channels"
+        );
+        for name in MOVING {
+            replace(&state.join(name), b"").map_err(failed)?;
         }
+    } else if own.is_some() || cluster.joined() == Joined::First {
+        let lanes: Vec<String> =
+            workspace.lanes().await.iter().map(ToString::to_string).collect();
+        patiently(async || cluster.claim(&lanes).await).await?;
     }
-    if seat != Seat::Kept {
-        // First what is here is whole, then it is said to be; a node that dies between begins again.
-        lines.replace(&text).await.map_err(refused)?;
-        cluster.settled().await.map_err(refused)?;
+    if let Some(own) = own {
+        // What is in the database is newer: it says what became of these lines.
+        lines.replace(&format!("{own}{text}")).await.map_err(refused)?;
+        std::fs::rename(state.join(OWN_JOURNAL), state.join(JOINED_JOURNAL)).map_err(failed)?;
     }
-    if seat == Seat::First {
-        put_own_journal_aside(&state).map_err(failed)?;
-    }
+    let text = patiently(async || lines.read().await).await?;
     let store = Box::new(SharedStore { lines, runtime: Handle::current() });
-    let journal = workspace.journal_in(text, store).await.map_err(|error| {
+    let numbers = cluster.start() << NUMBERS;
+    let journal = workspace.journal_in(text, store, numbers).await.map_err(|error| {
         Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
     })?;
     let files = StateFiles::of(cluster, workspace.folder());
@@ -167,15 +167,7 @@ impl LineStore for SharedStore {
     }
 }
 
-/// Whether a file of the state folder is handed on to the next node.
-fn is_shared(name: &str) -> bool {
-    let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'.'));
-    plain
-        && name.ends_with(".md")
-        && !["queue", "node", "."].iter().any(|own| name.starts_with(own))
-}
-
-/// The state files of a node that serves, on their way to the next one.
+/// The state files of a node, for whoever takes over what it has.
 pub struct StateFiles {
     mirror: Mirror,
     lease: Lease,
@@ -195,7 +187,7 @@ impl StateFiles {
     /// Hands on what has changed since it was handed on last. Returns whether all of it was.
     pub async fn hand_on(&mut self) -> bool {
         let folder = self.state.clone();
-        let files = tokio::task::spawn_blocking(move || shared_files(&folder)).await;
+        let files = tokio::task::spawn_blocking(move || moving_files(&folder)).await;
         for (name, body) in files.unwrap_or_default() {
             if self.known.get(&name) == Some(&body) {
                 continue;
@@ -225,30 +217,17 @@ impl StateFiles {
     }
 }
 
-fn shared_files(state: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names
-        .filter(|name| is_shared(name))
-        .filter_map(|name| Some((read_ordinary(&state.join(&name), MOST).ok()?, name)))
-        .map(|(body, name)| (name, body))
-        .collect()
+fn moving_files(state: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = |name: &str| read_ordinary(&state.join(name), MOST).ok();
+    MOVING.iter().filter_map(|name| Some(((*name).to_owned(), read(name)?))).collect()
 }
 
 /// What a machine that served alone had left to do.
-fn own_journal(state: &Path) -> io::Result<String> {
+fn own_journal(state: &Path) -> io::Result<Option<String>> {
     match read_ordinary(&state.join(OWN_JOURNAL), 1 << 30) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// It is in the database now, and would be done twice by a gateway that served alone again.
-fn put_own_journal_aside(state: &Path) -> io::Result<()> {
-    match std::fs::rename(state.join(OWN_JOURNAL), state.join(JOINED_JOURNAL)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

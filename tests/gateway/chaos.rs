@@ -5,8 +5,7 @@
 //! milliseconds Discord takes for a request, `SEED` repeats a run's choices (when the machine is
 //! killed in the middle of what is not repeatable). `make chaos` is the large one.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::HashSet;
 use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,20 +13,9 @@ use rustix::process::Signal;
 use tokio::join;
 
 use super::installed;
-use crate::support::discord::{ANN, CROWD, LocalDiscord, Message};
+use super::load::{Prompts, number};
+use crate::support::discord::{ANN, CROWD};
 use crate::support::program::{Installation, Program};
-
-/// Prompts on their way at most: more would be refused or take the run too long to catch up.
-const UNDER_WAY: usize = 40;
-/// Without any answer for so long something is lost.
-const PROGRESS: Duration = Duration::from_secs(60);
-/// What the demo agent's answers end with.
-const ENDS: [&str; 3] =
-    ["of our conversation.", "One tool worked, one did not.", "Second 8. There."];
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect(name))
-}
 
 /// How a life ends, and what becomes of its agents.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,16 +32,10 @@ async fn again_and_again(way: Way, lives: u64, events: u64, channels: u64, laten
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let seed = number("SEED", now);
     let run = Run {
-        local: LocalDiscord::start().await,
+        prompts: Prompts::new(seed, events as usize, channels).await,
         lives: lives as usize,
-        events: events as usize,
-        channels,
         latency: Duration::from_millis(latency),
         way,
-        random: Random(seed),
-        sent: Vec::new(),
-        allowed: 0,
-        offered: HashSet::new(),
     };
     println!("SEED={seed} LIVES={lives} EVENTS={events} CHANNELS={channels} LATENCY={latency}");
     let report = run.through().await.unwrap_or_else(|fault| panic!("SEED={seed}: {fault}"));
@@ -101,41 +83,19 @@ async fn killed_while_discord_takes_its_time_it_answers_every_message_once_and_i
     again_and_again(Way::Killed, 5, 60, 15, 200).await;
 }
 
-/// Repeatable choices (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % most
-    }
-}
-
 struct Run {
-    local: LocalDiscord,
+    prompts: Prompts,
     lives: usize,
-    events: usize,
-    channels: u64,
     /// What Discord takes for every request.
     latency: Duration,
     way: Way,
-    random: Random,
-    /// Channel and id of every prompt.
-    sent: Vec<(u64, u64)>,
-    /// How many may be sent by now: they are spread over all lives.
-    allowed: usize,
-    /// Prompts whose repetition was offered: they are answered late.
-    offered: HashSet<u64>,
 }
 
 impl Run {
     async fn through(mut self) -> Result<String, String> {
         let began = Instant::now();
         let outlives = self.way != Way::Killed;
-        let installation = installed(&self.local)
+        let installation = installed(&self.prompts.local)
             .with("BUSY_POLICY", "queue")
             .with("MAX_QUEUE_DEPTH", "100000")
             .with("MAX_CONCURRENT_QUERIES", "8")
@@ -144,30 +104,30 @@ impl Run {
         // What was learned of rate limits dies with the program, and the next life would run into
         // them once each.
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
-            self.local.faults().limit(route, 1_000, Duration::from_secs(1));
+            self.prompts.local.faults().limit(route, 1_000, Duration::from_secs(1));
         }
         let mut program = super::serving(&installation).await;
         // Only channels where the bot was spoken to before are caught up with.
-        for channel in 0..self.channels {
-            self.send(CROWD + channel);
+        for channel in 0..self.prompts.channels {
+            self.prompts.send(CROWD + channel);
         }
-        self.settle(&mut 0).await?;
-        self.local.faults().latency(self.latency);
+        self.prompts.settle(&mut 0).await?;
+        self.prompts.local.faults().latency(self.latency);
         let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
         let mut outlived = 0;
         for number in 1..=self.lives {
-            self.allowed = self.events * number / self.lives;
+            self.prompts.allowed = self.prompts.events * number / self.lives;
             // Every other life is short: it dies while it starts or takes up what the last one
             // left.
             let life = if number % 2 == 0 && self.way != Way::Upgraded {
-                20 + self.random.below(600)
+                20 + self.prompts.random.below(600)
             } else {
-                300 + self.random.below(3_200)
+                300 + self.prompts.random.below(3_200)
             };
             let dies = Instant::now() + Duration::from_millis(life);
             while Instant::now() < dies {
-                self.load(&mut answered);
-                self.local.wait_a_moment().await;
+                self.prompts.load(&mut answered);
+                self.prompts.local.wait_a_moment().await;
             }
             let next = if self.way == Way::Upgraded {
                 Some(self.upgrade(&installation, &mut program, &mut answered).await?)
@@ -184,20 +144,20 @@ impl Run {
                 program = next;
                 continue;
             }
-            self.allowed += 5;
-            for _ in 0..self.random.below(5) {
-                down += usize::from(self.send_somewhere());
+            self.prompts.allowed += 5;
+            for _ in 0..self.prompts.random.below(5) {
+                down += usize::from(self.prompts.send_somewhere());
             }
             forget_logins(&installation);
             program = installation.start(&["run"]);
         }
-        self.allowed = self.events;
-        while self.sent.len() < self.events {
-            self.load(&mut answered);
-            self.local.wait_a_moment().await;
+        self.prompts.allowed = self.prompts.events;
+        while self.prompts.sent.len() < self.prompts.events {
+            self.prompts.load(&mut answered);
+            self.prompts.local.wait_a_moment().await;
         }
-        self.settle(&mut answered).await?;
-        self.check()?;
+        self.prompts.settle(&mut answered).await?;
+        self.prompts.check()?;
         program.logs("aetheel is ready").await;
         program.signal(Signal::TERM);
         let ended = program.ended().await;
@@ -219,9 +179,9 @@ impl Run {
             "{} lives ended ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
              {restored} times one was taken up by a later life, {outlived} times its turn had outlived the gateway, {} by the button of an offer; {:.0} s",
             self.lives,
-            self.sent.len(),
-            self.channels,
-            self.offered.len(),
+            self.prompts.sent.len(),
+            self.prompts.channels,
+            self.prompts.offered.len(),
             began.elapsed().as_secs_f64()
         ))
     }
@@ -235,8 +195,8 @@ impl Run {
     ) -> Result<Program, String> {
         program.logs("aetheel is ready").await;
         // Longer than a rehearsal, so that a turn runs when the program hands over.
-        let channel = CROWD + self.random.below(self.channels);
-        self.sent.push((channel, self.local.mention(channel, ANN, "slow 8")));
+        let channel = CROWD + self.prompts.random.below(self.prompts.channels);
+        self.prompts.sent.push((channel, self.prompts.local.mention(channel, ANN, "slow 8")));
         let restarted = async {
             let left = program.ended().await;
             forget_logins(installation);
@@ -247,7 +207,7 @@ impl Run {
         let (ended, (left, next)) = loop {
             tokio::select! {
                 ended = &mut both => break ended,
-                () = self.local.wait_a_moment() => self.load(answered),
+                () = self.prompts.local.wait_a_moment() => self.prompts.load(answered),
             }
         };
         let handed = "handed over: the gateway is process";
@@ -260,64 +220,6 @@ impl Run {
         ))
     }
 
-    fn send(&mut self, channel: u64) {
-        let number = self.sent.len();
-        // Some use tools: those are not simply repeated.
-        let prompt = if self.random.below(20) == 0 {
-            format!("tool number {number}")
-        } else {
-            format!("number {number}")
-        };
-        self.sent.push((channel, self.local.mention(channel, ANN, &prompt)));
-    }
-
-    fn send_somewhere(&mut self) -> bool {
-        if self.sent.len() >= self.allowed.min(self.events) {
-            return false;
-        }
-        let channel = CROWD + self.random.below(self.channels);
-        self.send(channel);
-        true
-    }
-
-    /// Keeps prompts under way, and takes offers up as people do. Notes how many are answered.
-    fn load(&mut self, answered: &mut usize) {
-        let replies = self.local.replies();
-        *answered = replies.values().filter(|replies| replies.iter().any(is_final)).count();
-        for _ in 0..4 {
-            if self.sent.len() - *answered < UNDER_WAY {
-                self.send_somewhere();
-            }
-        }
-        for (question, replies) in replies {
-            for offer in
-                replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some())
-            {
-                self.offered.insert(question);
-                self.local.press(offer.id, ANN, "Try again");
-            }
-        }
-    }
-
-    /// Waits until everything is answered.
-    async fn settle(&mut self, answered: &mut usize) -> Result<(), String> {
-        let mut progress = (Instant::now(), 0);
-        loop {
-            self.load(answered);
-            if *answered >= self.sent.len() {
-                return Ok(());
-            }
-            if *answered > progress.1 {
-                progress = (Instant::now(), *answered);
-            }
-            if progress.0.elapsed() > PROGRESS {
-                self.check()?;
-                return Err(format!("only {answered} of {} are answered", self.sent.len()));
-            }
-            self.local.wait_a_moment().await;
-        }
-    }
-
     /// Whether each prompt reached an agent once: an agent notes what it is asked.
     fn check_asked(&self, installation: &Installation, outlived: u64) -> Result<(), String> {
         let sessions = std::fs::read_dir(installation.path("workspace").join(".demo-agent"));
@@ -327,75 +229,14 @@ impl Run {
             .flatten()
             .map(|file| std::fs::read_to_string(file.path()).expect("read").lines().count())
             .sum();
-        if asked == self.sent.len() && self.offered.is_empty() && outlived > 0 {
+        if asked == self.prompts.sent.len() && self.prompts.offered.is_empty() && outlived > 0 {
             return Ok(());
         }
-        let (sent, offered) = (self.sent.len(), self.offered.len());
+        let (sent, offered) = (self.prompts.sent.len(), self.prompts.offered.len());
         Err(format!(
             "{sent} prompts, {asked} times an agent was asked, {offered} offers, {outlived} turns outlived the gateway"
         ))
     }
-
-    fn check(&self) -> Result<(), String> {
-        let mut faults = String::new();
-        let replies = self.local.replies();
-        let mut channels: BTreeMap<u64, u64> = BTreeMap::new();
-        for (channel, question) in &self.sent {
-            let replies = replies.get(question).map_or(&[][..], Vec::as_slice);
-            let offered = self.offered.contains(question);
-            let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply)).collect();
-            // A second attempt goes on in the messages of the first: no text stands twice.
-            if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply))
-            {
-                let _ = writeln!(
-                    faults,
-                    "{question} in {channel} has something beside its answer: {:?}",
-                    other.content
-                );
-            }
-            let [answer] = answers[..] else {
-                let _ = writeln!(
-                    faults,
-                    "{question} in {channel} has {} answers: {:?}",
-                    answers.len(),
-                    texts(replies)
-                );
-                continue;
-            };
-            if !offered && replies.len() > 1 {
-                let _ = writeln!(
-                    faults,
-                    "{question} in {channel} has more than its answer: {:?}",
-                    texts(replies)
-                );
-            }
-            if !offered {
-                let last = channels.entry(*channel).or_default();
-                if *last > answer.id {
-                    let _ = writeln!(
-                        faults,
-                        "{question} in {channel} was answered before an older prompt"
-                    );
-                }
-                *last = answer.id;
-            }
-        }
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
-    }
-}
-
-fn is_final(message: &Message) -> bool {
-    ENDS.iter().any(|end| message.content.ends_with(end))
-}
-
-fn is_notice(message: &Message) -> bool {
-    ["(interrupted)", "(set aside)", "Started again by"]
-        .iter()
-        .any(|kind| message.content.contains(kind))
-}
-
-fn texts(messages: &[Message]) -> Vec<&str> {
-    messages.iter().map(|message| message.content.as_str()).collect()
 }
 
 /// Two hundred starts in a few minutes are more than Discord's budget of logins would allow: the

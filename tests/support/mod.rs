@@ -6,6 +6,7 @@ pub mod chrome;
 pub mod discord;
 pub mod guests;
 pub mod lasting;
+pub mod link;
 pub mod model_server;
 pub mod postgres;
 pub mod program;

@@ -50,7 +50,17 @@ impl Postgres {
 
     /// What `CLUSTER_URL` is.
     pub fn url(&self) -> String {
-        format!("host={} user=aetheel dbname=postgres", self.folder.path().display())
+        self.url_by(self.folder.path())
+    }
+
+    /// What it is for whoever reaches the server by a socket in another folder.
+    pub fn url_by(&self, folder: &Path) -> String {
+        format!("host={} user=aetheel dbname=postgres", folder.display())
+    }
+
+    /// The folder of its socket.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Kills it at once.

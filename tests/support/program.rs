@@ -305,6 +305,11 @@ impl Program {
         kill_process(self.pid, signal).expect("it runs");
     }
 
+    /// Whether it has ended by itself.
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("it can be asked").is_some()
+    }
+
     /// Waits for its end.
     pub async fn ended(&mut self) -> Ended {
         use std::os::unix::process::ExitStatusExt;

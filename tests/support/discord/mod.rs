@@ -27,6 +27,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::link::Link;
 pub use faults::Fault;
 pub use state::{
     ANN, APPLICATION, BOB, BOT, BOT_ROLE, CHANNEL, CROWD, DIRECT, GUILD, Interaction, Message,
@@ -92,6 +93,19 @@ impl LocalDiscord {
             }),
         ];
         Self { world, url, authority, tasks }
+    }
+
+    /// Two links to it, for a program of its own: what `DISCORD_API_BASE` is there, and the links of
+    /// requests and of the gateway.
+    pub async fn linked(&self) -> (String, [Link; 2]) {
+        let at = |url: &str| url.split_once("//").expect("a URL").1.parse().expect("an address");
+        let gateway = self.world.with(|state| state.gateway.url.clone());
+        let (requests, host) = Link::to_port(at(&self.url)).await;
+        let (events, socket) = Link::to_port(at(&gateway)).await;
+        self.world.with(|state| {
+            state.gateway.others.insert(host.to_string(), format!("ws://{socket}"));
+        });
+        (format!("http://{host}"), [requests, events])
     }
 
     /// The certificate of its authority, a PEM file; none where it speaks no TLS.

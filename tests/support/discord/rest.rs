@@ -47,6 +47,11 @@ pub(super) async fn handle(
             method: method.as_str(),
             segments: &segments,
             query: uri.query().unwrap_or_default(),
+            host: headers
+                .get("host")
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+                .to_owned(),
             body: parsed.unwrap_or_default(),
             files,
         };
@@ -120,6 +125,7 @@ struct Call<'a> {
     method: &'a str,
     segments: &'a [&'a str],
     query: &'a str,
+    host: String,
     body: Value,
     files: Vec<multipart::File>,
 }
@@ -296,10 +302,13 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             200,
             json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null, "flags": state.flags | if state.reads { 1 << 19 } else { 0 }}),
         ),
-        ("GET", ["gateway"]) => (200, json!({"url": state_url(state)})),
+        ("GET", ["gateway"]) => (200, json!({"url": state.gateway.url_for(&call.host)})),
         ("GET", ["gateway", "bot"]) => {
             let limit = json!({"total": 1000, "remaining": state.gateway.logins_left, "reset_after": 3_600_000, "max_concurrency": 1});
-            (200, json!({"url": state_url(state), "shards": 1, "session_start_limit": limit}))
+            (
+                200,
+                json!({"url": state.gateway.url_for(&call.host), "shards": 1, "session_start_limit": limit}),
+            )
         }
         ("GET", ["applications", _, "commands"]) => (200, state.commands.clone()),
         ("PUT", ["applications", _, "commands"]) => {
@@ -610,10 +619,6 @@ fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
 fn decoded(text: &str) -> String {
     let bytes = text.split('%').skip(1).map(|hex| u8::from_str_radix(hex, 16).expect("two digits"));
     String::from_utf8(bytes.collect()).expect("an emoji")
-}
-
-fn state_url(state: &State) -> String {
-    state.gateway.url.clone()
 }
 
 fn id(text: &str) -> Option<u64> {

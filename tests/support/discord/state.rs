@@ -123,6 +123,8 @@ pub(super) struct Window {
 
 pub(super) struct Gateway {
     pub(super) url: String,
+    /// What it is for those who come by another address.
+    pub(super) others: HashMap<String, String>,
     pub(super) heartbeat: Duration,
     pub(super) sessions: Vec<Session>,
     pub(super) connections: Vec<mpsc::UnboundedSender<Control>>,
@@ -133,6 +135,12 @@ pub(super) struct Gateway {
     pub(super) identified: usize,
     pub(super) resumed: usize,
     pub(super) closed_with: Vec<Option<u16>>,
+}
+
+impl Gateway {
+    pub(super) fn url_for(&self, host: &str) -> String {
+        self.others.get(host).unwrap_or(&self.url).clone()
+    }
 }
 
 pub(super) struct State {
@@ -228,6 +236,7 @@ impl State {
             latency: Duration::ZERO,
             gateway: Gateway {
                 url: gateway,
+                others: HashMap::new(),
                 heartbeat: Duration::from_secs(5),
                 sessions: Vec::new(),
                 connections: Vec::new(),

@@ -1,0 +1,282 @@
+//! Letters: what this node hears goes to whoever has the channel, and what is for its own channels
+//! comes in.
+//!
+//! A letter is checked off once it is seen to: kept in the journal, refused, or of no interest. One
+//! that was not checked off comes again, to whoever has its channel then, and what was kept is
+//! known by its key.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+use crate::cluster::{Cluster, ClusterError, Inbox, Letter, Taken};
+use crate::discord::{Discord, Heard, Receipt};
+use crate::dispatch::{Dispatcher, Refusal};
+use crate::event::{EventKind, Lane, NewEvent};
+use crate::vigil;
+use crate::workspace::Workspace;
+
+/// Kinds of letters.
+const HEARD: &str = "discord";
+pub(super) const EVENT: &str = "event";
+/// Most letters that are written at once.
+const BATCH: usize = 256;
+/// After which the database is asked again, and a full queue tried again.
+const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+/// Threads whose channel is remembered.
+const THREADS: usize = 100_000;
+
+/// Repeats what the database was away for. Never returns once this node has lost its place: the
+/// program is about to end.
+pub(super) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> Option<T> {
+    loop {
+        match ask().await {
+            Ok(answer) => return Some(answer),
+            Err(ClusterError::Away(_)) => tokio::time::sleep(AGAIN_INTERVAL).await,
+            Err(ClusterError::Fenced) => return pending().await,
+            Err(error @ ClusterError::Refused(_)) => {
+                tracing::error!(%error, "something of the cluster was not done");
+                return None;
+            }
+        }
+    }
+}
+
+/// The root of a lane as letters name it.
+pub(super) fn root_of(lane: &Lane) -> String {
+    lane.to_string()
+}
+
+/// The label of the nodes that may serve a lane.
+pub(super) async fn label_of(workspace: &Workspace, lane: &Lane, root: &Lane) -> Option<String> {
+    let channels = workspace.channels().await;
+    channels.of(lane).or(&channels.of(root)).node
+}
+
+/// Writes letters about what this node hears from Discord.
+pub(super) struct Poster {
+    cluster: Cluster,
+    discord: Discord,
+    workspace: Workspace,
+    /// The channel of each thread; none: it is none.
+    roots: HashMap<u64, u64>,
+}
+
+impl Poster {
+    pub(super) fn new(cluster: Cluster, discord: Discord, workspace: Workspace) -> Self {
+        Self { cluster, discord, workspace, roots: HashMap::new() }
+    }
+
+    /// Until nobody listens to Discord any more.
+    pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<Heard>) {
+        let mut batch = Vec::new();
+        while heard.recv_many(&mut batch, BATCH).await > 0 {
+            let mut letters = Vec::new();
+            for heard in batch.drain(..) {
+                let Ok(body) = serde_json::to_string(&heard) else { continue };
+                match heard.channel() {
+                    Some(channel) => letters.push(self.letter(&heard, channel, body).await),
+                    None => {
+                        let all = async || self.cluster.tell_all(HEARD, &body).await;
+                        patiently(all).await;
+                    }
+                }
+            }
+            if !letters.is_empty() {
+                patiently(async || self.cluster.post(&letters).await).await;
+            }
+        }
+    }
+
+    async fn letter(&mut self, heard: &Heard, channel: u64, body: String) -> Letter {
+        let root = self.root(heard, channel).await;
+        let label =
+            label_of(&self.workspace, &Lane::Channel(channel), &Lane::Channel(root)).await;
+        Letter {
+            key: heard.key(),
+            root: root_of(&Lane::Channel(root)),
+            thread: (root != channel).then_some(channel),
+            kind: HEARD.to_owned(),
+            body,
+            label,
+        }
+    }
+
+    /// The channel itself, or that of a thread. A thread that came with a machine, before the
+    /// cluster knew its channel, is a channel of its own.
+    async fn root(&mut self, heard: &Heard, channel: u64) -> u64 {
+        if let Some(root) = self.roots.get(&channel) {
+            return *root;
+        }
+        let known = patiently(async || self.cluster.root_known(channel).await).await.flatten();
+        let known = known.and_then(|root| match root.parse() {
+            Ok(Lane::Channel(root)) => Some(root),
+            _ => None,
+        });
+        let root = match (known, heard.parent()) {
+            (Some(root), _) => root,
+            (None, Some(parent)) => parent.unwrap_or(channel),
+            (None, None) => self.discord.root_of(channel).await,
+        };
+        if self.roots.len() >= THREADS {
+            self.roots.clear();
+        }
+        self.roots.insert(channel, root);
+        root
+    }
+}
+
+/// The letters that were taken and are not checked off, by the root of their lane.
+#[derive(Clone, Default)]
+pub(super) struct Hands(Arc<(Mutex<HashMap<String, usize>>, Notify)>);
+
+impl Hands {
+    fn take(&self, root: &str) {
+        *self.0.0.lock().entry(root.to_owned()).or_default() += 1;
+    }
+
+    fn lay_down(&self, root: &str) {
+        let mut taken = self.0.0.lock();
+        if let Some(count) = taken.get_mut(root) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(root);
+            }
+        }
+        self.0.1.notify_waiters();
+    }
+
+    /// Waits until none of a lane is in hand; of no lane: none at all.
+    pub(super) async fn empty(&self, root: Option<&str>) {
+        loop {
+            let changed = self.0.1.notified();
+            let is_empty = {
+                let taken = self.0.0.lock();
+                root.map_or(taken.is_empty(), |root| !taken.contains_key(root))
+            };
+            if is_empty {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Hands letters on to whoever sees to them.
+pub(super) struct Reader {
+    pub(super) discord: mpsc::UnboundedSender<(Heard, Receipt)>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) hands: Hands,
+    pub(super) cluster: Cluster,
+}
+
+impl Reader {
+    /// Until the program ends.
+    pub(super) async fn run(self, mut inbox: Inbox) {
+        let (done, checked_off) = mpsc::unbounded_channel();
+        let (events, submitted) = mpsc::unbounded_channel();
+        let cluster = self.cluster.clone();
+        vigil::errand("letters that are done", check_off(cluster, checked_off, self.hands.clone()));
+        vigil::errand(
+            "events of others",
+            submit_all(self.dispatcher.clone(), submitted, done.clone()),
+        );
+        loop {
+            let Some(letters) = patiently(async || inbox.next().await).await else { continue };
+            for letter in letters {
+                let root = letter.root.clone().unwrap_or_default();
+                self.hands.take(&root);
+                let number = letter.number;
+                if !self.hand_on(letter, &done, &events) {
+                    tracing::warn!(number, "a letter of another node cannot be read; it is of another version");
+                    let _ = done.send((number, root));
+                }
+            }
+        }
+    }
+
+    /// False: it cannot be read.
+    fn hand_on(&self, letter: Taken, done: &Done, events: &mpsc::UnboundedSender<Submitted>) -> bool {
+        let Taken { number, root, kind, body } = letter;
+        let root = root.unwrap_or_default();
+        match kind.as_str() {
+            HEARD => {
+                let Ok(heard) = serde_json::from_str(&body) else { return false };
+                let done = done.clone();
+                let receipt = Receipt::new(move || {
+                    let _ = done.send((number, root));
+                });
+                self.discord.send((heard, receipt)).is_ok()
+            }
+            EVENT => {
+                let Ok(event) = serde_json::from_str(&body) else { return false };
+                events.send((event, number, root)).is_ok()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Where the numbers of letters that are seen to go, with the roots of their lanes.
+type Done = mpsc::UnboundedSender<(i64, String)>;
+type Submitted = (NewEvent, i64, String);
+
+async fn check_off(
+    cluster: Cluster,
+    mut done: mpsc::UnboundedReceiver<(i64, String)>,
+    hands: Hands,
+) {
+    let mut batch = Vec::new();
+    while done.recv_many(&mut batch, BATCH).await > 0 {
+        let numbers: Vec<i64> = batch.iter().map(|(number, _)| *number).collect();
+        patiently(async || cluster.done(&numbers).await).await;
+        for (_, root) in batch.drain(..) {
+            hands.lay_down(&root);
+        }
+    }
+}
+
+/// Submits what webhooks and schedules of other nodes had for lanes of this one, one after the
+/// other.
+async fn submit_all(
+    dispatcher: Dispatcher,
+    mut events: mpsc::UnboundedReceiver<Submitted>,
+    done: Done,
+) {
+    while let Some((event, number, root)) = events.recv().await {
+        if submit(&dispatcher, event).await {
+            let _ = done.send((number, root));
+        }
+    }
+}
+
+/// False: it is left to the next life.
+async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
+    // A check or job that comes round while the one before is still at work is left out.
+    let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
+    if comes_round && dispatcher.is_busy(&event.lane) {
+        tracing::info!(lane = %event.lane, reason = "busy", "skipped: the one before still runs or waits");
+        return true;
+    }
+    loop {
+        let taken = match dispatcher.submit(event.clone()) {
+            Ok(accepted) => accepted.safe().await.map(drop),
+            Err(refusal) => Err(refusal),
+        };
+        match taken {
+            Ok(()) | Err(Refusal::Known) => return true,
+            Err(Refusal::ShuttingDown) => return false,
+            Err(Refusal::Busy { .. } | Refusal::Full { .. } | Refusal::NotSaved) => {
+                tokio::time::sleep(AGAIN_INTERVAL).await;
+            }
+            Err(refusal) => {
+                tracing::warn!(lane = %event.lane, "an event that another node took is refused: {refusal}");
+                return true;
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! This node's place in its cluster, while it runs.
+//!
+//! Owns what connects the cluster's database with Discord, the dispatcher and the schedules; decides
+//! nothing about turns.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`mail`] | letters: what a node hears, for whoever has the channel |
+//! | [`moving`] | channels that come from other nodes, and that go |
+//! | [`router`] | events of webhooks and schedules, for whoever has their lane |
+//! | [`seat`] | what only one node does |
+
+mod mail;
+mod moving;
+mod router;
+mod seat;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use self::mail::{Hands, Poster, Reader};
+use self::moving::Movers;
+use self::router::ToNodes;
+pub(super) use self::seat::WithSeat;
+use crate::cli::exit;
+use crate::cluster::Cluster;
+use crate::discord::{Discord, Heard, Receipt, Sharing};
+use crate::dispatch::{Dispatcher, Router};
+use crate::lease::Lease;
+use crate::process::holder::HeldLauncher;
+use crate::startup::{Refused, StateFiles};
+use crate::vigil;
+use crate::workspace::Workspace;
+
+/// For letters in hand to be seen to at the end.
+const HANDS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The place of a node.
+pub(super) struct Place {
+    cluster: Cluster,
+    /// Ends the program when the place is lost.
+    fence: JoinHandle<()>,
+    /// Whether this node has the seat.
+    seat: Arc<watch::Sender<bool>>,
+    hands: Hands,
+    /// Takes letters, and gives channels to others.
+    reader: Option<JoinHandle<()>>,
+    mover: Option<JoinHandle<()>>,
+}
+
+/// The node's ends of what it shares with Discord.
+pub(super) struct Ends {
+    heard: mpsc::UnboundedReceiver<Heard>,
+    letters: mpsc::UnboundedSender<(Heard, Receipt)>,
+}
+
+impl Place {
+    /// Keeps the place: tells the holder how long agents may run, and ends the program once the
+    /// place is lost. Another node may have its channels then, so nothing is said to anybody and
+    /// nothing is finished: the holder ends the agents by its own clock.
+    ///
+    /// # Errors
+    /// [`Refused`]: there is no holder that can do that.
+    pub(super) fn keep(cluster: Cluster, held: Option<&HeldLauncher>) -> Result<Self, Refused> {
+        let Some(held) = held.filter(|held| held.fences()).cloned() else {
+            let why = "CLUSTER_URL needs a holder of this version, which ends the agents of a node that lost its place; start one (AGENT_HOLDER=require says why there is none), or restart the one that runs";
+            return Err(Refused::because(exit::UNAVAILABLE, why.to_owned()));
+        };
+        let lease = cluster.lease();
+        let mut until = lease.watch();
+        // Before any agent begins.
+        held.until(*until.borrow_and_update());
+        vigil::errand("agents' time", async move {
+            while until.changed().await.is_ok() {
+                held.until(*until.borrow_and_update());
+            }
+        });
+        let fence = vigil::task("fence", leave_when_over(lease));
+        let seat = Arc::new(watch::Sender::new(false));
+        let (hands, reader, mover) = (Hands::default(), None, None);
+        Ok(Self { cluster, fence, seat, hands, reader, mover })
+    }
+
+    /// Until when this node may act.
+    pub(super) fn lease(&self) -> Lease {
+        self.cluster.lease()
+    }
+
+    /// The way of webhooks and schedules to other nodes.
+    pub(super) fn router(&self, workspace: &Workspace) -> Arc<dyn Router> {
+        Arc::new(ToNodes { cluster: self.cluster.clone(), workspace: workspace.clone() })
+    }
+
+    /// What Discord needs to share events with other nodes, and the ends of it for [`Self::begin`].
+    pub(super) fn sharing(&self) -> (Sharing, Ends) {
+        let (out, heard) = mpsc::unbounded_channel();
+        let (letters, from) = mpsc::unbounded_channel();
+        let logins = Arc::new(seat::SharedLogins(self.cluster.clone()));
+        let sharing = Sharing { out, from, seat: self.seat.subscribe(), logins };
+        (sharing, Ends { heard, letters })
+    }
+
+    /// Begins to take letters and channels, and to wait for the seat.
+    pub(super) fn begin(
+        &mut self,
+        ends: Ends,
+        dispatcher: &Dispatcher,
+        (workspace, discord): (&Workspace, &Discord),
+        slots: usize,
+    ) {
+        let (cluster, hands) = (self.cluster.clone(), self.hands.clone());
+        let poster = Poster::new(cluster.clone(), discord.clone(), workspace.clone());
+        vigil::errand("letters to others", poster.run(ends.heard));
+        let movers = Movers {
+            cluster: cluster.clone(),
+            dispatcher: dispatcher.clone(),
+            workspace: workspace.clone(),
+            discord: discord.clone(),
+            hands: hands.clone(),
+            slots,
+        };
+        self.mover = Some(vigil::task("channels of the cluster", movers.run()));
+        let inbox = cluster.inbox();
+        let reader = Reader {
+            discord: ends.letters,
+            dispatcher: dispatcher.clone(),
+            hands,
+            cluster: cluster.clone(),
+        };
+        self.reader = Some(vigil::task("letters", reader.run(inbox)));
+        vigil::errand("seat", seat::keep(cluster, Arc::clone(&self.seat)));
+    }
+
+    /// Whether this node has the seat, now and later.
+    pub(super) fn seat(&self) -> watch::Receiver<bool> {
+        self.seat.subscribe()
+    }
+
+    /// The file of the schedules, which goes with the seat.
+    pub(super) fn seat_file(&self, config: &Path) -> seat::SeatFile {
+        seat::SeatFile::new(self.cluster.clone(), config)
+    }
+
+    /// Takes no letters any more; returns when those in hand are seen to.
+    pub(super) async fn stop_intake(&mut self) {
+        for task in [self.reader.take(), self.mover.take()].into_iter().flatten() {
+            task.abort();
+        }
+        if tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(None)).await.is_err() {
+            tracing::warn!("shutdown: what came from other nodes is not all seen to; it comes again");
+        }
+    }
+
+    /// Gives the place to whoever follows, with the state files of this folder.
+    pub(super) async fn leave(self, config: &Path) {
+        StateFiles::of(&self.cluster, config).hand_on().await;
+        self.fence.abort();
+        self.cluster.leave().await;
+        tracing::info!(node = self.cluster.name(), "this node has left its place to others");
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "whatever is dropped would speak to people")]
+async fn leave_when_over(lease: Lease) {
+    lease.over().await;
+    tracing::error!(
+        "this node has lost its place in the cluster; it leaves at once, to be started again"
+    );
+    std::process::exit(exit::TEMPORARY.into())
+}

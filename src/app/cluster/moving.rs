@@ -1,0 +1,168 @@
+//! Channels that come from other nodes, and channels that go.
+//!
+//! What a node that is gone left is taken over whole, by the first one that notices. A node that is
+//! to be drained gives its channels away one by one, as nothing is at work in them.
+
+use std::time::Duration;
+
+use super::mail::{Hands, patiently};
+use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
+use crate::discord::Discord;
+use crate::dispatch::Dispatcher;
+use crate::event::Lane;
+use crate::workspace::Workspace;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+/// For letters in hand to be seen to, before a channel is moved at the next look.
+const HANDS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The state file that is Discord's.
+const DISCORD: &str = "discord.md";
+
+/// Takes channels in and gives them away.
+pub(super) struct Movers {
+    pub(super) cluster: Cluster,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) workspace: Workspace,
+    pub(super) discord: Discord,
+    pub(super) hands: Hands,
+    /// Most turns at the same time.
+    pub(super) slots: usize,
+}
+
+/// Whether a lane belongs to a root: it is that, or one of its threads.
+fn belongs(lane: &Lane, root: &str, threads: &[u64]) -> bool {
+    matches!(lane, Lane::Channel(channel) if threads.contains(channel)) || lane.to_string() == root
+}
+
+impl Movers {
+    /// Until the program ends.
+    pub(super) async fn run(self) {
+        let mut drained = false;
+        loop {
+            let peers = self.cluster.peers().borrow().clone();
+            self.discord.share_requests(peers.living);
+            self.report(peers.drain_wanted);
+            if peers.drain_wanted {
+                let left = self.give_away().await;
+                if left == 0 && !drained {
+                    tracing::info!(node = self.cluster.name(), "drained: this node has no channels any more; it can be stopped");
+                }
+                drained = left == 0;
+            } else {
+                drained = false;
+                self.adopt().await;
+            }
+            let coming = patiently(async || self.cluster.handovers().await).await;
+            for handover in coming.unwrap_or_default() {
+                self.take_in(&handover).await;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn report(&self, draining: bool) {
+        let stats = self.dispatcher.stats();
+        let room = self.slots as f64 - (stats.running + stats.waiting) as f64;
+        self.cluster.report(Load {
+            room,
+            running: u32::try_from(stats.running).unwrap_or(u32::MAX),
+            waiting: u32::try_from(stats.waiting).unwrap_or(u32::MAX),
+            draining,
+        });
+    }
+
+    async fn adopt(&self) {
+        match self.cluster.adopt().await {
+            // Whoever renews the lease tells of it.
+            Ok(_) | Err(ClusterError::Away(_) | ClusterError::Fenced) => {}
+            Err(error) => tracing::error!(%error, "cannot take over what other nodes left"),
+        }
+    }
+
+    async fn take_in(&self, handover: &Handover) {
+        for (thread, root) in &handover.threads {
+            if let Ok(Lane::Channel(root)) = root.parse() {
+                self.dispatcher.learn(*thread, root);
+            }
+        }
+        for (name, body) in &handover.files {
+            if name == DISCORD {
+                self.discord.absorb(body);
+            }
+        }
+        // With these it would be lost; it comes again at the next look.
+        if let Err(error) = self.workspace.absorb(&handover.files).await {
+            return tracing::error!(%error, from = handover.from, "cannot take in what another node left; trying again");
+        }
+        let absorbed = match self.dispatcher.absorb(&handover.journal).await {
+            Ok(absorbed) => absorbed,
+            Err(error) => {
+                return tracing::error!(%error, from = handover.from, "cannot take in what another node left; trying again");
+            }
+        };
+        patiently(async || self.cluster.taken_in(handover.id).await).await;
+        tracing::warn!(
+            from = handover.from,
+            lanes = handover.roots.len(),
+            "this node goes on with what another one had; conversations begin anew"
+        );
+        absorbed.begin();
+    }
+
+    /// Moves what can be moved; returns how many lanes are left.
+    async fn give_away(&self) -> usize {
+        let lanes = patiently(async || self.cluster.my_lanes().await).await.unwrap_or_default();
+        let mut left = lanes.len();
+        for lane in &lanes {
+            if self.is_idle(lane) && self.give(lane).await {
+                left -= 1;
+            }
+        }
+        left
+    }
+
+    fn is_idle(&self, row: &LaneRow) -> bool {
+        self.dispatcher.is_idle_in(|lane| belongs(lane, &row.root, &row.threads))
+    }
+
+    async fn give(&self, row: &LaneRow) -> bool {
+        let root = row.root.as_str();
+        let theirs = |lane: &Lane| belongs(lane, root, &row.threads);
+        patiently(async || self.cluster.hold_letters(root, true).await).await;
+        let in_hand = tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(Some(root))).await;
+        let mut gone = None;
+        if in_hand.is_ok() && self.is_idle(row) {
+            let journal = self.dispatcher.lines_of(theirs);
+            let mut files = self.workspace.give(theirs).await;
+            let of_channel = |channel| theirs(&Lane::Channel(channel));
+            files.push((DISCORD.to_owned(), self.discord.give(of_channel).await));
+            gone = patiently(async || self.cluster.hand_over(root, &journal, &files).await)
+                .await
+                .flatten();
+            if let Some(to) = &gone {
+                self.workspace.given(theirs).await;
+                self.discord.given(of_channel);
+                tracing::info!(lane = root, to, "a channel was moved to another node");
+            }
+        }
+        if gone.is_none() {
+            patiently(async || self.cluster.hold_letters(root, false).await).await;
+        }
+        gone.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_go_with_their_channel() {
+        let threads = [8, 9];
+        assert!(belongs(&Lane::Channel(7), "channel:7", &threads));
+        assert!(belongs(&Lane::Channel(9), "channel:7", &threads));
+        assert!(!belongs(&Lane::Channel(70), "channel:7", &threads));
+        assert!(belongs(&Lane::Cron("x".into()), "cron:x", &[]));
+    }
+}

@@ -1,0 +1,152 @@
+//! The seat: the node that has it is logged in to Discord, and runs the schedules.
+
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::mail::patiently;
+use crate::cluster::Cluster;
+use crate::discord::Logins;
+use crate::disk::{read_ordinary, replace};
+use crate::sources::Running;
+use crate::vigil;
+
+/// The file that goes with the seat: the time up to which schedules were handled.
+const SCHEDULES: &str = "schedules.md";
+/// Between two looks at it, and its largest size.
+const LOOK: Duration = Duration::from_millis(500);
+const MOST: u64 = 16 << 20;
+
+/// Takes the seat whenever it is free and this node is not to be drained.
+pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
+    let mut peers = cluster.peers();
+    loop {
+        let wanted = peers.wait_for(|peers| !peers.drain_wanted).await.map(drop);
+        if wanted.is_err() || patiently(async || cluster.take_seat().await).await.is_none() {
+            return;
+        }
+        tracing::info!(node = cluster.name(), "this node is the one that is logged in to discord");
+        seat.send_replace(true);
+        if peers.wait_for(|peers| peers.drain_wanted).await.is_err() {
+            return;
+        }
+        seat.send_replace(false);
+        tracing::info!(node = cluster.name(), "drained: another node logs in to discord");
+        patiently(async || cluster.give_seat().await).await;
+    }
+}
+
+/// The bot's logins, of all nodes.
+pub(super) struct SharedLogins(pub(super) Cluster);
+
+#[async_trait]
+impl Logins for SharedLogins {
+    async fn logins(&self) -> Vec<i64> {
+        patiently(async || self.0.logins().await).await.unwrap_or_default()
+    }
+
+    async fn logging_in(&self, at_ms: i64) {
+        patiently(async || self.0.logging_in(at_ms).await).await;
+    }
+}
+
+/// The state file of whoever has the seat.
+#[derive(Clone)]
+pub(in crate::app) struct SeatFile {
+    cluster: Cluster,
+    path: PathBuf,
+}
+
+impl SeatFile {
+    pub(super) fn new(cluster: Cluster, config: &Path) -> Self {
+        Self { cluster, path: config.join("state").join(SCHEDULES) }
+    }
+
+    /// Puts what the one before noted in the place of what this node noted when it had the seat.
+    pub(in crate::app) async fn take_over(&self) {
+        let kept = patiently(async || self.cluster.seat_file(SCHEDULES).await).await.flatten();
+        if let Some(body) = kept
+            && let Err(error) = replace(&self.path, body.as_bytes())
+        {
+            tracing::error!(%error, "cannot keep up to which time schedules were handled; one may run twice");
+        }
+    }
+
+    /// Hands it on as it changes. Never returns; to be aborted.
+    pub(in crate::app) async fn keep(self) {
+        let mut known = None;
+        loop {
+            let body = read_ordinary(&self.path, MOST).ok();
+            if let Some(body) = body.filter(|body| known.as_ref() != Some(body)) {
+                let text = String::from_utf8_lossy(&body).into_owned();
+                patiently(async || self.cluster.keep_seat_file(SCHEDULES, &text).await).await;
+                known = Some(body);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// The schedules, which run while this node has the seat.
+pub(in crate::app) struct WithSeat {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl WithSeat {
+    /// Begins them with the seat, and ends them with it. `file`: where the seat may go to another
+    /// node.
+    pub(in crate::app) fn run<F>(
+        mut seat: watch::Receiver<bool>,
+        file: Option<SeatFile>,
+        begin: impl Fn() -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Running> + Send,
+    {
+        let (stop, mut stopped) = oneshot::channel();
+        let task = vigil::errand("schedules of the seat", async move {
+            loop {
+                tokio::select! {
+                    _ = &mut stopped => return,
+                    () = changes_to(true, &mut seat) => {}
+                }
+                if let Some(file) = &file {
+                    file.take_over().await;
+                }
+                let running = begin().await;
+                let kept = file.clone().map(|file| vigil::errand("schedules.md", file.keep()));
+                let ends = tokio::select! {
+                    _ = &mut stopped => true,
+                    () = changes_to(false, &mut seat) => false,
+                };
+                running.stop().await;
+                if let Some(kept) = kept {
+                    kept.abort();
+                }
+                if ends {
+                    return;
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    /// Ends them: nothing is submitted any more when this returns.
+    pub(in crate::app) async fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.task.await;
+    }
+}
+
+/// Resolves once the seat is had, or not had; never, if that does not change any more.
+async fn changes_to(wanted: bool, seat: &mut watch::Receiver<bool>) {
+    if seat.wait_for(|has| *has == wanted).await.is_err() {
+        pending::<()>().await;
+    }
+}

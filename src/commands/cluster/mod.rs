@@ -1,0 +1,26 @@
+//! Commands about the machines of a cluster.
+
+pub(super) mod drain;
+pub(super) mod nodes;
+pub(super) mod transfer;
+
+use crate::cli::exit;
+use crate::cluster::ClusterError;
+use crate::startup::settings::Settings;
+use crate::terminal::say;
+
+/// The address of the database; the exit code where there is none.
+fn url(settings: &Settings) -> Result<&secrecy::SecretString, u8> {
+    settings.config.cluster_url.as_ref().ok_or_else(|| {
+        say("CLUSTER_URL is not set: this machine serves alone (docs/cluster.md)");
+        exit::CONFIG
+    })
+}
+
+fn refuse(settings: &Settings, error: &ClusterError) -> u8 {
+    say(&settings.redactor.clean(error.to_string()));
+    match error {
+        ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
+        ClusterError::Refused(_) => exit::UNAVAILABLE,
+    }
+}

@@ -1,0 +1,185 @@
+//! Prompts under way in many channels, and whether each was answered once and in order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::support::discord::{ANN, CROWD, LocalDiscord, Message};
+
+/// Prompts on their way at most: more would be refused or take the run too long to catch up.
+const UNDER_WAY: usize = 40;
+/// Without any answer for so long something is lost.
+const PROGRESS: Duration = Duration::from_secs(60);
+/// What the demo agent's answers end with.
+const ENDS: [&str; 3] =
+    ["of our conversation.", "One tool worked, one did not.", "Second 8. There."];
+
+/// A number of the environment.
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect(name))
+}
+
+/// Repeatable choices (SplitMix64).
+pub struct Random(pub u64);
+
+impl Random {
+    /// One of the numbers below another.
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % most
+    }
+}
+
+/// Prompts of people, and what they got.
+pub struct Prompts {
+    pub local: LocalDiscord,
+    pub random: Random,
+    /// How many are written in all, and in how many channels.
+    pub events: usize,
+    pub channels: u64,
+    /// Channel and id of every prompt.
+    pub sent: Vec<(u64, u64)>,
+    /// How many may be sent by now: they are spread over all faults.
+    pub allowed: usize,
+    /// Prompts whose repetition was offered: they are answered late.
+    pub offered: HashSet<u64>,
+}
+
+impl Prompts {
+    pub async fn new(seed: u64, events: usize, channels: u64) -> Self {
+        Self {
+            local: LocalDiscord::start().await,
+            random: Random(seed),
+            events,
+            channels,
+            sent: Vec::new(),
+            allowed: 0,
+            offered: HashSet::new(),
+        }
+    }
+
+    /// Writes a prompt.
+    pub fn send(&mut self, channel: u64) {
+        let number = self.sent.len();
+        // Some use tools: those are not simply repeated.
+        let prompt = if self.random.below(20) == 0 {
+            format!("tool number {number} in c{channel}")
+        } else {
+            format!("number {number} in c{channel}")
+        };
+        self.sent.push((channel, self.local.mention(channel, ANN, &prompt)));
+    }
+
+    /// Writes one in any channel, if more may be sent.
+    pub fn send_somewhere(&mut self) -> bool {
+        if self.sent.len() >= self.allowed.min(self.events) {
+            return false;
+        }
+        let channel = CROWD + self.random.below(self.channels);
+        self.send(channel);
+        true
+    }
+
+    /// Keeps prompts under way, and takes offers up as people do. Notes how many are answered.
+    pub fn load(&mut self, answered: &mut usize) {
+        let replies = self.local.replies();
+        *answered = replies.values().filter(|replies| replies.iter().any(is_final)).count();
+        for _ in 0..4 {
+            if self.sent.len() - *answered < UNDER_WAY {
+                self.send_somewhere();
+            }
+        }
+        for (question, replies) in replies {
+            for offer in
+                replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some())
+            {
+                self.offered.insert(question);
+                self.local.press(offer.id, ANN, "Try again");
+            }
+        }
+    }
+
+    /// Waits until everything is answered.
+    pub async fn settle(&mut self, answered: &mut usize) -> Result<(), String> {
+        let mut progress = (Instant::now(), 0);
+        loop {
+            self.load(answered);
+            if *answered >= self.sent.len() {
+                return Ok(());
+            }
+            if *answered > progress.1 {
+                progress = (Instant::now(), *answered);
+            }
+            if progress.0.elapsed() > PROGRESS {
+                self.check()?;
+                return Err(format!("only {answered} of {} are answered", self.sent.len()));
+            }
+            self.local.wait_a_moment().await;
+        }
+    }
+
+    /// Each prompt has one answer and nothing beside it, each channel in its order; what does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        let mut faults = String::new();
+        let replies = self.local.replies();
+        let mut channels: BTreeMap<u64, u64> = BTreeMap::new();
+        for (channel, question) in &self.sent {
+            let replies = replies.get(question).map_or(&[][..], Vec::as_slice);
+            let offered = self.offered.contains(question);
+            let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply)).collect();
+            // A second attempt goes on in the messages of the first: no text stands twice.
+            if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply))
+            {
+                let _ = writeln!(
+                    faults,
+                    "{question} in {channel} has something beside its answer: {:?}",
+                    other.content
+                );
+            }
+            let [answer] = answers[..] else {
+                let _ = writeln!(
+                    faults,
+                    "{question} in {channel} has {} answers: {:?}",
+                    answers.len(),
+                    texts(replies)
+                );
+                continue;
+            };
+            if !offered && replies.len() > 1 {
+                let _ = writeln!(
+                    faults,
+                    "{question} in {channel} has more than its answer: {:?}",
+                    texts(replies)
+                );
+            }
+            if !offered {
+                let last = channels.entry(*channel).or_default();
+                if *last > answer.id {
+                    let _ = writeln!(
+                        faults,
+                        "{question} in {channel} was answered before an older prompt"
+                    );
+                }
+                *last = answer.id;
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
+
+fn is_final(message: &Message) -> bool {
+    ENDS.iter().any(|end| message.content.ends_with(end))
+}
+
+fn is_notice(message: &Message) -> bool {
+    ["(interrupted)", "(set aside)", "Started again by"]
+        .iter()
+        .any(|kind| message.content.contains(kind))
+}
+
+fn texts(messages: &[Message]) -> Vec<&str> {
+    messages.iter().map(|message| message.content.as_str()).collect()
+}
