@@ -28,7 +28,7 @@ pub(super) async fn run(settings: Settings) -> u8 {
 fn lines(nodes: &[Node]) -> Vec<String> {
     let widest = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);
     let one = |node: &Node| {
-        let state = match (node.lease_ms, node.serves.is_empty()) {
+        let state = match (node.lease_ms, !node.seat) {
             (left, false) if left > 0 => "serves".to_owned(),
             (left, true) if left > 0 => "stands by".to_owned(),
             (left, _) => format!("gone for {} s", -left / 1_000),
@@ -46,18 +46,25 @@ fn lines(nodes: &[Node]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Load;
 
     #[test]
     fn each_node_says_whether_it_serves_stands_by_or_is_gone() {
-        let node = |name: &str, lease_ms, serves: &[u64]| Node {
+        let node = |name: &str, lease_ms, seat| Node {
             name: name.to_owned(),
             version: "0.1.0".to_owned(),
             joined: jiff::Timestamp::UNIX_EPOCH,
             lease_ms,
-            serves: serves.to_vec(),
+            seat,
+            bot: 1,
+            labels: Vec::new(),
+            load: Load::default(),
+            drain_wanted: false,
+            lanes: 0,
+            letters: 0,
         };
         // The seat of a node that is gone stays its own until another one takes it.
-        let nodes = [node("a", 4_000, &[1]), node("long", 10, &[]), node("c", -61_500, &[1])];
+        let nodes = [node("a", 4_000, true), node("long", 10, false), node("c", -61_500, true)];
         assert_eq!(
             lines(&nodes),
             [

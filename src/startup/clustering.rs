@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::Refused;
 use crate::cli::exit;
-use crate::cluster::{Cluster, ClusterError, Mirror, NodeOptions, Seat, SharedLines};
+use crate::cluster::{Cluster, ClusterError, Joined, Mirror, NodeOptions, SharedLines};
 use crate::config::{Config, HolderWish};
 use crate::discord::bot_of;
 use crate::disk::{read_ordinary, replace};
@@ -76,6 +76,9 @@ pub(super) async fn open_journal(
         identity,
         bot: bot_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
+        labels: Vec::new(),
+        files: String::new(),
+        components: String::new(),
     };
     waits();
     let cluster = Cluster::join(url.expose_secret(), options).await.map_err(refused)?;
@@ -92,37 +95,28 @@ fn refused(error: ClusterError) -> Refused {
 
 /// Waits until this node serves, and takes over what the one before left.
 async fn serve(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Refused> {
-    let seat = cluster.take_seat().await.map_err(refused)?;
+    cluster.take_seat().await.map_err(refused)?;
     let state = workspace.folder().join("state");
     let failed = |error: io::Error| {
         Refused::because(exit::CONFIG, format!("CONFIG_DIR: cannot take over state files: {error}"))
     };
     let mut lines = cluster.lines();
     let mut text = patiently(async || lines.read().await).await?;
-    match &seat {
-        Seat::Kept => {}
-        Seat::First => text.insert_str(0, &own_journal(&state).map_err(failed)?),
-        Seat::Followed(node) => {
-            let files = patiently(async || cluster.mirror().read().await).await?;
-            tracing::warn!(
-                node,
-                files = files.len(),
-                "this node follows another one: it goes on with its state files, and conversations begin anew"
-            );
-            for (name, body) in files.iter().filter(|(name, _)| is_shared(name)) {
-                replace(&state.join(name), body.as_bytes()).map_err(failed)?;
-            }
+    match cluster.joined() {
+        Joined::Again => {}
+        Joined::First => text.insert_str(0, &own_journal(&state).map_err(failed)?),
+        Joined::Adopted => {
             workspace.bindings().leave_sessions().await.map_err(|error| {
                 Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
             })?;
         }
     }
-    if seat != Seat::Kept {
+    if cluster.joined() != Joined::Again {
         // First what is here is whole, then it is said to be; a node that dies between begins again.
         lines.replace(&text).await.map_err(refused)?;
         cluster.settled().await.map_err(refused)?;
     }
-    if seat == Seat::First {
+    if cluster.joined() == Joined::First {
         put_own_journal_aside(&state).map_err(failed)?;
     }
     let store = Box::new(SharedStore { lines, runtime: Handle::current() });
