@@ -1,22 +1,27 @@
 //! The database: connecting to it, and its tables.
 //!
-//! One connection serves all calls. When it fails or does not answer in time it is given up, and the
+//! One connection serves all calls but those that must not wait for one another: renewals of the
+//! lease, bulk, and what listens. When it fails or does not answer in time it is given up, and the
 //! next call makes another.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Config, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::ClusterError;
 
 /// For a new connection, its sign-in included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// After which a connection that is silent is tried: one that only listens is.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 /// The oldest server that is known to work, as `server_version_num` has it: PostgreSQL 14.
 const OLDEST_SERVER: i32 = 140_000;
 /// Form of the tables that this program makes, and the oldest program that may go on beside it: an
@@ -27,6 +32,10 @@ const SCHEMA_SINCE: i32 = 1;
 const STEPS: [&str; SCHEMA as usize] = [include_str!("schema/1.sql")];
 /// Taken by the one node that looks at the tables' form and changes it.
 const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
+
+/// What reads and writes for a client.
+type Connection =
+    tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 /// Where the database is, and the connection to it.
 pub(super) struct Database {
@@ -57,6 +66,7 @@ impl Database {
             .application_name("aetheel")
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(CONNECT_TIMEOUT)
+            .keepalives_idle(KEEPALIVE_IDLE)
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let (tls, _) = MakeRustlsConnect::with_native_certs()
             .map_err(|_| "needs the certificates of this machine, and there are none; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
@@ -92,11 +102,7 @@ impl Database {
         if let Some(client) = known.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
         }
-        let connecting = self.config.connect(self.tls.clone());
-        let (client, connection) = timeout(CONNECT_TIMEOUT, connecting)
-            .await
-            .map_err(|_| ClusterError::Away("it cannot be reached in time".to_owned()))?
-            .map_err(|error| ClusterError::of(&error))?;
+        let (client, connection) = self.connect().await?;
         // It ends with its client, which tells whoever calls why.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -106,6 +112,63 @@ impl Database {
         let client = Arc::new(client);
         *known = Some(Arc::clone(&client));
         Ok(client)
+    }
+
+    async fn connect(&self) -> Result<(Client, Connection), ClusterError> {
+        timeout(CONNECT_TIMEOUT, self.config.connect(self.tls.clone()))
+            .await
+            .map_err(|_| ClusterError::Away("it cannot be reached in time".to_owned()))?
+            .map_err(|error| ClusterError::of(&error))
+    }
+
+    /// The same database by another connection, with another time for one call.
+    pub(super) fn apart(&self, patience: Duration) -> Self {
+        let (config, tls) = (self.config.clone(), self.tls.clone());
+        Self { config, tls, client: Mutex::default(), patience }
+    }
+
+    /// Listens on a channel, by a connection of its own, until that ends: each payload that is the
+    /// one looked for wakes whoever waits, and so does the beginning, since nobody listened before.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub(super) async fn listen(
+        &self,
+        channel: &str,
+        payload: &str,
+        heard: &Notify,
+    ) -> ClusterError {
+        let (client, mut connection) = match self.connect().await {
+            Ok(connected) => connected,
+            Err(error) => return error,
+        };
+        let messages = async {
+            loop {
+                match poll_fn(|context| connection.poll_message(context)).await {
+                    Some(Ok(AsyncMessage::Notification(note))) if note.payload() == payload => {
+                        heard.notify_one();
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return ClusterError::of(&error),
+                    None => return ClusterError::Away("the connection ended".to_owned()),
+                }
+            }
+        };
+        let asking = async {
+            let listen = format!("listen {channel}");
+            match timeout(self.patience, client.batch_execute(&listen)).await {
+                Ok(Ok(())) => {
+                    heard.notify_one();
+                    std::future::pending().await
+                }
+                Ok(Err(error)) => ClusterError::of(&error),
+                Err(_) => ClusterError::Away("it does not answer in time".to_owned()),
+            }
+        };
+        tokio::select! {
+            ended = messages => ended,
+            refused = asking => refused,
+        }
     }
 
     /// Looks at the server, and makes the tables what this program needs.

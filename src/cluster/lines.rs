@@ -1,8 +1,8 @@
-//! The journal in the database: the lines of `state/queue.md`, written by the node that serves.
+//! A node's journal in the database: the lines of `state/queue.md`.
 
 use super::{Cluster, ClusterError, Value};
 
-/// The lines of a bot's journal, and this process's place behind them.
+/// The lines of a node's journal, and this process's place behind them.
 pub struct SharedLines {
     cluster: Cluster,
     /// Number of the batch that is written next.
@@ -16,20 +16,22 @@ impl SharedLines {
         Self { cluster, batch: 0, attempt: 0 }
     }
 
-    /// Everything that was written.
+    /// Everything that this node wrote, earlier processes included, unless another node took it
+    /// over.
     ///
     /// # Errors
     /// [`ClusterError`]
     pub async fn read(&self) -> Result<String, ClusterError> {
         let inner = &self.cluster.inner;
-        let bot = inner.options.bot.cast_signed();
+        let (bot, name) = (inner.bot(), &inner.options.name);
         let rows = inner
-            .database
+            .bulk()
             .call(async |client| {
                 client
                     .query(
-                        "select lines from aetheel.journal where bot = $1 order by start, batch",
-                        &[&bot],
+                        "select lines from aetheel.journal where bot = $1 and node = $2
+                         order by start, batch",
+                        &[&bot, name],
                     )
                     .await
             })
@@ -52,7 +54,7 @@ impl SharedLines {
     /// As [`SharedLines::append`].
     pub async fn replace(&mut self, lines: &str) -> Result<(), ClusterError> {
         let others = "delete from aetheel.journal using written
-             where journal.bot = $1 and (journal.start, journal.batch) < ($2, $3)";
+             where journal.bot = $1 and journal.node = $2 and (journal.start, journal.batch) < ($3, $4)";
         self.write(others, lines).await
     }
 
@@ -63,9 +65,9 @@ impl SharedLines {
         // number: it must change nothing then.
         let statement = format!(
             "written as (
-                 insert into aetheel.journal as known (bot, start, batch, attempt, lines)
-                 select $1, $2, $3, $4, $5 from seat
-                 on conflict (bot, start, batch) do update
+                 insert into aetheel.journal as known (bot, node, start, batch, attempt, lines)
+                 select $1, $2, $3, $4, $5, $6 from me
+                 on conflict (bot, node, start, batch) do update
                  set attempt = excluded.attempt, lines = excluded.lines
                  where known.attempt < excluded.attempt
                  returning 1

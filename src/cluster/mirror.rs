@@ -1,8 +1,8 @@
-//! State files in the database, so that the next node goes on with them.
+//! A node's state files in the database, for whoever takes over what it had.
 
 use super::{Cluster, ClusterError};
 
-/// The state files of a bot. Cheap to clone.
+/// The state files of a node. Cheap to clone.
 #[derive(Clone)]
 pub struct Mirror {
     cluster: Cluster,
@@ -13,38 +13,40 @@ impl Mirror {
         Self { cluster }
     }
 
-    /// All files, by name.
-    ///
-    /// # Errors
-    /// [`ClusterError`]
-    pub async fn read(&self) -> Result<Vec<(String, String)>, ClusterError> {
-        let inner = &self.cluster.inner;
-        let bot = inner.options.bot.cast_signed();
-        let rows = inner
-            .database
-            .call(async |client| {
-                client
-                    .query(
-                        "select name, body from aetheel.file where bot = $1 order by name",
-                        &[&bot],
-                    )
-                    .await
-            })
-            .await?;
-        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
-    }
-
     /// Keeps what a file says now.
     ///
     /// # Errors
     /// [`ClusterError`]
     pub async fn write(&self, name: &str, body: &str) -> Result<(), ClusterError> {
         let statement = "kept as (
-                 insert into aetheel.file (bot, name, body) select $1, $3, $4 from seat
-                 on conflict (bot, name) do update set body = excluded.body, changed = now()
+                 insert into aetheel.file (bot, node, name, body) select $1, $2, $4, $5 from me
+                 on conflict (bot, node, name) do update
+                 set body = excluded.body, changed = clock_timestamp()
                  returning 1
              )
              select from kept";
         self.cluster.inner.write(statement, &[&name, &body]).await
+    }
+
+    /// All files, by name.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn read(&self) -> Result<Vec<(String, String)>, ClusterError> {
+        let inner = &self.cluster.inner;
+        let (bot, name) = (inner.bot(), &inner.options.name);
+        let rows = inner
+            .bulk()
+            .call(async |client| {
+                client
+                    .query(
+                        "select name, body from aetheel.file where bot = $1 and node = $2
+                         order by name",
+                        &[&bot, name],
+                    )
+                    .await
+            })
+            .await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 }

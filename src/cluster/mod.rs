@@ -1,23 +1,31 @@
-//! Several machines for one bot, by way of a PostgreSQL database: nodes, who of them serves, and
-//! what the next one needs to go on.
+//! Several machines for one bot, by way of a PostgreSQL database: nodes, which of them has which
+//! lane, letters between them, and what one leaves to another.
 //!
 //! Owns the database; knows neither Discord nor agents. Every node has a lease, which it renews four
-//! times in its span, and one node has the **seat**: it serves the bot. Whatever a node writes for
-//! the bot, it writes in a transaction that finds it in the seat, with a lease that lasts; so what
-//! another node reads when it has taken the seat is final. A node that could not renew its lease
-//! for two thirds of its span counts itself out ([`Cluster::lease`]), on its own clock and before
-//! anybody else may follow. Pinned by `tests/cluster/`.
+//! times in its span. Whatever a node writes, it writes in a transaction that finds its lease
+//! lasting and holds it; so what another node reads when it has taken over is final. A node that
+//! could not renew its lease for two thirds of its span counts itself out ([`Cluster::lease`]), on
+//! its own clock and before anybody else may follow. Pinned by `tests/cluster/`.
 //!
 //! | room | owns |
 //! |---|---|
-//! | [`database`] | the connection, the tables and their form |
-//! | [`membership`] | nodes and their leases |
-//! | [`seat`] | who serves |
-//! | [`lines`] | the journal in the database |
-//! | [`mirror`] | state files in the database |
+//! | [`database`] | connections, the tables and their form |
+//! | [`membership`] | nodes, their leases, what they say of themselves |
+//! | [`seat`] | who hears Discord, and what goes with that |
+//! | [`lanes`] | which node has which lane |
+//! | [`mail`] | letters for whoever has a lane |
+//! | [`handover`] | what one node leaves to another |
+//! | [`lines`] | a node's journal in the database |
+//! | [`mirror`] | a node's state files in the database |
+//!
+//! What is more than a statement is a function of the database (`schema/`): one call, one
+//! transaction.
 
 mod database;
+mod handover;
+mod lanes;
 mod lines;
+mod mail;
 mod membership;
 mod mirror;
 mod seat;
@@ -25,12 +33,19 @@ mod seat;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
 use self::database::Database;
+pub use self::handover::Handover;
+pub use self::lanes::LaneRow;
 pub use self::lines::SharedLines;
+pub use self::mail::{Inbox, Letter, Taken};
 use self::membership::Membership;
-pub use self::membership::Node;
+pub use self::membership::{Joined, Load, Node, Peers};
 pub use self::mirror::Mirror;
-pub use self::seat::Seat;
 use crate::lease::{Lease, boot_ms};
 
 /// Parts of a lease's span after which it is renewed, and after which its node counts itself out.
@@ -40,6 +55,11 @@ const FENCE: (u32, u32) = (2, 3);
 const SKEW_LIMIT: Duration = Duration::from_secs(60);
 /// Clocks that differ by more are told of.
 const SKEW_TOLD: Duration = Duration::from_secs(2);
+
+/// For what may be large, and must not hold up anything else.
+const BULK_TIMEOUT: Duration = Duration::from_secs(60);
+/// What functions of the database say to a process whose lease is over.
+const LOST: &str = "AE001";
 
 /// A value of a statement.
 type Value<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
@@ -53,7 +73,7 @@ pub enum ClusterError {
     /// It refuses, and will again.
     #[error("the database of the cluster cannot be used: {0}")]
     Refused(String),
-    /// Another node has the seat, or this one's lease is over.
+    /// This node's lease is over, or another one took over what it had, or has the seat.
     #[error("this node does not serve any more")]
     Fenced,
 }
@@ -62,6 +82,7 @@ impl ClusterError {
     fn of(error: &tokio_postgres::Error) -> Self {
         let why = crate::plain::with_causes(error);
         match error.code().map(tokio_postgres::error::SqlState::code) {
+            Some(LOST) => Self::Fenced,
             // Classes of SQLSTATE: connections, resources, an operator's intervention, and what is
             // in the way of another transaction (PostgreSQL 18, appendix A).
             Some(code)
@@ -86,6 +107,12 @@ pub struct NodeOptions {
     pub bot: u64,
     /// How long a lease lasts.
     pub lease: Duration,
+    /// What it has, so that lanes can be pinned to it.
+    pub labels: Vec<String>,
+    /// Digest of its operator's files, until it reports another one.
+    pub files: String,
+    /// Digest of the components that serve, until it reports another one.
+    pub components: String,
 }
 
 /// This node's part in the cluster. Cheap to clone; clones are the same.
@@ -95,33 +122,87 @@ pub struct Cluster {
 }
 
 struct Inner {
+    /// For ordinary calls.
     database: Database,
+    /// For what must not wait for those.
+    renewals: Database,
     options: NodeOptions,
     membership: Membership,
+    /// What goes out with the next renewal.
+    load: Mutex<Load>,
+    peers: watch::Sender<Peers>,
+    lanes: Mutex<lanes::Known>,
+    /// Held by whoever looks for letters.
+    looking: tokio::sync::Mutex<()>,
+    /// There may be letters.
+    heard: Arc<Notify>,
 }
 
 impl Inner {
-    /// Writes for the bot (`$1`) if this node (its start is `$2`) has its seat, with a lease that
-    /// lasts. `statement` goes on behind `with seat as (…),`: it writes if `seat` has a row, and
-    /// returns one. Nobody else takes the seat before the transaction is over.
+    fn new(database: Database, options: NodeOptions, membership: Membership) -> Self {
+        let load = Load {
+            files: options.files.clone(),
+            components: options.components.clone(),
+            ..Load::default()
+        };
+        Self {
+            renewals: database.apart(options.lease / RENEWALS),
+            database,
+            options,
+            membership,
+            load: Mutex::new(load),
+            peers: watch::Sender::default(),
+            lanes: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
+            heard: Arc::default(),
+        }
+    }
+
+    fn bot(&self) -> i64 {
+        self.options.bot.cast_signed()
+    }
+
+    /// A connection for what may be large.
+    fn bulk(&self) -> Database {
+        self.database.apart(BULK_TIMEOUT)
+    }
+
+    /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) if its lease lasts.
+    /// `statement` goes on behind `with me as (…),`: it writes if `me` has a row, and returns one.
+    /// Nobody takes over what the node has before the transaction is over.
     async fn write(&self, statement: &str, more: &[Value<'_>]) -> Result<(), ClusterError> {
         if !self.membership.lease.lasts() {
             return Err(ClusterError::Fenced);
         }
-        let (bot, start) = (self.options.bot.cast_signed(), self.membership.start);
+        let (bot, start) = (self.bot(), self.membership.start);
         let statement = format!(
-            "with seat as (
-                 select seat.bot from aetheel.seat join aetheel.node on node.name = seat.node
-                 where seat.bot = $1 and seat.start = $2 and node.start = $2
-                   and node.lease > clock_timestamp()
-                 for share of seat
+            "with me as (
+                 select from aetheel.node
+                 where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()
+                 for share
              ), {statement}"
         );
-        let mut values: Vec<Value<'_>> = vec![&bot, &start];
+        let mut values: Vec<Value<'_>> = vec![&bot, &self.options.name, &start];
         values.extend(more);
         let written =
             self.database.call(async |client| client.execute(&statement, &values).await).await?;
         if written == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
+    }
+
+    /// Calls what looks at the lease itself, in one round trip; values as in [`Inner::write`].
+    async fn fenced(
+        &self,
+        statement: &str,
+        more: &[(Value<'_>, Type)],
+    ) -> Result<Vec<Row>, ClusterError> {
+        if !self.membership.lease.lasts() {
+            return Err(ClusterError::Fenced);
+        }
+        let (bot, start) = (self.bot(), self.membership.start);
+        let mut values: Vec<(Value<'_>, Type)> =
+            vec![(&bot, Type::INT8), (&self.options.name, Type::TEXT), (&start, Type::INT8)];
+        values.extend(more.iter().cloned());
+        self.database.call(async |client| client.query_typed(statement, &values).await).await
     }
 }
 
@@ -154,10 +235,10 @@ impl Cluster {
         loop {
             let asked_ms = boot_ms();
             match Self::try_join(&database, &options).await {
-                Ok(start) => {
+                Ok((start, joined)) => {
                     let until = membership::until(asked_ms, options.lease);
-                    let membership = Membership { start, lease: Lease::until(until) };
-                    let inner = Arc::new(Inner { database, options, membership });
+                    let membership = Membership { start, joined, lease: Lease::until(until) };
+                    let inner = Arc::new(Inner::new(database, options, membership));
                     membership::keep(&inner);
                     return Ok(Self { inner });
                 }
@@ -172,7 +253,10 @@ impl Cluster {
         }
     }
 
-    async fn try_join(database: &Database, options: &NodeOptions) -> Result<i64, ClusterError> {
+    async fn try_join(
+        database: &Database,
+        options: &NodeOptions,
+    ) -> Result<(i64, Joined), ClusterError> {
         database.prepare().await?;
         membership::compare_clocks(database).await?;
         membership::enter(database, options).await
@@ -191,34 +275,51 @@ impl Cluster {
         self.inner.membership.lease.clone()
     }
 
-    /// Waits until this node has the seat.
-    ///
-    /// # Errors
-    /// [`ClusterError::Fenced`]: this node's lease was over meanwhile.
-    pub async fn take_seat(&self) -> Result<Seat, ClusterError> {
-        seat::wait(&self.inner).await
+    /// How this node came. It stays so over restarts until [`Cluster::settled`], so that one that
+    /// dies on the way begins with the same.
+    #[must_use]
+    pub fn joined(&self) -> Joined {
+        self.inner.membership.joined
     }
 
-    /// Says that this node has taken over what the one before left.
+    /// Says that this machine's own notes are those of this node: what it had alone is brought, or
+    /// what another node took over is put aside.
     ///
     /// # Errors
     /// [`ClusterError`]
     pub async fn settled(&self) -> Result<(), ClusterError> {
-        seat::settled(&self.inner).await
+        membership::settled(&self.inner).await
     }
 
-    /// Gives seat and lease back, so that another node follows at once.
+    /// The number of this process start; a later one, of whatever node, has a higher one.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.inner.membership.start.cast_unsigned()
+    }
+
+    /// What this node says of itself from the next renewal on.
+    pub fn report(&self, load: Load) {
+        *self.inner.load.lock() = load;
+    }
+
+    /// The nodes of the bot; seen again with each renewal.
+    #[must_use]
+    pub fn peers(&self) -> watch::Receiver<Peers> {
+        self.inner.peers.subscribe()
+    }
+
+    /// Gives the lease back, so that others follow at once.
     pub async fn leave(&self) {
         membership::leave(&self.inner).await;
     }
 
-    /// The journal of the bot.
+    /// The journal of this node.
     #[must_use]
     pub fn lines(&self) -> SharedLines {
         SharedLines::of(self.clone())
     }
 
-    /// The state files of the bot.
+    /// The state files of this node.
     #[must_use]
     pub fn mirror(&self) -> Mirror {
         Mirror::of(self.clone())
@@ -232,5 +333,16 @@ impl Cluster {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         membership::all(&database).await
+    }
+
+    /// Asks a node to hand over its lanes, or not to any more; false: no node of this name lives.
+    /// The wish outlives a crash of the node, and ends when it leaves.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn want_drain(url: &str, node: &str, wanted: bool) -> Result<bool, ClusterError> {
+        let database = Database::parse(url, Duration::from_secs(5))
+            .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        membership::want_drain(&database, node, wanted).await
     }
 }

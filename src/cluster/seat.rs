@@ -1,104 +1,145 @@
-//! Who serves a bot.
+//! The seat: which node holds Discord's gateway connection and runs schedules, and what goes with
+//! it.
 
 use std::time::Duration;
 
-use super::{ClusterError, Inner};
+use super::{Cluster, ClusterError, Inner};
 
 /// Between two looks whether the seat is free.
 const LOOK: Duration = Duration::from_millis(500);
-/// Between two lines of the log while another node serves.
-const TOLD: u32 = 600;
+/// For how long logins count, in milliseconds.
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// How this node came to the seat.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seat {
-    /// Nobody had it before.
-    First,
-    /// This node had it before, and its state files are those of the bot.
-    Kept,
-    /// Another node had it: the state files are that one's, in the database.
-    Followed(String),
-}
+/// The row of the seat, if it is this process's; goes behind `me`. Nobody takes the seat before the
+/// transaction is over.
+const SEAT: &str = "seat as (
+    select seat.bot from aetheel.seat join me on true
+    where seat.bot = $1 and seat.node = $2 and seat.start = $3 for share of seat
+)";
 
-/// Waits until this node has the seat.
-pub(super) async fn wait(inner: &Inner) -> Result<Seat, ClusterError> {
-    let node = &inner.options.name;
-    let mut looks = 0_u32;
-    loop {
-        if inner.membership.lease.is_over() {
-            return Err(ClusterError::Fenced);
-        }
-        match take(inner).await {
-            Ok(Taken::Free(files_of)) => {
-                tracing::info!(node, "this node serves the bot");
-                return Ok(match files_of {
-                    None => Seat::First,
-                    Some(other) if other != *node => Seat::Followed(other),
-                    Some(_) => Seat::Kept,
-                });
+impl Cluster {
+    /// Waits until this node has the seat, which it keeps as long as it lives. A node that is to
+    /// hand over its lanes waits until it is not to any more.
+    ///
+    /// # Errors
+    /// [`ClusterError::Fenced`]: this node's lease was over meanwhile; [`ClusterError::Refused`].
+    pub async fn take_seat(&self) -> Result<(), ClusterError> {
+        let inner = &self.inner;
+        loop {
+            if inner.membership.lease.is_over() {
+                return Err(ClusterError::Fenced);
             }
-            Ok(Taken::By(other)) => {
-                if looks.is_multiple_of(TOLD) {
-                    tracing::info!(
-                        node,
-                        serves = other,
-                        "standing by: another node serves the bot"
-                    );
+            match take(inner).await {
+                Ok(true) => {
+                    tracing::info!(node = inner.options.name, "this node has the bot's seat");
+                    return Ok(());
                 }
-                looks = looks.wrapping_add(1);
+                Ok(false) => {}
+                // Whoever renews the lease tells of it.
+                Err(ClusterError::Away(why)) => tracing::debug!(why, "cannot ask for the seat"),
+                Err(error) => return Err(error),
             }
-            // Whoever renews the lease tells of it.
-            Err(ClusterError::Away(why)) => tracing::debug!(why, "cannot ask for the seat"),
-            Err(error) => return Err(error),
+            tokio::time::sleep(LOOK).await;
         }
-        tokio::time::sleep(LOOK).await;
+    }
+
+    /// Gives the seat up, if this node has it: another one takes it.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn give_seat(&self) -> Result<(), ClusterError> {
+        let statement = "given as (
+                 delete from aetheel.seat using me where seat.bot = $1 and seat.node = $2
+             )
+             select from me";
+        self.inner.write(statement, &[]).await
+    }
+
+    /// What a file says that goes with the seat.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn seat_file(&self, name: &str) -> Result<Option<String>, ClusterError> {
+        let bot = self.inner.bot();
+        let statement = "select body from aetheel.seat_file where bot = $1 and name = $2";
+        let row = self
+            .inner
+            .database
+            .call(async |client| client.query_opt(statement, &[&bot, &name]).await)
+            .await?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    /// Keeps what a file says that goes with the seat.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; [`ClusterError::Fenced`] too when this node does not have the seat.
+    pub async fn keep_seat_file(&self, name: &str, body: &str) -> Result<(), ClusterError> {
+        let statement = format!(
+            "{SEAT}, kept as (
+                 insert into aetheel.seat_file (bot, name, body) select $1, $4, $5 from seat
+                 on conflict (bot, name) do update set body = excluded.body
+                 returning 1
+             )
+             select from kept"
+        );
+        self.inner.write(&statement, &[&name, &body]).await
+    }
+
+    /// When the bot logged in within the last 24 hours, on whatever node: milliseconds since 1970,
+    /// in order.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn logins(&self) -> Result<Vec<i64>, ClusterError> {
+        let bot = self.inner.bot();
+        let statement = "select at_ms from aetheel.login
+             where bot = $1 and at_ms > (extract(epoch from clock_timestamp()) * 1000)::int8 - $2
+             order by at_ms";
+        let rows = self
+            .inner
+            .database
+            .call(async |client| client.query(statement, &[&bot, &DAY_MS]).await)
+            .await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Counts a login, before it is done.
+    ///
+    /// # Errors
+    /// As [`Cluster::keep_seat_file`]: whoever does not have the seat must not log in.
+    pub async fn logging_in(&self, at_ms: i64) -> Result<(), ClusterError> {
+        let statement = format!(
+            "{SEAT}, counted as (
+                 insert into aetheel.login (bot, at_ms) select $1, $4 from seat returning 1
+             ), old as (
+                 delete from aetheel.login using seat
+                 where login.bot = $1
+                   and at_ms < (extract(epoch from clock_timestamp()) * 1000)::int8 - $5
+             )
+             select from counted"
+        );
+        self.inner.write(&statement, &[&at_ms, &DAY_MS]).await
     }
 }
 
-/// Whether the seat was free.
-enum Taken {
-    /// This node has it; whose state files are the bot's.
-    Free(Option<String>),
-    By(String),
-}
-
-/// Takes the seat if nobody has it whose lease lasts.
-async fn take(inner: &Inner) -> Result<Taken, ClusterError> {
-    let (name, start) = (&inner.options.name, inner.membership.start);
-    let bot = inner.options.bot.cast_signed();
-    inner
+/// Takes the seat if no other node has it whose lease lasts.
+async fn take(inner: &Inner) -> Result<bool, ClusterError> {
+    let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
+    // Whoever writes by the seat holds its row, so this waits until they are through.
+    let statement = "insert into aetheel.seat as seat (bot, node, start)
+         select $1, $2, $3 from aetheel.node
+         where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()
+           and not (drain or draining)
+         on conflict (bot) do update
+         set node = excluded.node, start = excluded.start, taken = excluded.taken
+         where seat.node = excluded.node
+            or not exists (select from aetheel.node
+                           where node.bot = seat.bot and node.name = seat.node
+                             and node.lease > clock_timestamp())";
+    let taken = inner
         .database
-        .call(async |client| {
-            // A node that started again on its machine keeps its seat: its agents may still run
-            // there. Whoever writes for the bot holds the seat's row (`lines`, `mirror`), so this
-            // waits until they are through.
-            let taken = client
-                .query_opt(
-                    "insert into aetheel.seat as seat (bot, node, start)
-                     select $1, $2, $3 from aetheel.node where name = $2 and start = $3 and lease > now()
-                     on conflict (bot) do update
-                     set node = excluded.node, start = excluded.start, taken = now()
-                     where seat.node = excluded.node
-                        or not exists (select from aetheel.node where name = seat.node and lease > clock_timestamp())
-                     returning files_of",
-                    &[&bot, name, &start],
-                )
-                .await?;
-            if let Some(row) = taken {
-                return Ok(Taken::Free(row.get(0)));
-            }
-            let row = client.query_opt("select node from aetheel.seat where bot = $1", &[&bot]).await?;
-            Ok(Taken::By(row.map_or_else(String::new, |row| row.get(0))))
-        })
-        .await
-}
-
-/// Says that this node's state files are the bot's.
-pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
-    let statement = "settled as (
-             update aetheel.seat as place set files_of = $3 from seat where place.bot = seat.bot
-             returning 1
-         )
-         select from settled";
-    inner.write(statement, &[&inner.options.name]).await
+        .call(async |client| client.execute(statement, &[&bot, name, &start]).await)
+        .await?;
+    Ok(taken == 1)
 }

@@ -1,0 +1,116 @@
+//! Handovers: what one node leaves to another, with its lanes.
+
+use tokio_postgres::types::Type;
+
+use super::{Cluster, ClusterError, Value};
+
+/// What another node left to this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// Its number; a later one has a higher one.
+    pub id: i64,
+    /// The node that had it.
+    pub from: String,
+    /// The lanes that come with it.
+    pub roots: Vec<String>,
+    /// Threads of these, each with its root.
+    pub threads: Vec<(u64, String)>,
+    /// Lines of its journal.
+    pub journal: String,
+    /// State files: name, and what it says.
+    pub files: Vec<(String, String)>,
+}
+
+impl Cluster {
+    /// Takes over all that nodes left whose lease is over: their lanes are this node's, and the
+    /// rest comes as [`Cluster::handovers`]. A node that is to hand over its own lanes takes none.
+    /// Returns from how many nodes something came.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn adopt(&self) -> Result<usize, ClusterError> {
+        let rows = self.inner.fenced("select aetheel.adopt($1, $2, $3)", &[]).await?;
+        let nodes: i64 = rows.first().map_or(0, |row| row.get(0));
+        Ok(usize::try_from(nodes).unwrap_or(0))
+    }
+
+    /// What was left to this node and not taken in, oldest first.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn handovers(&self) -> Result<Vec<Handover>, ClusterError> {
+        let (bot, name) = (self.inner.bot(), &self.inner.options.name);
+        let statement = "select id, from_node, roots, journal, names, bodies,
+                    array(select thread from aetheel.thread
+                          where thread.bot = $1 and root = any (roots) order by thread),
+                    array(select root from aetheel.thread
+                          where thread.bot = $1 and root = any (roots) order by thread)
+             from aetheel.handover where bot = $1 and to_node = $2 order by id";
+        let rows = self
+            .inner
+            .bulk()
+            .call(async |client| client.query(statement, &[&bot, name]).await)
+            .await?;
+        let handover = |row: &tokio_postgres::Row| Handover {
+            id: row.get(0),
+            from: row.get(1),
+            roots: row.get(2),
+            journal: row.get(3),
+            files: row.get::<_, Vec<String>>(4).into_iter().zip(row.get::<_, Vec<_>>(5)).collect(),
+            threads: row
+                .get::<_, Vec<i64>>(6)
+                .into_iter()
+                .map(i64::cast_unsigned)
+                .zip(row.get::<_, Vec<_>>(7))
+                .collect(),
+        };
+        Ok(rows.iter().map(handover).collect())
+    }
+
+    /// Says that a handover is in this node's own journal and files: it is deleted, and its lanes
+    /// get their letters. Saying so again does nothing.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn taken_in(&self, id: i64) -> Result<(), ClusterError> {
+        let values: [(Value<'_>, Type); 1] = [(&id, Type::INT8)];
+        let rows =
+            self.inner.fenced("select * from aetheel.taken_in($1, $2, $3, $4)", &values).await?;
+        self.inner.lanes.lock().have_come(rows.iter().map(|row| row.get(0)));
+        self.inner.heard.notify_one();
+        Ok(())
+    }
+
+    /// Gives a lane in which nothing is open to the best other node, with what this node has of
+    /// it. Returns which node has the lane then; `None`: no other node takes lanes, and nothing
+    /// changed. It can be repeated.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; of [`ClusterError::Away`] the lane may have gone, and its letters wait.
+    pub async fn hand_over(
+        &self,
+        root: &str,
+        journal: &str,
+        files: &[(String, String)],
+    ) -> Result<Option<String>, ClusterError> {
+        // From now on nothing of it begins here, whatever becomes of this.
+        let held_before = self.inner.lanes.lock().hold(root);
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        let bodies: Vec<&str> = files.iter().map(|(_, body)| body.as_str()).collect();
+        let values: [(Value<'_>, Type); 4] = [
+            (&root, Type::TEXT),
+            (&journal, Type::TEXT),
+            (&names, Type::TEXT_ARRAY),
+            (&bodies, Type::TEXT_ARRAY),
+        ];
+        let rows = self
+            .inner
+            .fenced("select aetheel.hand_over($1, $2, $3, $4, $5, $6, $7)", &values)
+            .await?;
+        let heir: Option<String> = rows.first().and_then(|row| row.get(0));
+        if heir.is_none() && !held_before {
+            self.inner.let_go(root).await?;
+        }
+        Ok(heir)
+    }
+}
