@@ -150,7 +150,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     });
     let last = config.stop_grace * 2 + DELIVERY_GRACE;
     let listening = tokio::select! {
-        listening = discord.listen(dispatcher.clone(), Some(accept)) => listening.map_err(|error| {
+        listening = discord.listen(dispatcher.clone(), Some(accept), None) => listening.map_err(|error| {
             refused(error).print()
         }),
         _ = signals.next() => Err(exit::OK),
