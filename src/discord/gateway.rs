@@ -20,13 +20,13 @@ use serenity::http::HttpBuilder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
-use super::api::Api;
-use super::handler::Handler;
-use super::panel::Panels;
-use super::reception::Arrival;
+use super::handler::{Handler, Takes};
+use super::heard::Heard;
+use super::permit::{Lost, Permit};
+use super::reader::{Parts, Reader};
 use super::rest::{Timeouts, http_client};
-use super::{Accept, Inner, StartError};
-use crate::dispatch::Dispatcher;
+use super::sharing::{Logins, Out, Receipt};
+use super::{Inner, StartError};
 use crate::figures;
 
 /// Between two looks at serenity's connection: it says nothing when it stalls.
@@ -70,19 +70,50 @@ enum End {
     Other(String),
 }
 
-/// Keeps the bot logged in until `stop` fires or its sender is gone.
+/// Who takes what logins hear.
+#[derive(Clone)]
+pub(super) enum Ear {
+    /// This node, in the login's own runtime.
+    Here(Parts),
+    /// Whoever has the channel.
+    Nodes(mpsc::UnboundedSender<Heard>),
+}
+
+impl Ear {
+    /// Opens it in the runtime of a login.
+    fn open(self) -> Result<Takes, reqwest::Error> {
+        Ok(match self {
+            Self::Here(parts) => {
+                let reader = Reader::new(parts)?;
+                Box::new(move |heard| reader.read(&heard, Receipt::none()))
+            }
+            Self::Nodes(out) => {
+                let out = Out::new(out);
+                Box::new(move |heard| out.send(heard))
+            }
+        })
+    }
+}
+
+/// Keeps the bot logged in while the permit says so.
 pub(super) async fn keep_connected(
     inner: Arc<Inner>,
-    (dispatcher, accept): (Dispatcher, Option<Accept>),
-    arrivals: mpsc::UnboundedSender<Arrival>,
+    ear: Ear,
+    logins: Arc<dyn Logins>,
     phase: Arc<watch::Sender<Phase>>,
-    mut stop: oneshot::Receiver<()>,
+    mut permit: Permit,
 ) {
     let current = Arc::new(AtomicU64::new(0));
     let mut pause = Duration::from_secs(1);
     loop {
+        inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
+        tokio::select! {
+            given = permit.given() => if !given { return },
+            () = inner.api.rest.token_refused() => return fail(&phase, StartError::TokenRefused),
+        }
+        inner.logs_in.store(true, Ordering::SeqCst);
         let url = tokio::select! {
-            _ = &mut stop => return,
+            lost = permit.lost() => if lost == Lost::Stopped { return } else { continue },
             url = gateway_url(&inner) => url,
             () = inner.api.rest.token_refused() => Err(StartError::TokenRefused),
         };
@@ -91,24 +122,38 @@ pub(super) async fn keep_connected(
             Err(error) => return fail(&phase, error),
         };
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        if let Some(wait) = too_soon(&inner.notes.logins(), now_ms) {
-            warn!(
-                seconds = wait.as_secs(),
-                "many discord logins lately, perhaps by restarts in a row; waiting before the next"
-            );
-            tokio::select! {
-                _ = &mut stop => return,
-                () = tokio::time::sleep(wait) => continue,
+        let counted = async {
+            let wait = too_soon(&logins.logins().await, now_ms);
+            match wait {
+                Some(wait) => {
+                    warn!(
+                        seconds = wait.as_secs(),
+                        "many discord logins lately, perhaps by restarts in a row; waiting before the next"
+                    );
+                    tokio::time::sleep(wait).await;
+                }
+                None => logins.logging_in(now_ms).await,
             }
+            wait.is_none()
+        };
+        let counted = tokio::select! {
+            lost = permit.lost() => if lost == Lost::Stopped { return } else { continue },
+            counted = counted => counted,
+        };
+        if !counted {
+            continue;
         }
-        inner.notes.logging_in(now_ms);
         let generation = current.fetch_add(1, Ordering::SeqCst) + 1;
         let began = Instant::now();
         figures::discord_login();
-        let uses = (dispatcher.clone(), accept.clone());
-        let login = Login::begin(&inner, uses, &arrivals, &phase, url, generation, &current);
-        match watch_over(login, &inner, &mut stop).await {
-            Verdict::Stopped => return,
+        let login = Login::begin(&inner, ear.clone(), &phase, url, generation, &current);
+        match watch_over(login, &inner, &mut permit).await {
+            Verdict::Lost(Lost::Stopped) => return,
+            Verdict::Lost(Lost::Unseated) => {
+                // Nobody listens to one that does not end.
+                current.fetch_add(1, Ordering::SeqCst);
+                continue;
+            }
             Verdict::Fatal(error) => return fail(&phase, error),
             Verdict::Rebuild => {}
         }
@@ -116,7 +161,7 @@ pub(super) async fn keep_connected(
             pause = Duration::from_secs(1);
         }
         tokio::select! {
-            _ = &mut stop => return,
+            lost = permit.lost() => if lost == Lost::Stopped { return },
             () = tokio::time::sleep(pause) => {}
         }
         pause = (pause * 2).min(LOGIN_PAUSE_LIMIT);
@@ -176,18 +221,18 @@ async fn gateway_url(inner: &Inner) -> Result<String, StartError> {
 }
 
 enum Verdict {
-    Stopped,
+    Lost(Lost),
     Fatal(StartError),
     Rebuild,
 }
 
-async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receiver<()>) -> Verdict {
+async fn watch_over(mut login: Login, inner: &Inner, permit: &mut Permit) -> Verdict {
     let mut was_up = false;
     loop {
         tokio::select! {
-            _ = &mut *stop => {
+            lost = permit.lost() => {
                 login.say_goodbye().await;
-                return Verdict::Stopped;
+                return Verdict::Lost(lost);
             }
             () = inner.api.rest.token_refused() => {
                 login.give_up();
@@ -224,8 +269,7 @@ async fn watch_over(mut login: Login, inner: &Inner, stop: &mut oneshot::Receive
 impl Login {
     fn begin(
         inner: &Arc<Inner>,
-        (dispatcher, accept): (Dispatcher, Option<Accept>),
-        arrivals: &mpsc::UnboundedSender<Arrival>,
+        ear: Ear,
         phase: &Arc<watch::Sender<Phase>>,
         url: String,
         generation: u64,
@@ -235,8 +279,7 @@ impl Login {
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let (seen, inner) = (Arc::clone(&connected), Arc::clone(inner));
-        let (arrivals, phase, current) = (arrivals.clone(), Arc::clone(phase), Arc::clone(current));
-        let main = tokio::runtime::Handle::current();
+        let (phase, current) = (Arc::clone(phase), Arc::clone(current));
         let run = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
@@ -246,38 +289,13 @@ impl Login {
                 }
             };
             let result = runtime.block_on(async {
-                let api = Api::new(
-                    inner
-                        .api
-                        .rest
-                        .with_own_connections()
-                        .map_err(|error| End::Other(error.to_string()))?,
-                );
-                let panels = Arc::new(Panels {
-                    api: api.clone(),
-                    sender: inner.api.clone(),
-                    identity: Arc::clone(&inner.identity),
-                    dispatcher: dispatcher.clone(),
-                    runtime: main,
-                    timeouts: inner.options.windows.send,
-                    alias: inner.options.command_alias.clone(),
-                    dashboard: inner.options.dashboard,
-                });
+                let takes = ear.open().map_err(|error| End::Other(error.to_string()))?;
                 let handler = Handler {
                     generation,
                     current,
-                    inner: Arc::clone(&inner),
-                    api,
-                    panels,
                     identity: Arc::clone(&inner.identity),
-                    interactions: Arc::clone(&inner.interactions),
-                    asks: Arc::clone(&inner.asks),
-                    dispatcher,
-                    accept,
-                    arrivals,
+                    takes,
                     phase,
-                    windows: inner.options.windows.clone(),
-                    alias: inner.options.command_alias.clone(),
                     warned: Mutex::new(HashSet::new()),
                 };
                 connect(&inner, handler, url, seen, stopped).await

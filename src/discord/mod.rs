@@ -9,9 +9,10 @@
 //! that checks every request against Discord's own description.
 //!
 //! ```text
-//! gateway thread: serenity → handler ──(arrivals, in order)──▶ reception ──▶ Dispatcher
-//!                            ├─(buttons)─▶ asks ──▶ Dispatcher
-//!                            └─(menus, most commands)─▶ panel ──▶ Dispatcher
+//! gateway thread: serenity → handler ─(Heard)─▶ reader ─(arrivals, in order)─▶ reception ─▶ Dispatcher
+//!                                                 ├─(buttons)─▶ asks ──▶ Dispatcher
+//!                                                 └─(menus, most commands)─▶ panel ──▶ Dispatcher
+//! several nodes:  serenity → handler ─(Heard)─▶ Sharing::out ┄▶ Sharing::from ─▶ reader (caller's runtime)
 //! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
 //! ```
 
@@ -30,6 +31,7 @@ mod flow;
 mod gateway;
 mod handler;
 mod heading;
+mod heard;
 mod holding;
 mod interactions;
 mod limits;
@@ -41,10 +43,13 @@ mod nowhere;
 mod options;
 mod panel;
 mod permissions;
+mod permit;
 mod pulses;
+mod reader;
 mod reception;
 mod reply;
 mod rest;
+mod sharing;
 mod standing;
 mod stopping;
 mod threads;
@@ -55,11 +60,13 @@ mod wire;
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use secrecy::ExposeSecret;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
@@ -67,9 +74,11 @@ use tracing::{debug, info, warn};
 pub use checkup::{Checkup, Known, Place};
 pub use clock::Clock;
 pub use dashboard::SignIn;
+pub use heard::{Heard, Parent};
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
+pub use sharing::{Logins, Receipt, Sharing};
 pub use token::bot_of;
 
 use crate::config::AllowLists;
@@ -80,11 +89,14 @@ use api::Api;
 use asker::Asker;
 use asks::Asks;
 use files::Fetcher;
-use gateway::Phase;
+use gateway::{Ear, Phase};
 use holding::Holding;
 use interactions::Interactions;
 use notes::Notes;
-use reception::{Closing, Reception};
+use permit::Permit;
+use reader::{Parts, Reader};
+use reception::people::People;
+use reception::{Arrival, Closing, Reception};
 use rest::{Rest, RestError};
 use standing::Standings;
 use waiting::Waiting;
@@ -193,6 +205,12 @@ struct Inner {
     notes: Arc<Notes>,
     holding: Holding,
     standings: Standings,
+    /// The channels and members that were looked up.
+    people: Arc<People>,
+    /// Whether this node is to be logged in.
+    logs_in: AtomicBool,
+    /// Where arrivals go in, once somebody listens.
+    arrivals: OnceLock<mpsc::UnboundedSender<(Arrival, Receipt)>>,
     /// Who lets people into the dashboard, once it is there.
     sign_in: OnceLock<Arc<dyn SignIn>>,
     /// When the gateway was last seen connected.
@@ -279,6 +297,9 @@ impl Discord {
                 notes,
                 holding: Holding::default(),
                 standings: Standings::default(),
+                people: Arc::default(),
+                logs_in: AtomicBool::new(true),
+                arrivals: OnceLock::new(),
                 sign_in: OnceLock::new(),
                 connected,
                 began_ms,
@@ -287,7 +308,8 @@ impl Discord {
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps
-    /// trying while Discord is not reachable. Dropping the future disconnects.
+    /// trying while Discord is not reachable. Dropping the future disconnects. With `sharing` it
+    /// takes what comes from there, returns at once, and logs in where it is told to.
     ///
     /// # Errors
     /// [`StartError`] when Discord will not have the bot.
@@ -295,6 +317,7 @@ impl Discord {
         &self,
         dispatcher: Dispatcher,
         accept: Option<Accept>,
+        sharing: Option<Sharing>,
     ) -> Result<Listening, StartError> {
         let inner = Arc::clone(&self.inner);
         // Beside everything else: Discord may be slow, and prompts should not wait for old
@@ -315,21 +338,43 @@ impl Discord {
                 Arc::clone(&self.inner.waiting),
                 Arc::clone(&self.inner.asks),
             ),
-            (dispatcher.clone(), Arc::clone(&self.inner.notes)),
+            (dispatcher.clone(), Arc::clone(&self.inner.notes), Arc::clone(&self.inner.people)),
             Arc::clone(&closing),
             (self.inner.options.windows.send, self.inner.options.redactor.clone()),
         );
         let reception = vigil::task("reception", reception.run(taken));
         let (stop, stopped) = oneshot::channel();
         let pulses = Pulses::through(arrivals.clone());
+        let _ = self.inner.arrivals.set(arrivals.clone());
+        let parts = Parts {
+            inner: Arc::clone(&self.inner),
+            dispatcher,
+            accept,
+            arrivals,
+            runtime: Handle::current(),
+        };
+        let (ear, seat, logins, letters): (_, _, Arc<dyn Logins>, _) = match sharing {
+            None => (Ear::Here(parts), None, Arc::clone(&self.inner.notes) as _, None),
+            Some(Sharing { out, from, seat, logins }) => {
+                let base = &self.inner.options.api_base;
+                let reader = Reader::new(parts).map_err(|error| StartError::Unreachable {
+                    base: base.clone(),
+                    why: error.to_string(),
+                })?;
+                phase.send_replace(Phase::Ready);
+                let letters = vigil::errand("letters", sharing::follow(reader, from));
+                (Ear::Nodes(out), Some(seat), logins, Some(letters))
+            }
+        };
+        let permit = Permit::new(stopped, seat);
         let gateway = vigil::errand(
             "discord",
             gateway::keep_connected(
                 Arc::clone(&self.inner),
-                (dispatcher, accept),
-                arrivals,
+                ear,
+                logins,
                 Arc::clone(&phase),
-                stopped,
+                permit,
             ),
         );
         let inner = Arc::clone(&self.inner);
@@ -338,6 +383,7 @@ impl Discord {
             closing,
             stop: Some(stop),
             gateway: Some(gateway),
+            letters,
             reception,
             saving,
             pulses,
@@ -347,6 +393,12 @@ impl Discord {
             Phase::Failed(error) => Err(error),
             Phase::Starting | Phase::Ready => Ok(listening),
         }
+    }
+
+    /// Whether this node is to be logged in; always, where nodes do not share the bot.
+    #[must_use]
+    pub fn has_login(&self) -> bool {
+        self.inner.logs_in.load(Ordering::SeqCst)
     }
 
     /// Whether the gateway was connected within the last two seconds.
@@ -369,6 +421,8 @@ pub struct Listening {
     closing: Arc<Closing>,
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
+    /// Reads what comes from other nodes.
+    letters: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
     saving: JoinHandle<()>,
     pulses: Pulses,
@@ -428,6 +482,9 @@ impl Drop for Listening {
     fn drop(&mut self) {
         // The gateway task notices that its stop signal is gone; what it already heard is still
         // taken in by nobody.
+        if let Some(letters) = &self.letters {
+            letters.abort();
+        }
         self.reception.abort();
         self.saving.abort();
     }

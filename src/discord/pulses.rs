@@ -6,21 +6,22 @@ use tokio::sync::mpsc;
 
 use super::Inner;
 use super::reception::Arrival;
+use super::sharing::Receipt;
 use crate::dispatch::HealthProbe;
 
 /// Where pulses go in: the very way that messages come. Cheap to clone.
 #[derive(Clone)]
-pub struct Pulses(mpsc::UnboundedSender<Arrival>);
+pub struct Pulses(mpsc::UnboundedSender<(Arrival, Receipt)>);
 
 impl Pulses {
-    pub(super) fn through(arrivals: mpsc::UnboundedSender<Arrival>) -> Self {
+    pub(super) fn through(arrivals: mpsc::UnboundedSender<(Arrival, Receipt)>) -> Self {
         Self(arrivals)
     }
 
     /// Sends one on its way: through reception, intake, queue and journal to where answers go out.
     pub fn send(&self, pulse: HealthProbe) {
         // Without reception it gets nowhere, which is what its sender sees.
-        let _ = self.0.send(Arrival::Probe(pulse));
+        let _ = self.0.send((Arrival::Probe(pulse), Receipt::none()));
     }
 }
 

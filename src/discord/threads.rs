@@ -7,9 +7,10 @@ use tracing::{info, warn};
 
 use super::Inner;
 use super::asks::escape;
+use super::heard::Parent;
 use super::live::Live;
 use super::mention;
-use super::reception::{Parent, Reception};
+use super::reception::Reception;
 use super::rest::RestError;
 use super::wire::{Channel, Message};
 use crate::dispatch::{Opened, PriorDelivery};

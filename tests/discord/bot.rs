@@ -413,7 +413,7 @@ impl Bot {
         let dispatcher = home.dispatcher(&discord).await;
         discord.continue_questions(&home.continues.lock().unwrap());
         dispatcher.recover();
-        let listening = discord.listen(dispatcher.clone(), Some(home.accept()));
+        let listening = discord.listen(dispatcher.clone(), Some(home.accept()), None);
         let listening = tokio::time::timeout(LIMIT, listening).await.expect("ready in time")?;
         Ok(Self { discord, dispatcher, home, listening })
     }

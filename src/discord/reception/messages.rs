@@ -1,8 +1,9 @@
 //! A message: is it for us, may its author ask, and what becomes of it.
 
-use super::{Parent, RETRY_INTERVAL, Reception, key, mark, quotes, send};
+use super::{RETRY_INTERVAL, Reception, key, mark, quotes, send};
 use crate::discord::asker::Asker;
 use crate::discord::heading;
+use crate::discord::heard::Parent;
 use crate::discord::mention::{self, Name};
 use crate::discord::rest::RestError;
 use crate::discord::wire::{Channel, Message};
@@ -30,13 +31,13 @@ pub(super) enum Fate {
 }
 
 impl Reception {
-    /// Takes a message in as it came.
-    pub(super) async fn message(&self, message: &Message, names: &[Name], parent: Parent) {
+    /// Takes a message in as it came. False: it is left to the next life.
+    pub(super) async fn message(&self, message: &Message, names: &[Name], parent: Parent) -> bool {
         if self.recent.lock().has(message.id) {
-            return;
+            return true;
         }
         if !self.is_for_us_at_last(message, parent).await {
-            return;
+            return true;
         }
         let parent = match (parent, message.guild_id) {
             (Parent::Known(parent), _) => parent,
@@ -47,7 +48,7 @@ impl Reception {
                 .await
                 .and_then(|channel| channel.thread_parent()),
         };
-        self.message_for_us(message, names, parent, false).await;
+        self.message_for_us(message, names, parent, false).await != Fate::Left
     }
 
     /// See [`Reception::is_for_us`]; asks Discord until it answers.

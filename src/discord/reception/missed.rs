@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use super::messages::Fate;
-use super::{LOOK_UP_TIMEOUTS, Parent, RETRY_INTERVAL, Reception, mark};
+use super::{LOOK_UP_TIMEOUTS, RETRY_INTERVAL, Reception, mark};
+use crate::discord::heard::Parent;
 use crate::discord::mention;
 use crate::discord::wire::{Message, id_from};
 use crate::event::NewEvent;
@@ -45,9 +46,10 @@ struct Tally {
 }
 
 impl Reception {
-    /// The channels that were spoken in, each with the first id that is answered there.
-    pub(super) fn to_catch_up(&self) -> Vec<(u64, u64)> {
+    /// Those of these channels that were spoken in, each with the first id that is answered there.
+    pub(super) fn to_catch_up(&self, wanted: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
         let mut channels = self.notes.channels();
+        channels.retain(|(channel, _)| wanted(*channel));
         channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
         if channels.len() > CHANNELS_MOST {
             warn!(
@@ -61,9 +63,9 @@ impl Reception {
     }
 
     /// Takes in what was written in a channel since it was last seen to. Nothing else of that
-    /// channel is seen to meanwhile.
-    pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) {
-        let Some(last) = self.notes.last(channel) else { return };
+    /// channel is seen to meanwhile. False: the rest is left to the next life.
+    pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) -> bool {
+        let Some(last) = self.notes.last(channel) else { return true };
         let counted = id_from(COUNTED_SPAN);
         let mut after = last.max(counted);
         let mut tally = Tally { at_least: last < counted, ..Tally::default() };
@@ -72,10 +74,10 @@ impl Reception {
             let Some((page, full)) = self.page(channel, after, pressed).await else { break };
             for message in &page {
                 if message.id >= since && !self.report_left_out(channel, &mut tally).await {
-                    return;
+                    return false;
                 }
                 if self.missed(message, message.id < since, &mut tally).await == Some(Fate::Left) {
-                    return;
+                    return false;
                 }
             }
             after = page.last().map_or(after, |message| message.id);
@@ -93,12 +95,13 @@ impl Reception {
             }
         }
         if !self.report_left_out(channel, &mut tally).await {
-            return;
+            return false;
         }
         let Tally { prompts, refused, .. } = tally;
         if prompts + refused > 0 {
             info!(channel, prompts, refused, "caught up with what was written while disconnected");
         }
+        true
     }
 
     /// Reads a page of messages, and whether it is full, as soon as Discord hands it out. Few

@@ -27,10 +27,12 @@ use super::Identity;
 use super::api::{Api, nonce};
 use super::asks::Asks;
 use super::commands::Verb;
+use super::heard::Parent;
 use super::interactions::Interactions;
 use super::mention::Name;
 use super::notes::Notes;
 use super::rest::Timeouts;
+use super::sharing::Receipt;
 use super::waiting::Waiting;
 use super::wire::{Edit, Message, Slash};
 use crate::dispatch::{Dispatcher, HealthProbe, catch_panic};
@@ -57,7 +59,9 @@ pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minu
 /// Something that came from the gateway.
 pub(super) enum Arrival {
     /// The gateway let us in anew: there may be messages we missed.
-    LoggedIn { user: String, guilds: usize },
+    LoggedIn { user: String, guilds: u64 },
+    /// What was written in these channels meanwhile may have been missed.
+    Behind(Vec<u64>),
     /// A message, with readable names of what it mentions, and the parent where it is known to be
     /// in a thread.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
@@ -83,15 +87,6 @@ pub(super) enum Outcome {
 /// Tells what is to be said of a command, or why it is not taken.
 pub(super) type Kept = oneshot::Sender<Result<Outcome, String>>;
 
-/// The channel a thread belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parent {
-    /// It has to be asked for.
-    Unknown,
-    /// None: not a thread.
-    Known(Option<u64>),
-}
-
 /// A command until somebody sees to it.
 type Claim = Arc<Mutex<Option<(Box<Slash>, Verb, Kept)>>>;
 
@@ -113,7 +108,7 @@ enum Work {
 /// The work a channel still waits for; there is one while somebody does it.
 #[derive(Default)]
 struct Line {
-    work: VecDeque<Work>,
+    work: VecDeque<(Work, Receipt)>,
     /// Notified when more work comes.
     pressed: Arc<Notify>,
 }
@@ -157,7 +152,7 @@ pub(super) struct Reception {
     pub(super) redactor: Redactor,
     lines: Mutex<HashMap<u64, Line>>,
     recent: Mutex<Recent>,
-    pub(super) people: People,
+    pub(super) people: Arc<People>,
     /// When channels were last told something.
     reported: Mutex<HashMap<u64, Instant>>,
     reads: Semaphore,
@@ -171,7 +166,7 @@ impl Reception {
         api: Api,
         identity: Arc<Identity>,
         (interactions, waiting, asks): (Arc<Interactions>, Arc<Waiting>, Arc<Asks>),
-        (dispatcher, notes): (Dispatcher, Arc<Notes>),
+        (dispatcher, notes, people): (Dispatcher, Arc<Notes>, Arc<People>),
         closing: Arc<Closing>,
         (timeouts, redactor): (Timeouts, Redactor),
     ) -> Self {
@@ -188,7 +183,7 @@ impl Reception {
             redactor,
             lines: Mutex::default(),
             recent: Mutex::default(),
-            people: People::default(),
+            people,
             reported: Mutex::default(),
             reads: Semaphore::new(READS),
             blind: AtomicU64::new(0),
@@ -197,14 +192,14 @@ impl Reception {
     }
 
     /// Runs until the last sender of arrivals is gone and what came is seen to. Dropping the future
-    /// ends all of it.
-    pub(super) async fn run(self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+    /// ends all of it; what was not seen to by then gives no receipt.
+    pub(super) async fn run(self, mut arrivals: mpsc::UnboundedReceiver<(Arrival, Receipt)>) {
         let (this, mut workers) = (Arc::new(self), JoinSet::new());
         loop {
             tokio::select! {
                 biased;
                 arrival = arrivals.recv() => match arrival {
-                    Some(arrival) => this.take(arrival, &mut workers),
+                    Some((arrival, receipt)) => this.take(arrival, receipt, &mut workers),
                     None => break,
                 },
                 Some(_) = workers.join_next(), if !workers.is_empty() => {}
@@ -213,44 +208,56 @@ impl Reception {
         while workers.join_next().await.is_some() {}
     }
 
-    fn take(self: &Arc<Self>, arrival: Arrival, workers: &mut JoinSet<()>) {
-        match arrival {
+    fn take(self: &Arc<Self>, arrival: Arrival, receipt: Receipt, workers: &mut JoinSet<()>) {
+        let (channel, work) = match arrival {
             Arrival::LoggedIn { user, guilds } => {
                 info!(%user, guilds, "discord is ready");
                 self.logins.fetch_add(1, Ordering::SeqCst);
                 // Who had which role before the outage is of no interest.
                 self.people.forget_members();
-                for (channel, since) in self.to_catch_up() {
-                    self.put(channel, Work::Missed(since), workers);
-                }
+                return self.go_back_to(self.to_catch_up(|_| true), receipt, workers);
+            }
+            Arrival::Behind(channels) => {
+                let channels = self.to_catch_up(|channel| channels.contains(&channel));
+                return self.go_back_to(channels, receipt, workers);
             }
             Arrival::Message { message, names, parent } => {
-                self.put(message.channel_id, Work::Message { message, names, parent }, workers);
+                (message.channel_id, Work::Message { message, names, parent })
             }
-            Arrival::Edited(edit, names) => {
-                self.put(edit.channel_id, Work::Edited(edit, names), workers)
-            }
+            Arrival::Edited(edit, names) => (edit.channel_id, Work::Edited(edit, names)),
             // No channel has this number; its line is one like all others.
-            Arrival::Probe(probe) => self.put(0, Work::Probe(probe), workers),
-            Arrival::Deleted(channel, messages) => {
-                self.put(channel, Work::Deleted(messages), workers)
-            }
+            Arrival::Probe(probe) => (0, Work::Probe(probe)),
+            Arrival::Deleted(channel, messages) => (channel, Work::Deleted(messages)),
             Arrival::Slash(slash, verb, kept) => {
                 let (channel, claim) =
                     (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
-                self.put(channel, Work::Command(Arc::clone(&claim)), workers);
                 // Where its channel is busy with what was missed, it does not wait unkept.
-                let this = Arc::clone(self);
+                let (this, waits) = (Arc::clone(self), Arc::clone(&claim));
                 workers.spawn(async move {
                     tokio::time::sleep(COMMAND_GRACE).await;
-                    this.claimed(&claim).await;
+                    this.claimed(&waits).await;
                 });
+                (channel, Work::Command(claim))
             }
+        };
+        self.put(channel, (work, receipt), workers);
+    }
+
+    /// Catches up with channels, each from an id on.
+    fn go_back_to(
+        self: &Arc<Self>,
+        channels: Vec<(u64, u64)>,
+        receipt: Receipt,
+        workers: &mut JoinSet<()>,
+    ) {
+        let receipts = receipt.split(channels.len());
+        for ((channel, since), receipt) in channels.into_iter().zip(receipts) {
+            self.put(channel, (Work::Missed(since), receipt), workers);
         }
     }
 
     /// Puts something to be done at the end of its channel's line, and has somebody see to that.
-    fn put(self: &Arc<Self>, channel: u64, work: Work, workers: &mut JoinSet<()>) {
+    fn put(self: &Arc<Self>, channel: u64, work: (Work, Receipt), workers: &mut JoinSet<()>) {
         let mut lines = self.lines.lock();
         let begins = !lines.contains_key(&channel);
         let line = lines.entry(channel).or_default();
@@ -265,7 +272,7 @@ impl Reception {
     /// Does what a channel's line has, one after the other, until there is nothing.
     async fn see_to(&self, channel: u64) {
         loop {
-            let (work, pressed) = {
+            let ((work, receipt), pressed) = {
                 let mut lines = self.lines.lock();
                 let Some(line) = lines.get_mut(&channel) else { return };
                 let pressed = Arc::clone(&line.pressed);
@@ -275,26 +282,33 @@ impl Reception {
                 };
                 (work, pressed)
             };
-            if catch_panic(self.one(channel, work, &pressed)).await.is_err() {
+            let seen_to = catch_panic(self.one(channel, work, &pressed)).await;
+            if seen_to.is_err() {
                 error!(
                     channel,
                     "what came from discord was not seen to: taking it in panicked; this is a bug of aetheel"
                 );
             }
+            // What panics once would always do so.
+            if seen_to.unwrap_or(true) {
+                receipt.done();
+            }
         }
     }
 
-    async fn one(&self, channel: u64, work: Work, pressed: &Notify) {
+    /// Does one thing. False: it is left to the next life.
+    async fn one(&self, channel: u64, work: Work, pressed: &Notify) -> bool {
         match work {
             Work::Message { message, names, parent } => {
-                self.message(&message, &names, parent).await
+                return self.message(&message, &names, parent).await;
             }
             Work::Edited(edit, names) => self.edited(&edit, &names),
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
-            Work::Missed(since) => self.catch_up(channel, since, pressed).await,
+            Work::Missed(since) => return self.catch_up(channel, since, pressed).await,
             Work::Probe(probe) => self.dispatcher.probe(probe),
         }
+        true
     }
 
     /// Sees to a command, unless somebody did.

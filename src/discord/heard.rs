@@ -1,0 +1,137 @@
+//! What the gateway said, as the node that hears it hands it to the one that has its channel.
+//!
+//! Owns what of an event travels: how it is named, so that it is taken once whoever heard it, and
+//! where it belongs. What it means is read from it in `reader`, by whichever node gets it.
+
+use std::fmt::{self, Debug, Formatter};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::mention::Name;
+use super::wire::id_in;
+
+/// Stands for every event behind which the bot may do more than before, or less: it is enough to
+/// hear of one.
+pub(super) const PERMISSIONS: &str = "PERMISSIONS";
+
+/// The channel a thread belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parent {
+    /// It has to be asked for.
+    Unknown,
+    /// None: not a thread.
+    Known(Option<u64>),
+}
+
+/// An event of the gateway, with what only the login that heard it knows. Holds what people wrote,
+/// and tokens of interactions: `Debug` leaves both out.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Heard {
+    /// Discord's name of the event, or `PERMISSIONS`.
+    pub name: String,
+    /// What it says, as Discord sends it; of a login only who logged in.
+    pub data: Value,
+    /// Readable names of what it mentions: the wire form, and the name.
+    pub names: Vec<(String, String)>,
+    /// The channel its thread belongs to.
+    pub parent: Parent,
+    /// False: it is of interest only where the bot takes part already, or reads everything. So
+    /// where nobody has its channel, it need not be given to anybody.
+    pub addressed: bool,
+}
+
+impl Heard {
+    /// One that is for every node.
+    pub(super) fn for_all(name: &str, data: Value) -> Self {
+        let (names, parent) = (Vec::new(), Parent::Unknown);
+        Self { name: name.to_owned(), data, names, parent, addressed: true }
+    }
+
+    /// A login that Discord let in.
+    pub(super) fn ready(data: &Value) -> Self {
+        let guilds = data["guilds"].as_array().map_or(0, Vec::len);
+        Self::for_all("READY", json!({"user": data["user"]["username"], "guilds": guilds}))
+    }
+
+    /// Something may have changed of what the bot may do.
+    pub(super) fn permissions() -> Self {
+        Self::for_all(PERMISSIONS, Value::Null)
+    }
+
+    /// Somebody used a command, a button or a menu. Says itself where it belongs.
+    pub(super) fn interaction(data: Value) -> Self {
+        let channel = &data["channel"];
+        let parent = match (channel["type"].as_u64(), data.get("guild_id")) {
+            (Some(10..=12), _) => Parent::Known(id_in(&channel["parent_id"])),
+            (Some(_), _) | (None, None | Some(Value::Null)) => Parent::Known(None),
+            (None, Some(_)) => Parent::Unknown,
+        };
+        Self { parent, ..Self::for_all("INTERACTION_CREATE", data) }
+    }
+
+    /// What happened in a channel: a message, an edit or a deletion.
+    pub(super) fn in_channel(
+        (name, data): (&str, Value),
+        names: Vec<Name>,
+        parent: Parent,
+        addressed: bool,
+    ) -> Self {
+        Self { name: name.to_owned(), data, names, parent, addressed }
+    }
+
+    /// Returns what is the same for the same event, whoever heard it and how often: at most 100
+    /// characters. Of an event for every node it says no more than its kind.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let id = text(&self.data["id"]);
+        match self.name.as_str() {
+            "MESSAGE_CREATE" => format!("message:{id}"),
+            "MESSAGE_UPDATE" => format!("edit:{id}:{}", text(&self.data["edited_timestamp"])),
+            "MESSAGE_DELETE" => format!("deletion:{id}"),
+            "MESSAGE_DELETE_BULK" => {
+                let digest = Sha256::digest(self.data["ids"].to_string());
+                format!("deletions:{digest:x}")
+            }
+            "INTERACTION_CREATE" => format!("interaction:{id}"),
+            other => other.to_ascii_lowercase(),
+        }
+        .chars()
+        .take(100)
+        .collect()
+    }
+
+    /// The channel or thread it belongs to; none: it is for every node.
+    #[must_use]
+    pub fn channel(&self) -> Option<u64> {
+        match self.name.as_str() {
+            "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
+                id_in(&self.data["channel_id"])
+            }
+            // One without a channel belongs to somebody all the same: the same for all who heard it.
+            "INTERACTION_CREATE" => id_in(&self.data["channel_id"])
+                .or_else(|| id_in(&self.data["channel"]["id"]))
+                .or_else(|| id_in(&self.data["id"])),
+            _ => None,
+        }
+    }
+
+    /// The interaction it is; none: it is something else.
+    pub(super) fn interaction_id(&self) -> Option<u64> {
+        (self.name == "INTERACTION_CREATE").then(|| id_in(&self.data["id"])).flatten()
+    }
+}
+
+impl Debug for Heard {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Heard")
+            .field("name", &self.name)
+            .field("channel", &self.channel())
+            .field("parent", &self.parent)
+            .finish_non_exhaustive()
+    }
+}
