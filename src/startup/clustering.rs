@@ -126,7 +126,7 @@ async fn serve(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Refu
         put_own_journal_aside(&state).map_err(failed)?;
     }
     let store = Box::new(SharedStore { lines, runtime: Handle::current() });
-    let journal = workspace.journal_in(text, store).await.map_err(|error| {
+    let journal = workspace.journal_in(text, store, 0).await.map_err(|error| {
         Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
     })?;
     let files = StateFiles::of(cluster, workspace.folder());
