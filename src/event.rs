@@ -10,6 +10,17 @@ pub type Sequence = u64;
 /// Where the numbers of events begin that nothing keeps; no other is as high.
 pub const ASIDE: Sequence = u64::MAX / 2;
 
+/// Bits of a number that count within one block. Several machines that share a bot give numbers of
+/// blocks of their own; the bits above these are the block.
+pub const BLOCK_BITS: u32 = 32;
+
+/// Whether a number is of the block that begins with `first`; zero: this gateway serves alone, and
+/// all numbers are its own.
+#[must_use]
+pub fn is_of_block(number: Sequence, first: Sequence) -> bool {
+    first == 0 || number >> BLOCK_BITS == first >> BLOCK_BITS
+}
+
 /// The ordered line an event waits in. Within one, strict order; lanes run side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,6 +37,14 @@ pub enum Lane {
     Hook(String),
     /// One webhook, by name.
     Webhook(String),
+}
+
+impl Lane {
+    /// Whether what happens in it never goes to another machine.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        matches!(self, Self::Console | Self::Hook(_))
+    }
 }
 
 impl fmt::Display for Lane {
@@ -199,8 +218,9 @@ impl Event {
     }
 }
 
-/// An event before it was accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An event before it was accepted, as it also goes from one machine to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct NewEvent {
     /// The kind of thing that asks, as in [`Event::kind`].
     pub kind: EventKind,
@@ -209,24 +229,32 @@ pub struct NewEvent {
     /// Where its answer goes, as in [`Event::origin`].
     pub origin: Origin,
     /// The name of the prompt's author, as in [`Event::author`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// The user who may answer questions, as in [`Event::asker`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asker: Option<u64>,
     /// The text for the agent, as in [`Event::prompt`].
     pub prompt: String,
     /// The channel that the lane's thread belongs to, whose settings hold where the thread has
     /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
     /// Files that came with the prompt, or with what it replies to or forwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<Attached>,
     /// The message that the prompt replies to or forwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
     /// The same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is
     /// not taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// A thread is opened first, and it is answered there. Until then it waits in no lane.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_thread: bool,
     /// It was written while nobody could take it: how fast its author may ask is no matter.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missed: bool,
 }
 

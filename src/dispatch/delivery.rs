@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::durability::{Durability, Kept, Next};
+use super::in_hand::InHand;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::{Answer, DeliveryError, Notice, Reply};
 use super::parts::Parts;
@@ -33,6 +34,8 @@ pub(crate) struct Delivery {
     tasks: TaskTracker,
     /// True when the program ends: what is still to be delivered is left to the next life.
     leaving: watch::Sender<bool>,
+    /// What is on its way.
+    pub(crate) in_hand: InHand,
 }
 
 impl Delivery {
@@ -42,7 +45,8 @@ impl Delivery {
         lost: Arc<LostReplies>,
         tasks: TaskTracker,
     ) -> Self {
-        Self { parts, durability, lost, tasks, leaving: watch::channel(false).0 }
+        let (leaving, in_hand) = (watch::channel(false).0, InHand::default());
+        Self { parts, durability, lost, tasks, leaving, in_hand }
     }
 
     /// How many answers are on their way.
@@ -90,11 +94,12 @@ impl Delivery {
     ) {
         let Some(reply) = reply.take() else { return };
         let (this, event, kept) = (Arc::clone(self), event.clone(), kept.clone());
-        if self
-            .carry(async move { this.see_delivered(&event, &kept, reply, answer).await })
-            .await
-            .is_none()
-        {
+        let in_hand = self.in_hand.hold(&event);
+        let delivering = async move {
+            this.see_delivered(&event, &kept, reply, answer).await;
+            drop(in_hand);
+        };
+        if self.carry(delivering).await.is_none() {
             tracing::warn!(
                 "the answer is not delivered yet; it is as soon as it can be, and its lane goes on"
             );

@@ -10,6 +10,7 @@
 //! | [`parts`] | the operator's choices, and what a dispatcher works with |
 //! | [`watching`] | lanes and turns for whoever watches them |
 //! | [`durability`] | what the journal knows of each event |
+//! | [`in_hand`] | what is on its way to people |
 //! | [`questions`] | questions that wait for people |
 //! | [`channel`] | who answers in a lane and how, its directory, memory and sessions |
 //! | [`recovery`] | what was left open or lost: after a restart, and replies that could not be read |
@@ -29,6 +30,7 @@ mod delivery;
 mod drift;
 mod durability;
 mod health;
+mod in_hand;
 mod intake;
 mod lanes;
 mod outlet;
@@ -49,6 +51,7 @@ pub use self::channel::options::{Setting, SettingOption};
 pub use self::channel::projects::Project;
 pub use self::channel::sessions::{Conversation, Conversations};
 pub use self::health::{HealthProbe, Stats};
+pub use self::intake::router::{Placed, Router};
 pub use self::intake::{Accepted, Declined, Steered, Underway};
 pub use self::lanes::EventSummary;
 pub use self::lanes::panics::catch_panic;
@@ -58,10 +61,12 @@ pub use self::outlet::excerpt::Excerpt;
 pub use self::outlet::messages::Refusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{
-    DeliveryError, Notice, Offer, Opened, Outlet, PriorDelivery, Reply, Unseen,
+    DeliveryError, Notice, Offer, Opened, Outlet, PriorDelivery, RECAP_MESSAGES, Reply, Said,
+    Unseen,
 };
 pub use self::parts::{Choices, Parts};
 pub use self::questions::{AnswerRefusal, Person};
+pub use self::recovery::absorb::Absorbed;
 pub use self::recovery::restart::{Again, AgainRefusal};
 pub use self::run::retelling::{Retelling, ToldEnd};
 pub use self::status::backends::BackendView;
@@ -88,7 +93,6 @@ use crate::event::{Event, Lane};
 use crate::queue::Queue;
 use crate::turn::{Links, OnUnknown};
 use crate::vigil;
-use crate::workspace::Journal;
 
 /// Accepts events and sees each through. Cheap to clone.
 #[derive(Clone)]
@@ -119,7 +123,9 @@ impl Dispatcher {
     pub fn new(parts: Parts) -> Self {
         let (parts, tasks) = (Arc::new(parts), TaskTracker::new());
         let mut queue = Queue::new(parts.limits);
-        queue.count_from(parts.journal.as_ref().map_or(0, Journal::last));
+        let (first, last) =
+            parts.journal.as_ref().map_or((0, 0), |journal| (journal.first(), journal.last()));
+        queue.count_from(first, last);
         let (unasked_tx, unasked) = mpsc::unbounded_channel();
         let drift = DriftMonitor::new(parts.clone(), tasks.clone());
         let monitor = drift.clone();
@@ -267,6 +273,8 @@ impl Dispatcher {
                 if let Ok(Left::Again) = seen {
                     inner.lanes.queue.lock().restore(event.clone());
                 }
+                let asking = !matches!(seen, Ok(Left::Nothing | Left::Again));
+                let _in_hand = asking.then(|| inner.delivery.in_hand.hold(&event));
                 // The lane goes on, however long it takes to reach people.
                 drop(slot);
                 match seen {

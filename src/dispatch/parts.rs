@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::intake::router::Router;
 use super::outlet::Outlet;
 use crate::agent::{AllowedTools, Mode, Safety};
 use crate::queue::Limits;
@@ -27,6 +28,8 @@ pub struct Parts {
     pub outlet: Arc<dyn Outlet>,
     /// The operator's Markdown files, and bindings.
     pub workspace: Workspace,
+    /// Knows the events of other nodes' lanes, where several machines share a bot.
+    pub router: Option<Arc<dyn Router>>,
     /// Keeps accepted events over the death of the program; none: they live in memory, and what
     /// waits dies with it.
     pub journal: Option<Journal>,

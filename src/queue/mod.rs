@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{BusyPolicy, Config};
-use crate::event::{ASIDE, Event, EventKind, Lane, NewEvent, Sequence};
+use crate::event::{ASIDE, Event, EventKind, Lane, NewEvent, Sequence, is_of_block};
 
 /// Bounds of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ struct LaneState {
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
+    /// The first number of the block that numbers are given of; zero: of all.
+    first: Sequence,
     last: Sequence,
     aside: Sequence,
     closed: bool,
@@ -85,6 +87,7 @@ impl Queue {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits: Limits { max_concurrent: limits.max_concurrent.max(1), ..limits },
+            first: 0,
             last: 0,
             aside: 0,
             closed: false,
@@ -129,7 +132,7 @@ impl Queue {
 
     /// Holds an event that was accepted before, under its own number, whatever the limits.
     pub fn hold_again(&mut self, event: Event) {
-        self.last = self.last.max(event.sequence);
+        self.pass(event.sequence);
         self.held.insert(event.sequence, event);
     }
 
@@ -178,17 +181,26 @@ impl Queue {
         self.running.len() + self.ready.len() < self.limits.max_concurrent
     }
 
-    /// Gives numbers above this one from now on.
-    pub fn count_from(&mut self, last: Sequence) {
-        self.last = self.last.max(last);
+    /// Gives numbers above `last` from now on, of the block that begins with `first`; zero: numbers
+    /// have no blocks. What has numbers of other blocks does not move the count.
+    pub fn count_from(&mut self, first: Sequence, last: Sequence) {
+        self.first = self.first.max(first);
+        self.last = self.last.max(last).max(first);
+    }
+
+    /// A number is taken.
+    fn pass(&mut self, number: Sequence) {
+        if is_of_block(number, self.first) {
+            self.last = self.last.max(number);
+        }
     }
 
     /// Takes an event back in that was accepted before, under its own number: it comes before
     /// younger ones of its lane. It is never refused, whatever the limits and also while the queue
     /// is closed.
     pub fn restore(&mut self, event: Event) {
+        self.pass(event.sequence);
         let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
-        self.last = self.last.max(sequence);
         if state.running.is_none() {
             if let Some(first) = state.waiting.first() {
                 self.ready.remove(first);
@@ -381,6 +393,12 @@ impl Queue {
     #[must_use]
     pub fn running_in(&self, lane: &Lane) -> Option<Sequence> {
         self.lanes.get(lane)?.running
+    }
+
+    /// Whether something waits, is held for or runs in one of these lanes.
+    #[must_use]
+    pub fn any_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
+        self.lanes.keys().any(&lanes) || self.held.values().any(|event| lanes(&event.lane))
     }
 
     /// Whether nothing waits and nothing runs.

@@ -38,7 +38,7 @@ fn a_prompt_waits_in_a_busy_lane_and_is_turned_away_from_a_new_one() {
 #[test]
 fn what_is_restored_keeps_its_number_and_its_place_whatever_the_limits() {
     let mut queue = queue(1, 1, BusyPolicy::Reject);
-    queue.count_from(10);
+    queue.count_from(0, 10);
     let younger = accept(&mut queue, message(1));
     assert_eq!(younger, 11);
     queue.close();

@@ -120,14 +120,14 @@ impl Schedules {
                 continue;
             }
             let Some(event) = self.plan.event(&due.lane, due.tick) else { continue };
-            match self.dispatcher.submit(event) {
-                Ok(accepted) => taken.push((due, accepted)),
+            match self.dispatcher.submit_anywhere(event).await {
+                Ok(placed) => taken.push((due, placed)),
                 Err(refusal) => self.refused(&due, &refusal, now),
             }
         }
         // All at once: what makes them safe need be waited for only once.
-        for (due, accepted) in taken {
-            match accepted.safe().await {
+        for (due, placed) in taken {
+            match placed.safe().await {
                 Ok(event) => {
                     tracing::info!(lane = %due.lane, tick = %due.tick, event, "fired");
                     figures::schedule_fired(kind_of(&due.lane));

@@ -3,7 +3,7 @@
 //! What channels need on another machine, should this one be gone, is there too: those state files
 //! in [`MOVING`]. A node that others took over begins without them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::cluster::{Cluster, ClusterError, Joined, Mirror, NodeOptions, SharedL
 use crate::config::{Config, HolderWish};
 use crate::discord::bot_of;
 use crate::disk::{read_ordinary, replace};
+use crate::event::Lane;
 use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::vigil;
@@ -82,6 +83,8 @@ pub(super) async fn open_journal(
         bot: bot_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
         labels: config.node_labels.clone(),
+        files: String::new(),
+        components: String::new(),
     };
     waits();
     let cluster = Cluster::join(url.expose_secret(), options).await.map_err(refused)?;
@@ -114,14 +117,17 @@ async fn take_up(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Re
             replace(&state.join(name), b"").map_err(failed)?;
         }
     } else if own.is_some() || cluster.joined() == Joined::First {
-        let lanes: Vec<String> =
-            workspace.lanes().await.iter().map(ToString::to_string).collect();
+        let lanes = lanes_here(workspace).await;
         patiently(async || cluster.claim(&lanes).await).await?;
     }
     if let Some(own) = own {
         // What is in the database is newer: it says what became of these lines.
         lines.replace(&format!("{own}{text}")).await.map_err(refused)?;
         std::fs::rename(state.join(OWN_JOURNAL), state.join(JOINED_JOURNAL)).map_err(failed)?;
+    }
+    if cluster.joined() != Joined::Again {
+        // A node that dies before begins again.
+        patiently(async || cluster.settled().await).await?;
     }
     let text = patiently(async || lines.read().await).await?;
     let store = Box::new(SharedStore { lines, runtime: Handle::current() });
@@ -132,6 +138,17 @@ async fn take_up(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Re
     let files = StateFiles::of(cluster, workspace.folder());
     vigil::task("state files", files.keep_handing_on());
     Ok(journal)
+}
+
+/// The lanes that this machine has something of, as roots. Those of hooks and of the console stay
+/// where they are.
+async fn lanes_here(workspace: &Workspace) -> Vec<String> {
+    let lanes = workspace.bindings().lanes().await;
+    let channels = workspace.discord_notes().seen().await.into_keys().map(Lane::Channel);
+    let travels = |lane: &Lane| !matches!(lane, Lane::Hook(_) | Lane::Console);
+    let all: BTreeSet<String> =
+        lanes.into_iter().chain(channels).filter(travels).map(|lane| lane.to_string()).collect();
+    all.into_iter().collect()
 }
 
 /// Repeats a question until the database is there; its lease bounds the wait.

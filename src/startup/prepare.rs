@@ -419,6 +419,7 @@ impl Prepared {
             launcher: self.launcher(),
             outlet,
             workspace: self.workspace,
+            router: None,
             journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::bindings::SessionId;
-use super::ledger::{Entry, Ledger, Token, code};
+use super::handover::Lanes;
+use super::ledger::{Entry, Ledger, Token, code, entries_of, line_of};
 use super::{FileError, blocking};
 use crate::event::Lane;
 
@@ -121,6 +122,32 @@ impl History {
         self.write(move |ledger| {
             ledger.entries.remove(&key);
             ledger.save()
+        })
+        .await
+    }
+
+    /// The lines about some lanes.
+    pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
+        self.look(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect()).await
+    }
+
+    /// Forgets everything about some lanes.
+    pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), FileError> {
+        self.write(move |ledger| {
+            ledger.entries.retain(|_, past| !lanes(&past.lane));
+            ledger.save()
+        })
+        .await
+    }
+
+    /// Takes lines over of another machine, where nothing is known of the same conversation.
+    pub(super) async fn absorb(&self, lines: &str) -> Result<(), FileError> {
+        let all: Vec<Past> = entries_of(lines);
+        self.write(move |ledger| {
+            for past in all.into_iter().filter(|past| !past.lane.stays()) {
+                ledger.entries.entry(past.key()).or_insert(past);
+            }
+            prune(ledger)
         })
         .await
     }

@@ -140,14 +140,14 @@ impl<E: Entry> Ledger<E> {
                 }
                 Line::Entry(key) => {
                     if let Some(entry) = missing.remove(key) {
-                        text.push_str(&item(entry));
+                        text.push_str(&line_of(entry));
                         lines.push(Line::Entry(key.clone()));
                     }
                 }
             }
         }
         for (key, entry) in missing {
-            text.push_str(&item(entry));
+            text.push_str(&line_of(entry));
             lines.push(Line::Entry(key.clone()));
         }
         self.behind = true;
@@ -172,7 +172,7 @@ impl<E: Entry> Ledger<E> {
     where
         E: PartialEq,
     {
-        let (key, line) = (entry.key(), item(&entry));
+        let (key, line) = (entry.key(), line_of(&entry));
         let old = self.entries.get(&key).map(|old| *old == entry);
         self.entries.insert(key.clone(), entry);
         match (old, self.stamp) {
@@ -208,7 +208,7 @@ impl<E: Entry> Ledger<E> {
     /// [`Ledger::save`] where there are many. After an error they are not known.
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
-        let text: String = entries.iter().map(item).collect();
+        let text: String = entries.iter().map(line_of).collect();
         if self.behind {
             self.entries.extend(entries.into_iter().map(|entry| (entry.key(), entry)));
             return self.save();
@@ -283,7 +283,7 @@ impl<E: Entry> Ledger<E> {
 }
 
 /// An entry as a line of the file.
-fn item(entry: &impl Entry) -> String {
+pub(super) fn line_of(entry: &impl Entry) -> String {
     format!("- {}{STOP}\n", entry.write())
 }
 
@@ -317,6 +317,19 @@ fn write_end(file: &mut File, text: &str) -> io::Result<Stamp> {
     file.write_all(format!("{torn}{text}").as_bytes())?;
     file.sync_data()?;
     Ok(Stamp::from(&file.metadata()?))
+}
+
+/// The entries of a text; what cannot be read is left out, and named in the log.
+pub(super) fn entries_of<E: Entry>(text: &str) -> Vec<E> {
+    let read = |line: &str| match tokens(line)?.map(|tokens| E::read(&tokens)) {
+        Ok(None) => None,
+        Ok(Some(Ok(entry))) => Some(entry),
+        Ok(Some(Err(fault))) | Err(fault) => {
+            tracing::warn!(fault, "a line of another node's state files is left out");
+            None
+        }
+    };
+    text.lines().filter_map(read).collect()
 }
 
 /// Reads a list item that begins with a code span; none: it is something else.

@@ -18,6 +18,7 @@ mod drift;
 mod fields;
 mod followed;
 mod fresh;
+mod handover;
 mod heartbeats;
 mod history;
 mod hooks;
@@ -55,6 +56,7 @@ pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::DiscordNotes;
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
+pub use handover::Lanes;
 pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};
@@ -73,7 +75,7 @@ pub use turns::{
 };
 pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 
-use crate::event::Lane;
+use crate::event::{Lane, Sequence};
 use crate::prompt::{Document, Documents};
 use followed::Followed;
 use fresh::{Outcome, Want};
@@ -245,7 +247,8 @@ impl Workspace {
         Journal::open(self.inner.folder.join("state")).await
     }
 
-    /// The journal of which another place keeps the lines; `text` is what it has now.
+    /// The journal of which another place keeps the lines; `text` is what it has now. Numbers are
+    /// given above `first`, the first one of a block that nobody else gives numbers of.
     ///
     /// # Errors
     /// [`FileError`].
@@ -253,8 +256,9 @@ impl Workspace {
         &self,
         text: String,
         store: Box<dyn LineStore>,
+        first: Sequence,
     ) -> Result<Journal, FileError> {
-        Journal::open_in(text, store).await
+        Journal::open_in(text, store, first).await
     }
 
     /// Makes sure that no other gateway serves this folder, for as long as the lock lives.

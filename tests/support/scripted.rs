@@ -591,6 +591,7 @@ pub async fn parts(
         launcher,
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
+        router: None,
         journal: None,
         recorder: Recorder::new(
             folder.join("recordings"),

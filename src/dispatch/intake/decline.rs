@@ -6,6 +6,7 @@
 
 use crate::dispatch::Dispatcher;
 use crate::dispatch::durability::stem;
+use crate::dispatch::in_hand::Hold;
 use crate::dispatch::outlet::messages::Refusal;
 use crate::dispatch::outlet::{Answer, PriorDelivery};
 use crate::event::{Event, NewEvent};
@@ -15,7 +16,8 @@ use crate::event::{Event, NewEvent};
 pub struct Declined {
     /// See [`PriorDelivery::stem`]: its message is the first of its reply.
     pub stem: String,
-    event: Option<Event>,
+    /// In hand until it is sent, or left to the next life.
+    event: Option<(Event, Hold)>,
 }
 
 impl Declined {
@@ -34,7 +36,7 @@ impl Dispatcher {
     /// [`Refusal::NotSaved`]: the refusal may not be sent, because it is not final.
     pub async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
         let Some(journal) = &self.inner.parts.journal else { return Ok(Some(Declined::unkept())) };
-        let (event, saving) = {
+        let (event, in_hand, saving) = {
             let mut queue = self.inner.lanes.queue.lock();
             if self.inner.durability.knows(&event) {
                 return Ok(None);
@@ -42,18 +44,19 @@ impl Dispatcher {
             let event = queue.number(event, jiff::Timestamp::now().as_millisecond());
             let answer = Answer::failed(self.inner.parts.choices.backend.clone(), why).to_json();
             let saving = journal.accepted_answered(&self.inner.durability.to_keep(&event), answer);
-            (event, saving)
+            let in_hand = self.inner.delivery.in_hand.hold(&event);
+            (event, in_hand, saving)
         };
         if !saving.done().await {
             journal.forget(event.sequence);
             return Err(Refusal::NotSaved);
         }
-        Ok(Some(Declined { stem: stem(&event, 0), event: Some(event) }))
+        Ok(Some(Declined { stem: stem(&event, 0), event: Some((event, in_hand)) }))
     }
 
     /// A refusal was sent.
     pub fn declined(&self, declined: Declined) {
-        if let Some(event) = declined.event {
+        if let Some((event, _in_hand)) = declined.event {
             self.inner.durability.check_off(&event);
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! A message for a turn that runs goes to its agent ([`steering`]). People may [`withdraw`] a prompt
 //! while it waits. [`decline`] keeps refusals that adapters decide on, [`rate_limit`] says how fast
-//! one person may ask.
+//! one person may ask. [`router`] sends events to the node that has their lane.
 
 mod decline;
 pub(super) mod rate_limit;
+pub(super) mod router;
 mod steering;
 mod withdraw;
 

@@ -49,6 +49,14 @@ pub trait Outlet: Send + Sync {
         Err(format!("{:?} cannot be fetched here", attached.name))
     }
 
+    /// The last messages that stand before an event where it was asked, oldest first and without its
+    /// own: for an agent that has no memory of them. At most [`RECAP_MESSAGES`]; none where they
+    /// cannot be had within a few seconds.
+    async fn recap(&self, event: &Event) -> Vec<Said> {
+        let _ = event;
+        Vec::new()
+    }
+
     /// Posts a message that is no answer.
     ///
     /// # Errors
@@ -106,6 +114,18 @@ pub trait Outlet: Send + Sync {
     async fn settle_offer(&self, channel: u64, message: u64) {
         let _ = (channel, message);
     }
+}
+
+/// Most messages of a recap.
+pub const RECAP_MESSAGES: usize = 30;
+
+/// A message of a conversation, as it stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The name of its author; none: we wrote it.
+    pub author: Option<String>,
+    /// Its text.
+    pub text: String,
 }
 
 /// A thread that was opened.

@@ -46,6 +46,21 @@ impl Turn {
     }
 }
 
+/// What becomes of events that were left open.
+#[derive(Default)]
+pub(super) struct TakenUp {
+    /// Their turns go on.
+    going_on: Vec<Sequence>,
+    /// How many wait in the queue again.
+    restored: usize,
+    /// How many people were asked about before.
+    offered: usize,
+    /// People are to be asked about them.
+    offers: Vec<Entry>,
+    /// Their threads are to be opened.
+    threads: Vec<Event>,
+}
+
 /// Why people are asked whether an event is to be done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -116,58 +131,19 @@ impl Dispatcher {
     /// returns at once, and people are asked in the background.
     pub fn recover(&self) {
         let Some(journal) = self.inner.parts.journal.clone() else { return };
-        let (mut restored, mut offers, mut offered, mut threads) = (0, Vec::new(), 0, Vec::new());
-        let mut going_on = Vec::new();
-        {
-            let mut queue = self.inner.lanes.queue.lock();
-            for entry in journal.open_events() {
-                let turn = |turn| self.inner.turn_of(journal.entry(turn).as_ref());
-                match entry.heard.map_or(Turn::Again, turn) {
-                    Turn::Again => {}
-                    _ if entry.answer.is_some() => {}
-                    Turn::GoesOn => {
-                        // Over with the turn that took it in.
-                        self.inner.lanes.carry(entry.heard.unwrap_or_default(), entry.event);
-                        continue;
-                    }
-                    Turn::Over => {
-                        let _ =
-                            journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
-                        continue;
-                    }
-                    // As the answer of an event that is only delivered: once, whatever dies when.
-                    Turn::Asked => {
-                        let backend = self.inner.parts.choices.backend.clone();
-                        let answer = Answer::failed(backend, RECEIVED).to_json();
-                        let _ = journal.answered(entry.event.sequence, answer);
-                        restored += 1;
-                        queue.restore(entry.event);
-                        continue;
-                    }
-                }
-                if self.inner.turn_of(Some(&entry)) == Turn::GoesOn {
-                    going_on.push(entry.event.sequence);
-                    queue.restore(entry.event);
-                } else if entry.offered.is_some() {
-                    offered += 1;
-                } else if entry.event.opens_thread && entry.answer.is_none() {
-                    restored += 1;
-                    queue.hold_again(entry.event.clone());
-                    threads.push(entry.event);
-                } else if Turn::of(Some(&entry)) == Turn::Asked {
-                    offers.push(entry);
-                } else {
-                    restored += 1;
-                    queue.restore(entry.event);
-                }
-            }
-        }
+        let taken = self.inner.take_up(&journal, journal.open_events());
         // Of what is answered or given up nobody waits for the rest.
-        self.inner.links.end_continued_but(|event, _| going_on.contains(&event));
+        self.inner.links.end_continued_but(|event, _| taken.going_on.contains(&event));
         let asks = self.inner.links.continued_asks();
         let questions: Vec<String> =
             asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
         self.inner.parts.outlet.continue_questions(&questions);
+        self.see_to(&journal, taken);
+    }
+
+    /// Goes on with events that were taken up; returns at once.
+    pub(super) fn see_to(&self, journal: &Journal, taken: TakenUp) {
+        let TakenUp { going_on, restored, offered, offers, threads } = taken;
         if going_on.len() + restored + offers.len() + offered > 0 {
             tracing::info!(
                 going_on = going_on.len(),
@@ -177,12 +153,15 @@ impl Dispatcher {
                 "events of an earlier life of the gateway: their turns go on, restored, asked about now, asked about before"
             );
         }
-        let inner = self.inner.clone();
+        let (inner, journal) = (self.inner.clone(), journal.clone());
+        let in_hand: Vec<_> =
+            offers.iter().map(|entry| inner.delivery.in_hand.hold(&entry.event)).collect();
         let offering = async move {
             for entry in offers {
                 let why = if entry.tool { Why::Interrupted } else { Why::SetAside };
                 inner.offer(&journal, &entry, why).await;
             }
+            drop(in_hand);
         };
         vigil::errand("recovery", self.inner.tasks.track_future(offering));
         for event in threads {
@@ -265,6 +244,53 @@ pub(crate) enum Left {
 }
 
 impl Inner {
+    /// Brings back entries that were left open, oldest first.
+    pub(super) fn take_up(&self, journal: &Journal, entries: Vec<Entry>) -> TakenUp {
+        let mut taken = TakenUp::default();
+        let mut queue = self.lanes.queue.lock();
+        for entry in entries {
+            let turn = |turn| self.turn_of(journal.entry(turn).as_ref());
+            match entry.heard.map_or(Turn::Again, turn) {
+                Turn::Again => {}
+                _ if entry.answer.is_some() => {}
+                Turn::GoesOn => {
+                    // Over with the turn that took it in.
+                    self.lanes.carry(entry.heard.unwrap_or_default(), entry.event);
+                    continue;
+                }
+                Turn::Over => {
+                    let _ = journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
+                    continue;
+                }
+                // As the answer of an event that is only delivered: once, whatever dies when.
+                Turn::Asked => {
+                    let backend = self.parts.choices.backend.clone();
+                    let answer = Answer::failed(backend, RECEIVED).to_json();
+                    let _ = journal.answered(entry.event.sequence, answer);
+                    taken.restored += 1;
+                    queue.restore(entry.event);
+                    continue;
+                }
+            }
+            if self.turn_of(Some(&entry)) == Turn::GoesOn {
+                taken.going_on.push(entry.event.sequence);
+                queue.restore(entry.event);
+            } else if entry.offered.is_some() {
+                taken.offered += 1;
+            } else if entry.event.opens_thread && entry.answer.is_none() {
+                taken.restored += 1;
+                queue.hold_again(entry.event.clone());
+                taken.threads.push(entry.event);
+            } else if Turn::of(Some(&entry)) == Turn::Asked {
+                taken.offers.push(entry);
+            } else {
+                taken.restored += 1;
+                queue.restore(entry.event);
+            }
+        }
+        taken
+    }
+
     /// What the journal keeps of an event that the next life would take up.
     pub(crate) fn noted(&self, event: &Event) -> Option<(&Journal, Entry)> {
         let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life())?;

@@ -393,6 +393,17 @@ impl Links {
         });
     }
 
+    /// Lets go of all sessions of some lanes.
+    pub fn forget_all(&self, lanes: impl Fn(&Lane) -> bool) {
+        let open: Vec<Lane> = self
+            .kept()
+            .iter()
+            .flat_map(|(key, kept)| key.1.iter().chain(kept.sessions.keys()).cloned())
+            .filter(|lane| lanes(lane))
+            .collect();
+        open.iter().for_each(|lane| self.forget(lane));
+    }
+
     /// Open links, for people who look.
     #[must_use]
     pub fn count(&self) -> usize {

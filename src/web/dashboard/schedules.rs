@@ -67,9 +67,9 @@ pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Respon
         Some((_, _)) if lane.parse().is_ok_and(|lane| shared.dispatcher.is_busy(&lane)) => {
             "It runs or waits already.".to_owned()
         }
-        Some((event, channel)) => match shared.dispatcher.submit(event) {
+        Some((event, channel)) => match shared.dispatcher.submit_anywhere(event).await {
             Err(refusal) => refusal.to_string(),
-            Ok(accepted) => match accepted.safe().await {
+            Ok(placed) => match placed.safe().await {
                 Err(refusal) => refusal.to_string(),
                 Ok(event) => {
                     tracing::info!(

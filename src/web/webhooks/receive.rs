@@ -163,13 +163,14 @@ async fn take(
     accepted.await.map_err(|_| Refused::Closed)?
 }
 
-/// Hands the event over and returns once it and its id are safe; none: it was accepted before.
+/// Hands the event over and returns once it and its id are safe, with its number where this node
+/// gave it one; none: it was accepted before.
 async fn accept(
     shared: &Shared,
     webhook: &str,
     id: Option<&str>,
     event: NewEvent,
-) -> Result<Option<Sequence>, Refused> {
+) -> Result<Option<Option<Sequence>>, Refused> {
     let deliveries = &shared.desk.deliveries;
     let claim = match id.map(|id| deliveries.claim(webhook, id, now_ms())) {
         None => None,
@@ -177,8 +178,8 @@ async fn accept(
         Some(Claimed::Taken) => return Ok(None),
         Some(Claimed::Pending) => return Err(Refused::Pending),
     };
-    let sequence = match shared.desk.dispatcher.submit(event) {
-        Ok(accepted) => Some(accepted.safe().await.map_err(Refused::Queue)?),
+    let sequence = match shared.desk.dispatcher.submit_anywhere(event).await {
+        Ok(placed) => Some(placed.safe().await.map_err(Refused::Queue)?),
         Err(Refusal::Known) => None,
         Err(refusal) => return Err(Refused::Queue(refusal)),
     };

@@ -12,6 +12,8 @@ pub(in crate::workspace) struct Item {
     pub(super) lane: Lane,
     pub(super) backend: String,
     pub(super) current: bool,
+    /// Its session was on another machine, and there has been none since.
+    pub(super) moved: bool,
     pub(super) session: Option<SessionId>,
     pub(super) settings: BTreeMap<String, String>,
 }
@@ -22,14 +24,21 @@ impl Item {
             lane: lane.clone(),
             backend: backend.to_owned(),
             current: false,
+            moved: false,
             session: None,
             settings: BTreeMap::new(),
         }
     }
 
+    /// Binds it to a session, or to none.
+    pub(super) fn bind(&mut self, session: Option<SessionId>) {
+        self.moved &= session.is_none();
+        self.session = session;
+    }
+
     /// Whether its line would be worth keeping.
     pub(super) fn says_something(&self) -> bool {
-        self.current || self.session.is_some() || !self.settings.is_empty()
+        self.current || self.moved || self.session.is_some() || !self.settings.is_empty()
     }
 }
 
@@ -48,6 +57,9 @@ impl Entry for Item {
         let mut line = format!("{} with {}", code(&self.lane.to_string()), code(&self.backend));
         if self.current {
             line.push_str(" (current)");
+        }
+        if self.moved {
+            line.push_str(" (moved)");
         }
         let session = self.session.as_ref().map(|session| ("session", session.as_str()));
         let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -71,6 +83,12 @@ fn read(tokens: &[Token]) -> Result<Item, String> {
     while let Some(token) = tokens.next() {
         match (token, tokens.peek()) {
             (Token::Word(word), _) if word == "current" => item.current = true,
+            // With a value behind it, it is a setting.
+            (Token::Word(word), next)
+                if word == "moved" && !matches!(next, Some(Token::Code(_))) =>
+            {
+                item.moved = true;
+            }
             (Token::Word(name), Some(Token::Code(value))) => {
                 tokens.next();
                 if name == "session" {

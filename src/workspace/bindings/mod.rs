@@ -11,7 +11,8 @@ pub(super) use item::Item;
 use item::is_setting;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::Ledger;
+use super::handover::Lanes;
+use super::ledger::{Entry as _, Ledger, entries_of, line_of};
 use super::{FileError, blocking};
 use crate::event::Lane;
 
@@ -85,6 +86,8 @@ pub struct Binding {
     /// Counts the lane's resets and resumed sessions since the program began; see
     /// [`Bindings::set_session_if`].
     pub epoch: u64,
+    /// Its session was left on another machine, and there has been none since.
+    pub moved: bool,
     /// There is a line about it that could not be read.
     pub unreadable: bool,
 }
@@ -129,8 +132,8 @@ impl Bindings {
         self.look(move |state| {
             let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
             match state.ledger.entries.get(&key).cloned() {
-                Some(Item { session, settings, .. }) => {
-                    Binding { session, settings, epoch, unreadable: false }
+                Some(Item { session, settings, moved, .. }) => {
+                    Binding { session, settings, epoch, moved, unreadable: false }
                 }
                 None => {
                     let unreadable = state.ledger.leaves_out(&[&key.0.to_string(), &key.1]);
@@ -183,7 +186,7 @@ impl Bindings {
         backend: &str,
         session: Option<SessionId>,
     ) -> Result<(), BindingsError> {
-        self.change(lane, backend, move |_, item| item.session = session).await
+        self.change(lane, backend, move |_, item| item.bind(session)).await
     }
 
     /// Binds a lane and backend to a session unless the lane was reset, or took up another session,
@@ -202,7 +205,7 @@ impl Bindings {
         self.change(lane, backend, move |now, item| {
             let current = now == epoch;
             if current {
-                item.session = session;
+                item.bind(session);
             }
             current
         })
@@ -291,7 +294,7 @@ impl Bindings {
                 .entries
                 .entry((lane.clone(), backend.clone()))
                 .or_insert_with(|| Item::new(&lane, &backend));
-            item.session = Some(session);
+            item.bind(Some(session));
             match value {
                 Some(value) => drop(item.settings.insert(name, value)),
                 None => drop(item.settings.remove(&name)),
@@ -324,7 +327,12 @@ impl Bindings {
         self.write(move |state| {
             *state.epochs.entry(lane.clone()).or_default() += 1;
             let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
-            items.filter_map(|item| item.session.take()).count() > 0
+            // Who begins anew wants nothing of what was before.
+            let forget = |item: &mut Item| {
+                let moved = std::mem::take(&mut item.moved);
+                item.session.take().is_some() || moved
+            };
+            items.map(forget).filter(|had| *had).count() > 0
         })
         .await
     }
@@ -336,6 +344,34 @@ impl Bindings {
     pub async fn leave_sessions(&self) -> Result<(), BindingsError> {
         self.write(|state| state.ledger.entries.values_mut().for_each(|item| item.session = None))
             .await
+    }
+
+    /// The lines about some lanes.
+    pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
+        self.look(move |state| {
+            let of = state.ledger.entries.values().filter(|item| lanes(&item.lane));
+            of.map(line_of).collect()
+        })
+        .await
+    }
+
+    /// Forgets everything about some lanes.
+    pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), BindingsError> {
+        self.write(move |state| state.ledger.entries.retain(|_, item| !lanes(&item.lane))).await
+    }
+
+    /// Takes lines over of another machine, where nothing is known of the same lane and backend.
+    /// Their sessions are on that machine: instead it is kept that there was one.
+    pub(super) async fn absorb(&self, lines: &str) -> Result<(), BindingsError> {
+        let items: Vec<Item> = entries_of(lines);
+        self.write(move |state| {
+            for item in items.into_iter().filter(|item| !item.lane.stays()) {
+                let item =
+                    Item { moved: item.moved || item.session.is_some(), session: None, ..item };
+                state.ledger.entries.entry(item.key()).or_insert(item);
+            }
+        })
+        .await
     }
 
     async fn look<T: Send + 'static>(&self, look: impl FnOnce(&State) -> T + Send + 'static) -> T {

@@ -6,6 +6,7 @@
 //! waits is written at once and synced once. Pinned by the tests below (the file cut at every
 //! byte), `tests/dispatch/kept.rs` and `tests/gateway/chaos.rs`.
 
+mod leaving;
 mod pages;
 mod record;
 mod store;
@@ -22,13 +23,13 @@ use tokio::sync::watch;
 pub use self::pages::{Entry, OFFER_SPAN_MS};
 pub use self::store::LineStore;
 
-use self::pages::Pages;
+use self::pages::{LARGEST, Pages};
 use self::record::{Finished, Mark, Record};
 use self::store::LineFile;
 use self::writer::{Job, Writer};
 use super::{FileError, blocking};
 use crate::disk::{read_ordinary, replace};
-use crate::event::{ASIDE, Event, Sequence};
+use crate::event::{Event, Lane, Sequence};
 use crate::vigil;
 
 /// Largest file of an earlier life that is read.
@@ -55,9 +56,6 @@ impl Saving {
     }
 }
 
-/// The largest number an event may have: there is room behind it for all that come.
-const LARGEST: Sequence = ASIDE - u32::MAX as Sequence;
-
 impl Journal {
     /// Reads the file of an earlier life, makes it short, and goes on with it.
     ///
@@ -77,31 +75,34 @@ impl Journal {
             replace(path, b"").map_err(failed)?;
         }
         let file = LineFile::open(path.to_owned()).map_err(failed)?;
-        Self::go_on(path, &text, Box::new(file), now_ms)
+        Self::go_on(path, (&text, 0), Box::new(file), now_ms)
     }
 
     /// Goes on with lines that are kept elsewhere, by whoever is the only one to write there.
+    /// Numbers are given above `first`, which is that of a block of [`crate::event::BLOCK_BITS`]
+    /// bits that nobody else gives numbers of.
     ///
     /// # Errors
     /// [`FileError`] when they cannot be read or written.
     pub(super) async fn open_in(
         text: String,
         store: Box<dyn LineStore>,
+        first: Sequence,
     ) -> Result<Self, FileError> {
         blocking(move || {
             let name = PathBuf::from(store.name());
-            Self::go_on(&name, &text, store, jiff::Timestamp::now().as_millisecond())
+            Self::go_on(&name, (&text, first), store, jiff::Timestamp::now().as_millisecond())
         })
         .await
     }
 
     fn go_on(
         place: &Path,
-        text: &str,
+        (text, first): (&str, Sequence),
         mut store: Box<dyn LineStore>,
         now_ms: i64,
     ) -> Result<Self, FileError> {
-        let (mut pages, warnings) = read(place, text)?;
+        let (mut pages, warnings) = read(place, text, first)?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
@@ -128,7 +129,7 @@ impl Journal {
         let text = read_text(path)?;
         let tail = text.rfind('\n').map_or(0, |end| end + 1);
         let whole = if Record::is_checked(&text[tail..]) { &text } else { &text[..tail] };
-        let (pages, warnings) = read(path, whole)?;
+        let (pages, warnings) = read(path, whole, 0)?;
         Ok((pages.open().count(), warnings))
     }
 
@@ -136,6 +137,62 @@ impl Journal {
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.failing.load(Ordering::SeqCst)
+    }
+
+    /// The first number of the block that numbers are given of; zero: there are no blocks.
+    #[must_use]
+    pub fn first(&self) -> Sequence {
+        self.pages.lock().first()
+    }
+
+    /// Numbers are given of another block from now on, if it is a later one.
+    pub fn number_from(&self, first: Sequence) {
+        self.pages.lock().number_from(first);
+    }
+
+    /// Takes over the lines of another node's journal, but for what is known here and what never
+    /// leaves a node. Returns the events that are open now and were not before, oldest first, once
+    /// all of it is safe; none: it cannot be written, and nothing was taken over.
+    pub async fn absorb(&self, text: &str) -> Option<Vec<Sequence>> {
+        let (news, saving) = {
+            // Held until it is on its way, so that the file says it in the same order.
+            let mut pages = self.pages.lock();
+            let (theirs, warnings) = Pages::read(text, 0);
+            for warning in warnings {
+                tracing::warn!("the journal of another node: {warning}");
+            }
+            let news = pages.news(theirs);
+            let (told, saving) = watch::channel(None);
+            let mut line = String::new();
+            if !news.is_empty() {
+                line = Record::Mark(pages.last(), Mark::Absorbed(news.lines())).write();
+                pages.absorb(&news);
+            }
+            self.send(Job { line, or_never: true, told: Some(told) });
+            (news, Saving(saving))
+        };
+        if !saving.done().await {
+            self.pages.lock().give_back(&news);
+            return None;
+        }
+        Some(news.open().map(|entry| entry.event.sequence).collect())
+    }
+
+    /// The lines about some lanes, for another node: what is open there and what was finished
+    /// lately.
+    #[must_use]
+    pub fn lines_of(&self, lanes: impl Fn(&Lane) -> bool) -> String {
+        self.pages.lock().of(lanes).lines()
+    }
+
+    /// Another node has what is open in some lanes now. Waits until that is on disk; false when it
+    /// cannot be written, and is tried again.
+    pub async fn given(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
+        let open = self.pages.lock().open_in(lanes);
+        for event in open {
+            self.mark(event.sequence, Mark::Given);
+        }
+        self.flush().await
     }
 
     /// The highest sequence number given so far.
@@ -273,12 +330,12 @@ fn read_text(path: &Path) -> Result<String, FileError> {
 }
 
 /// What the file says, and what of it cannot be read, a line each.
-fn read(path: &Path, text: &str) -> Result<(Pages, Vec<String>), FileError> {
-    let (pages, warnings) = Pages::read(text);
-    if pages.last() > LARGEST {
+fn read(path: &Path, text: &str, first: Sequence) -> Result<(Pages, Vec<String>), FileError> {
+    let (pages, warnings) = Pages::read(text, first);
+    if pages.highest() > LARGEST {
         let fault = format!(
             "an event has the number {}, which no gateway gave it; mend or remove that line",
-            pages.last()
+            pages.highest()
         );
         let fault = std::io::Error::new(std::io::ErrorKind::InvalidData, fault);
         return Err(FileError::new("read", path, fault));

@@ -3,13 +3,18 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::record::{Finished, Mark, Record};
-use crate::event::{Event, Sequence};
+use crate::event::{ASIDE, Event, Sequence, is_of_block};
 
 /// Events that are over and remembered, so that none is taken twice.
 const FINISHED_MOST: usize = 4_096;
+/// The same of a node, which has also those of others.
+const FINISHED_MOST_OF_NODE: usize = 4 * FINISHED_MOST;
 const FINISHED_SPAN_MS: i64 = 24 * 3_600_000;
 /// An offer that nobody took for so long is withdrawn.
 pub const OFFER_SPAN_MS: i64 = 7 * 24 * 3_600_000;
+
+/// The largest number an event may have: there is room behind it for all that come.
+pub(super) const LARGEST: Sequence = ASIDE - u32::MAX as Sequence;
 
 const HEADING: &str = "# Queue
 
@@ -61,19 +66,23 @@ impl Entry {
 /// Everything the journal says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pages {
-    open: BTreeMap<Sequence, Entry>,
-    finished: VecDeque<(Sequence, Finished)>,
+    pub(super) open: BTreeMap<Sequence, Entry>,
+    pub(super) finished: VecDeque<(Sequence, Finished)>,
     /// Whether an event with this key is open, or over and remembered.
-    keys: HashMap<String, Sequence>,
+    pub(super) keys: HashMap<String, Sequence>,
+    /// The first number of the block that numbers are given of; zero: there are no blocks.
+    first: Sequence,
     last: Sequence,
     /// Lines that could not be read, kept for whoever mends them.
-    unread: Vec<String>,
+    pub(super) unread: Vec<String>,
 }
 
 impl Pages {
-    /// Reads a file. Returns what is wrong with it, too: a line each.
-    pub(super) fn read(text: &str) -> (Self, Vec<String>) {
-        let (mut pages, mut warnings) = (Self::default(), Vec::new());
+    /// Reads a file for a process that numbers from `first` on. Returns what is wrong with it, too:
+    /// a line each.
+    pub(super) fn read(text: &str, first: Sequence) -> (Self, Vec<String>) {
+        let (mut pages, mut warnings) =
+            (Self { first, last: first, ..Self::default() }, Vec::new());
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
             // An editor may leave the last end out; what a crash cut off has no check that fits.
             let whole = line
@@ -86,7 +95,8 @@ impl Pages {
             };
             match Record::read(whole) {
                 None => {}
-                Some(Ok(record)) => pages.apply(&record),
+                Some(Ok(record)) if first == 0 => pages.apply(&record),
+                Some(Ok(record)) => pages.apply(&record.lifted(first)),
                 Some(Err(fault)) => {
                     warnings.push(format!("line {number} is left out: {fault}"));
                     pages.unread.push(whole.to_owned());
@@ -100,6 +110,13 @@ impl Pages {
     pub(super) fn render(&self) -> String {
         let mut text = HEADING.to_owned();
         text.push_str(&Record::Mark(self.last, Mark::Last).write());
+        text.push_str(&self.lines());
+        text
+    }
+
+    /// The lines about events.
+    pub(super) fn lines(&self) -> String {
+        let mut text = String::new();
         for (sequence, finished) in &self.finished {
             text.push_str(&Record::Mark(*sequence, Mark::Finished(finished.clone())).write());
         }
@@ -126,7 +143,9 @@ impl Pages {
     /// Takes in a record. One about an event that is not open changes nothing.
     pub(super) fn apply(&mut self, record: &Record) {
         let sequence = record.sequence();
-        self.last = self.last.max(sequence);
+        if is_of_block(sequence, self.first) {
+            self.last = self.last.max(sequence);
+        }
         match record {
             Record::Accepted(event, answer) => {
                 if self.is_over(sequence) {
@@ -160,9 +179,13 @@ impl Pages {
                     self.keys.insert(key.clone(), sequence);
                 }
                 self.finished.push_back((sequence, finished));
-                while self.finished.len() > FINISHED_MOST {
-                    self.drop_oldest();
-                }
+                self.drop_too_many();
+            }
+            Record::Mark(_, Mark::Given) => self.forget(sequence),
+            Record::Mark(_, Mark::Absorbed(lines)) => {
+                let (theirs, _) = Self::read(lines, 0);
+                let news = self.news(theirs);
+                self.absorb(&news);
             }
             Record::Mark(_, mark) => {
                 let Some(entry) = self.open.get_mut(&sequence) else { return };
@@ -180,7 +203,7 @@ impl Pages {
                         let (again, posted) = (entry.again + 1, std::mem::take(&mut entry.posted));
                         *entry = Entry { again, posted, ..Entry::new(entry.event.clone()) };
                     }
-                    Mark::Finished(_) | Mark::Last => {}
+                    Mark::Finished(_) | Mark::Given | Mark::Absorbed(_) | Mark::Last => {}
                 }
             }
         }
@@ -217,6 +240,13 @@ impl Pages {
         self.open.values().filter(over).map(|entry| entry.event.clone()).collect()
     }
 
+    pub(super) fn drop_too_many(&mut self) {
+        let most = if self.first == 0 { FINISHED_MOST } else { FINISHED_MOST_OF_NODE };
+        while self.finished.len() > most {
+            self.drop_oldest();
+        }
+    }
+
     fn is_over(&self, sequence: Sequence) -> bool {
         // Lately finished ones are asked about most.
         self.finished.iter().rev().any(|(over, _)| *over == sequence)
@@ -232,6 +262,25 @@ impl Pages {
 
     pub(super) fn knows(&self, key: &str) -> bool {
         self.keys.contains_key(key)
+    }
+
+    /// The first number of the block that numbers are given of.
+    pub(super) fn first(&self) -> Sequence {
+        self.first
+    }
+
+    /// Numbers are given of another block from now on, if it is a later one.
+    pub(super) fn number_from(&mut self, first: Sequence) {
+        if first > self.first {
+            (self.first, self.last) = (first, first);
+        }
+    }
+
+    /// The highest number of all events, of whichever block.
+    pub(super) fn highest(&self) -> Sequence {
+        let open = self.open.keys().next_back().copied();
+        let over = self.finished.iter().map(|(sequence, _)| *sequence).max();
+        self.last.max(open.unwrap_or(0)).max(over.unwrap_or(0))
     }
 
     pub(super) fn last(&self) -> Sequence {

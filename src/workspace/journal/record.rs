@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::event::{Event, Origin, Sequence};
+use crate::event::{BLOCK_BITS, Event, Origin, Sequence};
 use crate::workspace::ledger::{Token, code, tokens};
 
 /// Something that happened to an event.
@@ -42,6 +42,10 @@ pub(super) enum Mark {
     /// Somebody wants it done again.
     Again,
     Finished(Finished),
+    /// Another node has it now, and nothing is known of it here.
+    Given,
+    /// What another node left, its lines: in one of ours, so that all of it is there or nothing.
+    Absorbed(String),
     /// Sequence numbers were given up to here.
     Last,
 }
@@ -70,6 +74,27 @@ impl Record {
         match self {
             Self::Accepted(event, _) => event.sequence,
             Self::Mark(sequence, _) => *sequence,
+        }
+    }
+
+    /// Has an event of a machine that served alone numbered in a block. A button of it is about no
+    /// event any more, so people are asked again.
+    pub(super) fn lifted(self, first: Sequence) -> Self {
+        let lift =
+            |number: Sequence| if number >> BLOCK_BITS == 0 { number | first } else { number };
+        match self {
+            Self::Accepted(event, answer) => {
+                let sequence = lift(event.sequence);
+                Self::Accepted(Box::new(Event { sequence, ..*event }), answer)
+            }
+            Self::Mark(number, mark) => {
+                let mark = match mark {
+                    Mark::Heard(turn) => Mark::Heard(lift(turn)),
+                    Mark::Offered { .. } if lift(number) != number => Mark::Tool,
+                    mark => mark,
+                };
+                Self::Mark(lift(number), mark)
+            }
         }
     }
 
@@ -106,6 +131,8 @@ impl Record {
                     format!("- {number} aside {}", code(&at_ms.to_string()))
                 }
                 Mark::Again => format!("- {number} again"),
+                Mark::Given => format!("- {number} given"),
+                Mark::Absorbed(lines) => format!("- {number} absorbed {}", code(lines)),
                 Mark::Last => format!("- {number} last"),
                 Mark::Finished(Finished { at_ms, key, message }) => {
                     let mut line = format!("- [x] {number} at {}", code(&at_ms.to_string()));
@@ -225,6 +252,8 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         (None, Some("offered"), [at]) => Mark::Offered { at_ms: time(at)?, aside: false },
         (None, Some("aside"), [at]) => Mark::Offered { at_ms: time(at)?, aside: true },
         (None, Some("again"), []) => Mark::Again,
+        (None, Some("given"), []) => Mark::Given,
+        (None, Some("absorbed"), [lines]) => Mark::Absorbed((*lines).to_owned()),
         (None, Some("last"), []) => Mark::Last,
         _ => return Err("it says nothing that is known".to_owned()),
     };

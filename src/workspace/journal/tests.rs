@@ -56,7 +56,7 @@ proptest! {
                 }
                 wanted.apply(record);
             }
-            let (found, warnings) = Pages::read(&text[..cut]);
+            let (found, warnings) = Pages::read(&text[..cut], 0);
             prop_assert_eq!(&found, &wanted, "cut at {}", cut);
             let torn = cut > 0 && !text[..cut].ends_with('\n') && !text[cut..].starts_with('\n');
             prop_assert_eq!(warnings.len(), usize::from(torn));
@@ -67,7 +67,7 @@ proptest! {
     fn a_file_made_short_says_the_same(records in records()) {
         let mut pages = Pages::default();
         records.iter().for_each(|record| pages.apply(record));
-        let (again, warnings) = Pages::read(&pages.render());
+        let (again, warnings) = Pages::read(&pages.render(), 0);
         prop_assert_eq!(warnings, Vec::<String>::new());
         prop_assert_eq!(again, pages);
     }
@@ -79,7 +79,7 @@ proptest! {
         prop_assume!(line.is_char_boundary(at) && line.is_char_boundary(at + 1) && !line[at..].starts_with(&letter));
         let mut changed = line.clone();
         changed.replace_range(at..=at, &letter);
-        let (pages, _) = Pages::read(&changed);
+        let (pages, _) = Pages::read(&changed, 0);
         let found = pages.entry(7).map(|entry| entry.event.clone());
         // The check's own mark gone, it looks as if it were written by hand; the event is the same
         // then.
@@ -91,16 +91,16 @@ proptest! {
 fn a_line_mended_by_hand_needs_no_check_and_a_spoiled_one_is_named_and_kept() {
     let line = Record::Accepted(Box::new(event(7, "helo")), None).write();
     let spoiled = line.replace("helo", "hello");
-    let (pages, warnings) = Pages::read(&spoiled);
+    let (pages, warnings) = Pages::read(&spoiled, 0);
     assert!(
         pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"),
         "{warnings:?}"
     );
     assert!(pages.render().contains(spoiled.trim_end()), "it is kept for whoever mends it");
     let mended = spoiled.rsplit_once(" `#").unwrap().0.to_owned() + "\n";
-    let (pages, warnings) = Pages::read(&mended);
+    let (pages, warnings) = Pages::read(&mended, 0);
     assert_eq!((pages.entry(7).unwrap().event.prompt.as_str(), warnings.len()), ("hello", 0));
-    let (pages, _) = Pages::read(&format!("{mended}- [x] `7`\n"));
+    let (pages, _) = Pages::read(&format!("{mended}- [x] `7`\n"), 0);
     assert!(
         pages.entry(7).is_none() && pages.knows(event(7, "").key.as_ref().unwrap()),
         "checked off by hand"
@@ -198,14 +198,14 @@ async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
 #[test]
 fn a_last_line_without_an_end_is_whole_when_its_check_fits_and_torn_when_it_does_not() {
     let line = Record::Accepted(Box::new(event(7, "hello")), None).write();
-    let (pages, warnings) = Pages::read(line.trim_end());
+    let (pages, warnings) = Pages::read(line.trim_end(), 0);
     assert_eq!(
         (pages.entry(7).map(|entry| entry.event.clone()), warnings.len()),
         (Some(event(7, "hello")), 0),
         "an editor took the end away"
     );
     let without_check = line.rsplit_once(" `#").unwrap().0;
-    let (pages, warnings) = Pages::read(without_check);
+    let (pages, warnings) = Pages::read(without_check, 0);
     assert!(
         pages.entry(7).is_none() && warnings.len() == 1,
         "nobody can tell it from a line that a crash cut off: {warnings:?}"
@@ -288,7 +288,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
         .expect("it tries by itself");
     assert!(journal.accepted(&event(3, "hello")).done().await);
     let text = String::from_utf8(file.text.lock().clone()).unwrap();
-    let (pages, warnings) = Pages::read(&text);
+    let (pages, warnings) = Pages::read(&text, 0);
     assert_eq!(warnings, Vec::<String>::new(), "{text}");
     assert!(
         pages.entry(1).is_some() && pages.entry(2).is_none() && pages.entry(3).is_some(),

@@ -1,0 +1,84 @@
+//! Events of lanes that another node has, where several machines share a bot.
+
+use async_trait::async_trait;
+
+use super::Accepted;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::outlet::messages::Refusal;
+use crate::event::{EventKind, NewEvent, Sequence};
+use crate::figures;
+
+/// Knows which node has a lane, and the way there.
+#[async_trait]
+pub trait Router: Send + Sync {
+    /// Whether an event is not for this node: its lane is another's, or nobody's yet. Returns at
+    /// once.
+    fn elsewhere(&self, event: &NewEvent) -> bool;
+
+    /// Sends it to whoever has its lane; returns when it is safe. One that was sent before, by its
+    /// key, is not sent twice.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSaved`]: it was not sent, as far as is known.
+    async fn send(&self, event: NewEvent) -> Result<(), Refusal>;
+}
+
+/// Where an event went.
+#[derive(Debug)]
+pub enum Placed {
+    /// This node took it.
+    Here(Accepted),
+    /// It is safe, and on its way to another node.
+    Elsewhere,
+}
+
+impl Placed {
+    /// Waits until the event outlives the program. None: another node gives it its number.
+    ///
+    /// # Errors
+    /// As [`Accepted::safe`].
+    pub async fn safe(self) -> Result<Option<Sequence>, Refusal> {
+        match self {
+            Self::Here(accepted) => accepted.safe().await.map(Some),
+            Self::Elsewhere => Ok(None),
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Accepts an event here, or sends it to the node that has its lane.
+    ///
+    /// # Errors
+    /// [`Refusal`], in words for whoever asked; nothing was kept.
+    pub async fn submit_anywhere(&self, event: NewEvent) -> Result<Placed, Refusal> {
+        let Some(router) = self.inner.parts.router.clone() else {
+            return self.submit(event).map(Placed::Here);
+        };
+        // One that this node took before the lane was another's is not done twice.
+        if self.inner.durability.knows(&event) {
+            return Err(Refusal::Known);
+        }
+        if !router.elsewhere(&event) {
+            return self.submit(event).map(Placed::Here);
+        }
+        let (lane, kind) = (event.lane.clone(), event.kind);
+        router.send(event).await?;
+        tracing::info!(%lane, ?kind, "event sent to the node that has its lane");
+        Ok(Placed::Elsewhere)
+    }
+
+    /// Accepts an event that another node sent here. None: it comes round, and the one before still
+    /// runs or waits.
+    ///
+    /// # Errors
+    /// As [`Dispatcher::submit`].
+    pub fn submit_sent(&self, event: NewEvent) -> Result<Option<Accepted>, Refusal> {
+        let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
+        if comes_round && self.is_busy(&event.lane) && !self.inner.durability.knows(&event) {
+            tracing::info!(lane = %event.lane, reason = "busy", "skipped: the one before still runs or waits");
+            figures::schedule_skipped(event.kind, "busy", 1);
+            return Ok(None);
+        }
+        self.submit(event).map(Some)
+    }
+}

@@ -1,0 +1,90 @@
+//! What another node left: its open events become those of this node, and begin here as after a
+//! restart. And the other way round: what this node leaves to another.
+//!
+//! Pinned by `tests/dispatch/absorb.rs`.
+
+use crate::dispatch::Dispatcher;
+use crate::dispatch::outlet::messages::Refusal;
+use crate::event::{Lane, Sequence};
+
+/// Events of another node that are this one's now, and have not begun here. Where it is dropped,
+/// they begin with the next start.
+#[must_use]
+pub struct Absorbed {
+    dispatcher: Dispatcher,
+    events: Vec<Sequence>,
+}
+
+impl Absorbed {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Begins them, each as after a restart: what waited runs, what had used a tool is asked about,
+    /// an answer is delivered. Returns at once.
+    pub fn begin(self) {
+        let Some(journal) = self.dispatcher.inner.parts.journal.clone() else { return };
+        if self.dispatcher.inner.lanes.queue.lock().is_closed() {
+            return;
+        }
+        let entries = self.events.iter().filter_map(|event| journal.entry(*event)).collect();
+        let taken = self.dispatcher.inner.take_up(&journal, entries);
+        self.dispatcher.see_to(&journal, taken);
+    }
+}
+
+impl Dispatcher {
+    /// Takes over the journal of another node, its lines; what is known here is left out. Returns
+    /// when it is safe. Events that this node takes from now on have numbers of the block that
+    /// begins with `first`, so that they come behind those: nobody else may give numbers of it, and
+    /// it is later than every block there was when the other node left. Zero: its own goes on.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSaved`]: nothing was taken over.
+    pub async fn absorb(&self, journal: &str, first: Sequence) -> Result<Absorbed, Refusal> {
+        let own = self.inner.parts.journal.as_ref().ok_or(Refusal::NotSaved)?;
+        {
+            let mut queue = self.inner.lanes.queue.lock();
+            queue.count_from(first, 0);
+            own.number_from(first);
+        }
+        let events = own.absorb(journal).await.ok_or(Refusal::NotSaved)?;
+        Ok(Absorbed { dispatcher: self.clone(), events })
+    }
+
+    /// Whether nothing is in hand in some lanes: nothing waits, is held for, or runs there, no answer
+    /// and no question about an event is on its way. What was put to people or left to the next start
+    /// is not in hand: [`Dispatcher::leave`] has it.
+    #[must_use]
+    pub fn is_idle_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
+        !self.inner.lanes.queue.lock().any_in(&lanes)
+            && !self.inner.lanes.running.lock().keys().any(&lanes)
+            && !self.inner.delivery.in_hand.any_in(&lanes)
+    }
+
+    /// The lines of the journal about some lanes, for the node that gets them. To be asked for while
+    /// nothing is in hand there.
+    #[must_use]
+    pub fn leave(&self, lanes: impl Fn(&Lane) -> bool) -> String {
+        self.inner.parts.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
+    }
+
+    /// Another node has some lanes, with what [`Dispatcher::leave`] said of them: nothing of that is
+    /// done here any more, and their agents end. Returns when that is on disk; false when it cannot
+    /// be written, and is tried again.
+    pub async fn left(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
+        self.inner.links.forget_all(&lanes);
+        match &self.inner.parts.journal {
+            Some(journal) => journal.given(lanes).await,
+            None => true,
+        }
+    }
+}
