@@ -172,7 +172,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
         }
     };
     if let (Some(place), Some(ends)) = (&mut place, ends) {
-        place.begin(ends, &dispatcher, (&workspace, &discord), config.max_concurrent_queries);
+        let agents = (Arc::clone(&backends), config.max_concurrent_queries);
+        place.begin(ends, &dispatcher, (&workspace, &discord), agents);
     }
     webhooks.open().await;
     let rooms = dashboard::Rooms {
@@ -189,6 +190,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
         dashboard::open(bound, &dispatcher, rooms, (&health, config.dashboard_sharing))
     });
     let schedules = {
+        let file = place.as_ref().map(|place| place.seat_file(workspace.folder()));
         let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
         let (zone, output) = (config.time_zone.clone(), config.output_channel);
         let begin = move || {
@@ -198,7 +200,6 @@ pub async fn serve(mut settings: Settings) -> u8 {
         };
         // Alone, this machine has what only one node has.
         let seat = place.as_ref().map_or_else(|| watch::channel(true).1, Place::seat);
-        let file = place.as_ref().map(|place| place.seat_file(workspace.folder()));
         WithSeat::run(seat, file, begin)
     };
     tracing::info!(

@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::{Cluster, ClusterError, Value};
+use super::{Cluster, ClusterError, Value, first_number};
 
 /// What another node left to this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,17 @@ pub struct Handover {
 }
 
 impl Cluster {
+    /// The first of a block of numbers for events that nobody has, later than all that were given.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn next_numbers(&self) -> Result<u64, ClusterError> {
+        let next = "select nextval('aetheel.start')";
+        let row =
+            self.inner.database.call(async |client| client.query_one(next, &[]).await).await?;
+        Ok(first_number(row.get::<_, i64>(0).cast_unsigned()))
+    }
+
     /// Takes over all that nodes left whose lease is over: their lanes are this node's, and the
     /// rest comes as [`Cluster::handovers`]. A node that is to hand over its own lanes takes none.
     /// Returns from how many nodes something came.

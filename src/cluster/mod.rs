@@ -15,6 +15,7 @@
 //! | [`lanes`] | which node has which lane |
 //! | [`mail`] | letters for whoever has a lane |
 //! | [`handover`] | what one node leaves to another |
+//! | [`leaving`] | the end of a cluster |
 //! | [`lines`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
 //!
@@ -24,6 +25,7 @@
 mod database;
 mod handover;
 mod lanes;
+mod leaving;
 mod lines;
 mod mail;
 mod membership;
@@ -41,6 +43,7 @@ use tokio_postgres::types::Type;
 use self::database::Database;
 pub use self::handover::Handover;
 pub use self::lanes::LaneRow;
+pub use self::leaving::InTheWay;
 pub use self::lines::SharedLines;
 pub use self::mail::{Inbox, Letter, Taken};
 use self::membership::Membership;
@@ -51,6 +54,8 @@ use crate::lease::{Lease, boot_ms};
 /// Parts of a lease's span after which it is renewed, and after which its node counts itself out.
 const RENEWALS: u32 = 4;
 const FENCE: (u32, u32) = (2, 3);
+/// How many events a process start has numbers for, as a power of two.
+const NUMBERS: u32 = 32;
 /// Clocks that differ by more are refused: times of messages and of locks would make no sense.
 const SKEW_LIMIT: Duration = Duration::from_secs(60);
 /// Clocks that differ by more are told of.
@@ -206,6 +211,11 @@ impl Inner {
     }
 }
 
+/// The first number of a process start's events.
+fn first_number(start: u64) -> u64 {
+    start << NUMBERS
+}
+
 impl Cluster {
     /// Looks whether an address is one of a database.
     ///
@@ -291,10 +301,11 @@ impl Cluster {
         membership::settled(&self.inner).await
     }
 
-    /// The number of this process start; a later one, of whatever node, has a higher one.
+    /// The first number of this process start's events: those of all starts of all nodes differ,
+    /// and those of a later start are higher.
     #[must_use]
-    pub fn start(&self) -> u64 {
-        self.inner.membership.start.cast_unsigned()
+    pub fn first_number(&self) -> u64 {
+        first_number(self.inner.membership.start.cast_unsigned())
     }
 
     /// What this node says of itself from the next renewal on.

@@ -218,7 +218,7 @@ async fn ping(settings: Settings) -> u8 {
     let (name, redactor) = (prepared.config.agent_backend.clone(), prepared.redactor.clone());
     // Nothing is answered: there are no prompts.
     let (dispatcher, guard) =
-        prepared.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())));
+        prepared.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())), None);
     let said = dispatcher.ping(&name).await;
     dispatcher.shutdown(Duration::ZERO).await;
     guard.close().await;
@@ -269,7 +269,7 @@ async fn talk(settings: Settings) -> u8 {
     }
     let live = console.is_live();
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
-    let (dispatcher, guard) = prepared.dispatcher(console.clone());
+    let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
     let recovery = tokio::spawn(recovery::watch(dispatcher.clone(), agents));
     tracing::info!(
         ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),

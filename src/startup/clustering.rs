@@ -21,13 +21,15 @@ use crate::event::Lane;
 use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::vigil;
-use crate::workspace::{Journal, LineStore, Workspace, is_label};
+use crate::workspace::{Journal, LineStore, Lock, Workspace, is_label};
 
 /// Which machine this is, below the state folder: another one may have the same name by mistake.
 const IDENTITY: &str = "node.md";
 /// The journal of a machine that serves alone, and what becomes of it in a cluster.
 const OWN_JOURNAL: &str = "queue.md";
 const JOINED_JOURNAL: &str = "queue-before-cluster.md";
+/// What letters are that hold an event of a webhook or schedule.
+pub const EVENT: &str = "event";
 /// The state files whose lines go with their channels.
 const MOVING: [&str; 3] = ["sessions.md", "history.md", "discord.md"];
 /// Between two looks at the state files, and after which the database is asked again.
@@ -35,8 +37,6 @@ const HAND_ON_INTERVAL: Duration = Duration::from_millis(500);
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Largest state file that is handed on.
 const MOST: u64 = 16 << 20;
-/// Numbers of a process start's events, as a power of two: those of all nodes differ.
-const NUMBERS: u32 = 32;
 
 /// What is wrong with the settings of a node.
 pub(super) fn faults(config: &Config) -> Vec<String> {
@@ -49,7 +49,9 @@ pub(super) fn faults(config: &Config) -> Vec<String> {
         faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
     }
     for label in config.node_labels.iter().filter(|label| !is_label(label)) {
-        faults.push(format!("NODE_LABELS: {label:?} is no label: letters, digits, `.`, `_` and `-`, at most 64"));
+        faults.push(format!(
+            "NODE_LABELS: {label:?} is no label: letters, digits, `.`, `_` and `-`, at most 64"
+        ));
     }
     let token = config.discord_bot_token.as_ref();
     if token.is_some_and(|token| bot_of(token.expose_secret()).is_none()) {
@@ -67,12 +69,31 @@ pub(super) async fn open_journal(
     workspace: &Workspace,
     waits: impl FnOnce(),
 ) -> Result<(Journal, Option<Cluster>), Refused> {
-    let (Some(url), Some(token)) = (&config.cluster_url, &config.discord_bot_token) else {
+    if config.cluster_url.is_none() || config.discord_bot_token.is_none() {
         let journal = workspace.journal().await.map_err(|error| {
             Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
         })?;
         return Ok((journal, None));
-    };
+    }
+    waits();
+    let cluster = join(config, workspace).await?;
+    let lines = bring(&cluster, workspace).await?;
+    let text = patiently(async || lines.read().await).await?;
+    let store = Box::new(SharedStore { lines, runtime: Handle::current() });
+    let first = cluster.first_number();
+    let journal = workspace.journal_in(text, store, first).await.map_err(|error| {
+        Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
+    })?;
+    let files = StateFiles::of(&cluster, workspace.folder());
+    vigil::task("state files", files.keep_handing_on());
+    Ok((journal, Some(cluster)))
+}
+
+/// Joins the cluster of the settings.
+async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused> {
+    let missing = |name: &str| Refused::because(exit::CONFIG, format!("`{name}` is not set"));
+    let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
+    let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
     let identity = identity(&workspace.folder().join("state").join(IDENTITY)).map_err(|error| {
         let why = format!("CONFIG_DIR: cannot keep the node's identity: {error}");
         Refused::because(exit::CONFIG, why)
@@ -86,9 +107,62 @@ pub(super) async fn open_journal(
         files: String::new(),
         components: String::new(),
     };
-    waits();
-    let cluster = Cluster::join(url.expose_secret(), options).await.map_err(refused)?;
-    Ok((take_up(&cluster, workspace).await?, Some(cluster)))
+    Cluster::join(url.expose_secret(), options).await.map_err(refused)
+}
+
+/// Brings what a machine that served alone has left to do into its cluster; no gateway may run
+/// there. Returns the node's name.
+///
+/// # Errors
+/// [`Refused`]
+pub async fn import(config: &Config) -> Result<String, Refused> {
+    let (workspace, _lock) = locked(config).await?;
+    let cluster = join(config, &workspace).await?;
+    bring(&cluster, &workspace).await?;
+    StateFiles::of(&cluster, workspace.folder()).hand_on().await;
+    Ok(cluster.name().to_owned())
+}
+
+/// Takes what is left to do back from the cluster to its last machine, and forgets it there; no
+/// gateway may run. Returns how many lines that are.
+///
+/// # Errors
+/// [`Refused`]: other nodes have something yet, or it cannot be written; the cluster has it all.
+pub async fn export(config: &Config) -> Result<usize, Refused> {
+    let (workspace, _lock) = locked(config).await?;
+    let unavailable = |why: String| Refused::because(exit::UNAVAILABLE, why);
+    let cluster = join(config, &workspace).await?;
+    let lines = bring(&cluster, &workspace).await?;
+    let in_the_way = patiently(async || cluster.in_the_way(EVENT).await).await?;
+    if !in_the_way.others.is_empty() {
+        let others = in_the_way.others.join(", ");
+        return Err(unavailable(format!(
+            "other nodes have something of the bot yet: {others}; drain them (`aetheel drain NODE`), stop them, and wait until their leases are over"
+        )));
+    }
+    if in_the_way.letters > 0 {
+        let letters = in_the_way.letters;
+        return Err(unavailable(format!(
+            "{letters} events of webhooks or schedules wait in the database; start this node once more, so that it takes them"
+        )));
+    }
+    let text = patiently(async || lines.read().await).await?;
+    let path = workspace.folder().join("state").join(OWN_JOURNAL);
+    replace(&path, text.as_bytes()).map_err(|error| {
+        let why = format!("cannot write {}: {error}; the cluster has it all", path.display());
+        Refused::because(exit::CONFIG, why)
+    })?;
+    cluster.dissolve().await.map_err(refused)?;
+    Ok(text.lines().count())
+}
+
+/// The folder of a machine where no gateway runs, and none begins to.
+async fn locked(config: &Config) -> Result<(Workspace, Lock), Refused> {
+    let workspace = Workspace::open(&config.config_dir)
+        .await
+        .map_err(|error| Refused::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
+    let lock = workspace.lock().map_err(|held| Refused::because(exit::LOCKED, held.to_string()))?;
+    Ok((workspace, lock))
 }
 
 fn refused(error: ClusterError) -> Refused {
@@ -100,7 +174,7 @@ fn refused(error: ClusterError) -> Refused {
 }
 
 /// Goes on with what this node had, and with what its machine had when it served alone.
-async fn take_up(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Refused> {
+async fn bring(cluster: &Cluster, workspace: &Workspace) -> Result<SharedLines, Refused> {
     let state = workspace.folder().join("state");
     let failed = |error: io::Error| {
         Refused::because(exit::CONFIG, format!("CONFIG_DIR: cannot take over state files: {error}"))
@@ -129,15 +203,7 @@ async fn take_up(cluster: &Cluster, workspace: &Workspace) -> Result<Journal, Re
         // A node that dies before begins again.
         patiently(async || cluster.settled().await).await?;
     }
-    let text = patiently(async || lines.read().await).await?;
-    let store = Box::new(SharedStore { lines, runtime: Handle::current() });
-    let numbers = cluster.start() << NUMBERS;
-    let journal = workspace.journal_in(text, store, numbers).await.map_err(|error| {
-        Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
-    })?;
-    let files = StateFiles::of(cluster, workspace.folder());
-    vigil::task("state files", files.keep_handing_on());
-    Ok(journal)
+    Ok(lines)
 }
 
 /// The lanes that this machine has something of, as roots. Those of hooks and of the console stay

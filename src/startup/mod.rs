@@ -2,7 +2,7 @@
 //! All faults are told at once.
 
 mod closing;
-mod clustering;
+pub mod clustering;
 pub mod confinement;
 pub mod dashboard;
 pub mod exposure;
@@ -19,7 +19,6 @@ pub mod unknown;
 pub mod webhooks;
 
 pub use closing::ShutdownGuard;
-pub use clustering::StateFiles;
 pub use loaded::LoadedBackends;
 pub use prepare::{Prepared, Purpose};
 pub use refused::{LeftOut, Refused};

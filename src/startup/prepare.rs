@@ -20,7 +20,7 @@ use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::discord::{Checkup, Options};
-use crate::dispatch::{Choices, Dispatcher, Outlet, Parts};
+use crate::dispatch::{Choices, Dispatcher, Outlet, Parts, Router};
 use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::process::holder::HeldLauncher;
@@ -236,7 +236,7 @@ impl Prepared {
     }
 
     /// Makes sure to be the only gateway here, and keeps accepted events from now on; in a cluster,
-    /// once this node serves: `waits` is called before. The lock is to be held to the end.
+    /// once this node has joined: `waits` is called before. The lock is to be held to the end.
     ///
     /// # Errors
     /// [`Refused`]: another gateway runs, or the journal cannot be used.
@@ -368,7 +368,12 @@ impl Prepared {
     }
 
     /// Builds the dispatcher; must be called within the runtime.
-    pub fn dispatcher(self, outlet: Arc<dyn Outlet>) -> (Dispatcher, ShutdownGuard) {
+    /// `router`: the way to other nodes, in a cluster.
+    pub fn dispatcher(
+        self,
+        outlet: Arc<dyn Outlet>,
+        router: Option<Arc<dyn Router>>,
+    ) -> (Dispatcher, ShutdownGuard) {
         if let Some(why) = &self.detected {
             tracing::info!(
                 backend = self.config.agent_backend,
@@ -419,7 +424,7 @@ impl Prepared {
             launcher: self.launcher(),
             outlet,
             workspace: self.workspace,
-            router: None,
+            router,
             journal: self.journal,
             recorder: recorder.clone(),
             redactor: self.redactor,

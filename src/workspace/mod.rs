@@ -49,8 +49,8 @@ pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
 pub use channels::{
-    Channels, LaneSettings, directory as channel_directory, is_label, plain as is_plain_model, with_channel,
-    with_project,
+    Channels, LaneSettings, directory as channel_directory, is_label, plain as is_plain_model,
+    with_channel, with_project,
 };
 pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};

@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use crate::cluster::{Cluster, ClusterError, Inbox, Letter, Taken};
-use crate::discord::{Discord, Heard, Receipt};
+use crate::discord::{Discord, Heard, Parent, Receipt};
 use crate::dispatch::{Dispatcher, Refusal};
 use crate::event::{EventKind, Lane, NewEvent};
+use crate::startup::clustering::EVENT;
 use crate::vigil;
 use crate::workspace::Workspace;
 
 /// Kinds of letters.
 const HEARD: &str = "discord";
-pub(super) const EVENT: &str = "event";
 /// Most letters that are written at once.
 const BATCH: usize = 256;
 /// After which the database is asked again, and a full queue tried again.
@@ -30,18 +30,32 @@ const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Threads whose channel is remembered.
 const THREADS: usize = 100_000;
 
-/// Repeats what the database was away for. Never returns once this node has lost its place: the
-/// program is about to end.
-pub(super) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> Option<T> {
-    loop {
-        match ask().await {
-            Ok(answer) => return Some(answer),
-            Err(ClusterError::Away(_)) => tokio::time::sleep(AGAIN_INTERVAL).await,
-            Err(ClusterError::Fenced) => return pending().await,
-            Err(error @ ClusterError::Refused(_)) => {
-                tracing::error!(%error, "something of the cluster was not done");
-                return None;
+/// Repeats what the database was away for; none: it was refused, or is about to be in vain.
+macro_rules! patiently {
+    ($ask:expr) => {
+        loop {
+            match $ask.await {
+                Ok(answer) => break Some(answer),
+                Err(error) if $crate::app::cluster::mail::is_worth_another_try(&error).await => {}
+                Err(_) => break None,
             }
+        }
+    };
+}
+pub(super) use patiently;
+
+/// Waits a moment if the database is away. Never returns once this node has lost its place: the
+/// program is about to end.
+pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
+    match error {
+        ClusterError::Away(_) => {
+            tokio::time::sleep(AGAIN_INTERVAL).await;
+            true
+        }
+        ClusterError::Fenced => pending().await,
+        ClusterError::Refused(why) => {
+            tracing::error!(why, "something of the cluster was not done");
+            false
         }
     }
 }
@@ -81,21 +95,19 @@ impl Poster {
                 match heard.channel() {
                     Some(channel) => letters.push(self.letter(&heard, channel, body).await),
                     None => {
-                        let all = async || self.cluster.tell_all(HEARD, &body).await;
-                        patiently(all).await;
+                        patiently!(self.cluster.tell_all(HEARD, &body));
                     }
                 }
             }
             if !letters.is_empty() {
-                patiently(async || self.cluster.post(&letters).await).await;
+                patiently!(self.cluster.post(&letters));
             }
         }
     }
 
     async fn letter(&mut self, heard: &Heard, channel: u64, body: String) -> Letter {
         let root = self.root(heard, channel).await;
-        let label =
-            label_of(&self.workspace, &Lane::Channel(channel), &Lane::Channel(root)).await;
+        let label = label_of(&self.workspace, &Lane::Channel(channel), &Lane::Channel(root)).await;
         Letter {
             key: heard.key(),
             root: root_of(&Lane::Channel(root)),
@@ -112,15 +124,15 @@ impl Poster {
         if let Some(root) = self.roots.get(&channel) {
             return *root;
         }
-        let known = patiently(async || self.cluster.root_known(channel).await).await.flatten();
+        let known = patiently!(self.cluster.root_known(channel)).flatten();
         let known = known.and_then(|root| match root.parse() {
             Ok(Lane::Channel(root)) => Some(root),
             _ => None,
         });
-        let root = match (known, heard.parent()) {
+        let root = match (known, heard.parent) {
             (Some(root), _) => root,
-            (None, Some(parent)) => parent.unwrap_or(channel),
-            (None, None) => self.discord.root_of(channel).await,
+            (None, Parent::Known(parent)) => parent.unwrap_or(channel),
+            (None, Parent::Unknown) => self.discord.root_of(channel).await,
         };
         if self.roots.len() >= THREADS {
             self.roots.clear();
@@ -186,13 +198,24 @@ impl Reader {
             submit_all(self.dispatcher.clone(), submitted, done.clone()),
         );
         loop {
-            let Some(letters) = patiently(async || inbox.next().await).await else { continue };
+            let letters = match inbox.next().await {
+                Ok(letters) => letters,
+                Err(ClusterError::Fenced) => return pending().await,
+                Err(error) => {
+                    tracing::error!(%error, "cannot take the letters of this node");
+                    tokio::time::sleep(AGAIN_INTERVAL).await;
+                    continue;
+                }
+            };
             for letter in letters {
                 let root = letter.root.clone().unwrap_or_default();
                 self.hands.take(&root);
                 let number = letter.number;
                 if !self.hand_on(letter, &done, &events) {
-                    tracing::warn!(number, "a letter of another node cannot be read; it is of another version");
+                    tracing::warn!(
+                        number,
+                        "a letter of another node cannot be read; it is of another version"
+                    );
                     let _ = done.send((number, root));
                 }
             }
@@ -200,7 +223,12 @@ impl Reader {
     }
 
     /// False: it cannot be read.
-    fn hand_on(&self, letter: Taken, done: &Done, events: &mpsc::UnboundedSender<Submitted>) -> bool {
+    fn hand_on(
+        &self,
+        letter: Taken,
+        done: &Done,
+        events: &mpsc::UnboundedSender<Submitted>,
+    ) -> bool {
         let Taken { number, root, kind, body } = letter;
         let root = root.unwrap_or_default();
         match kind.as_str() {
@@ -233,7 +261,7 @@ async fn check_off(
     let mut batch = Vec::new();
     while done.recv_many(&mut batch, BATCH).await > 0 {
         let numbers: Vec<i64> = batch.iter().map(|(number, _)| *number).collect();
-        patiently(async || cluster.done(&numbers).await).await;
+        patiently!(cluster.done(&numbers));
         for (_, root) in batch.drain(..) {
             hands.lay_down(&root);
         }

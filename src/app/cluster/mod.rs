@@ -8,11 +8,13 @@
 //! | [`mail`] | letters: what a node hears, for whoever has the channel |
 //! | [`moving`] | channels that come from other nodes, and that go |
 //! | [`router`] | events of webhooks and schedules, for whoever has their lane |
+//! | [`sameness`] | what machines should have in common |
 //! | [`seat`] | what only one node does |
 
 mod mail;
 mod moving;
 mod router;
+mod sameness;
 mod seat;
 
 use std::path::Path;
@@ -32,7 +34,9 @@ use crate::discord::{Discord, Heard, Receipt, Sharing};
 use crate::dispatch::{Dispatcher, Router};
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
-use crate::startup::{Refused, StateFiles};
+use crate::startup::Refused;
+use crate::startup::clustering::StateFiles;
+use crate::turn::Backends;
 use crate::vigil;
 use crate::workspace::Workspace;
 
@@ -110,7 +114,7 @@ impl Place {
         ends: Ends,
         dispatcher: &Dispatcher,
         (workspace, discord): (&Workspace, &Discord),
-        slots: usize,
+        (backends, slots): (Arc<dyn Backends>, usize),
     ) {
         let (cluster, hands) = (self.cluster.clone(), self.hands.clone());
         let poster = Poster::new(cluster.clone(), discord.clone(), workspace.clone());
@@ -122,8 +126,10 @@ impl Place {
             discord: discord.clone(),
             hands: hands.clone(),
             slots,
+            backends,
         };
-        self.mover = Some(vigil::task("channels of the cluster", movers.run()));
+        self.mover =
+            Some(vigil::task("channels of the cluster", movers.run(self.seat.subscribe())));
         let inbox = cluster.inbox();
         let reader = Reader {
             discord: ends.letters,
@@ -151,7 +157,9 @@ impl Place {
             task.abort();
         }
         if tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(None)).await.is_err() {
-            tracing::warn!("shutdown: what came from other nodes is not all seen to; it comes again");
+            tracing::warn!(
+                "shutdown: what came from other nodes is not all seen to; it comes again"
+            );
         }
     }
 

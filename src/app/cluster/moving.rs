@@ -3,17 +3,25 @@
 //! What a node that is gone left is taken over whole, by the first one that notices. A node that is
 //! to be drained gives its channels away one by one, as nothing is at work in them.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::mail::{Hands, patiently};
+use super::sameness;
+use tokio::sync::watch;
+
 use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
 use crate::discord::Discord;
 use crate::dispatch::Dispatcher;
 use crate::event::Lane;
+use crate::figures;
+use crate::turn::Backends;
 use crate::workspace::Workspace;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(500);
+/// Between two looks at what machines should have in common.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
 /// For letters in hand to be seen to, before a channel is moved at the next look.
 const HANDS_TIMEOUT: Duration = Duration::from_secs(5);
 /// The state file that is Discord's.
@@ -28,6 +36,7 @@ pub(super) struct Movers {
     pub(super) hands: Hands,
     /// Most turns at the same time.
     pub(super) slots: usize,
+    pub(super) backends: Arc<dyn Backends>,
 }
 
 /// Whether a lane belongs to a root: it is that, or one of its threads.
@@ -37,23 +46,31 @@ fn belongs(lane: &Lane, root: &str, threads: &[u64]) -> bool {
 
 impl Movers {
     /// Until the program ends.
-    pub(super) async fn run(self) {
-        let mut drained = false;
+    pub(super) async fn run(self, seat: watch::Receiver<bool>) {
+        let (mut drained, mut same) = (false, (String::new(), String::new()));
+        let mut compared: Option<Instant> = None;
         loop {
             let peers = self.cluster.peers().borrow().clone();
             self.discord.share_requests(peers.living);
-            self.report(peers.drain_wanted);
+            figures::cluster(self.cluster.lease().left(), peers.living, *seat.borrow());
+            if compared.is_none_or(|at| at.elapsed() > COMPARE_INTERVAL) {
+                (same, compared) = (self.sameness().await, Some(Instant::now()));
+            }
+            self.report(peers.drain_wanted, &same);
             if peers.drain_wanted {
                 let left = self.give_away().await;
                 if left == 0 && !drained {
-                    tracing::info!(node = self.cluster.name(), "drained: this node has no channels any more; it can be stopped");
+                    tracing::info!(
+                        node = self.cluster.name(),
+                        "drained: this node has no channels any more; it can be stopped"
+                    );
                 }
                 drained = left == 0;
             } else {
                 drained = false;
                 self.adopt().await;
             }
-            let coming = patiently(async || self.cluster.handovers().await).await;
+            let coming = patiently!(self.cluster.handovers());
             for handover in coming.unwrap_or_default() {
                 self.take_in(&handover).await;
             }
@@ -61,7 +78,14 @@ impl Movers {
         }
     }
 
-    fn report(&self, draining: bool) {
+    /// Digests of the operator's files and of the components.
+    async fn sameness(&self) -> (String, String) {
+        let folder = self.workspace.folder().to_owned();
+        let files = tokio::task::spawn_blocking(move || sameness::files(&folder)).await;
+        (files.unwrap_or_default(), sameness::components(&*self.backends))
+    }
+
+    fn report(&self, draining: bool, (files, components): &(String, String)) {
         let stats = self.dispatcher.stats();
         let room = self.slots as f64 - (stats.running + stats.waiting) as f64;
         self.cluster.report(Load {
@@ -69,6 +93,8 @@ impl Movers {
             running: u32::try_from(stats.running).unwrap_or(u32::MAX),
             waiting: u32::try_from(stats.waiting).unwrap_or(u32::MAX),
             draining,
+            files: files.clone(),
+            components: components.clone(),
         });
     }
 
@@ -95,13 +121,14 @@ impl Movers {
         if let Err(error) = self.workspace.absorb(&handover.files).await {
             return tracing::error!(%error, from = handover.from, "cannot take in what another node left; trying again");
         }
-        let absorbed = match self.dispatcher.absorb(&handover.journal).await {
+        let Some(first) = patiently!(self.cluster.next_numbers()) else { return };
+        let absorbed = match self.dispatcher.absorb(&handover.journal, first).await {
             Ok(absorbed) => absorbed,
             Err(error) => {
                 return tracing::error!(%error, from = handover.from, "cannot take in what another node left; trying again");
             }
         };
-        patiently(async || self.cluster.taken_in(handover.id).await).await;
+        patiently!(self.cluster.taken_in(handover.id));
         tracing::warn!(
             from = handover.from,
             lanes = handover.roots.len(),
@@ -112,7 +139,7 @@ impl Movers {
 
     /// Moves what can be moved; returns how many lanes are left.
     async fn give_away(&self) -> usize {
-        let lanes = patiently(async || self.cluster.my_lanes().await).await.unwrap_or_default();
+        let lanes = patiently!(self.cluster.my_lanes()).unwrap_or_default();
         let mut left = lanes.len();
         for lane in &lanes {
             if self.is_idle(lane) && self.give(lane).await {
@@ -128,26 +155,30 @@ impl Movers {
 
     async fn give(&self, row: &LaneRow) -> bool {
         let root = row.root.as_str();
-        let theirs = |lane: &Lane| belongs(lane, root, &row.threads);
-        patiently(async || self.cluster.hold_letters(root, true).await).await;
+        let theirs: Arc<dyn Fn(&Lane) -> bool + Send + Sync> = {
+            let row = row.clone();
+            Arc::new(move |lane: &Lane| belongs(lane, &row.root, &row.threads))
+        };
+        patiently!(self.cluster.hold_letters(root, true));
         let in_hand = tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(Some(root))).await;
         let mut gone = None;
         if in_hand.is_ok() && self.is_idle(row) {
-            let journal = self.dispatcher.lines_of(theirs);
-            let mut files = self.workspace.give(theirs).await;
+            let journal = self.dispatcher.leave(&*theirs);
+            let mut files = self.workspace.give(Arc::clone(&theirs)).await;
             let of_channel = |channel| theirs(&Lane::Channel(channel));
             files.push((DISCORD.to_owned(), self.discord.give(of_channel).await));
-            gone = patiently(async || self.cluster.hand_over(root, &journal, &files).await)
-                .await
-                .flatten();
+            gone = patiently!(self.cluster.hand_over(root, &journal, &files)).flatten();
             if let Some(to) = &gone {
-                self.workspace.given(theirs).await;
                 self.discord.given(of_channel);
+                self.dispatcher.left(&*theirs).await;
+                if let Err(error) = self.workspace.given(Arc::clone(&theirs)).await {
+                    tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
+                }
                 tracing::info!(lane = root, to, "a channel was moved to another node");
             }
         }
         if gone.is_none() {
-            patiently(async || self.cluster.hold_letters(root, false).await).await;
+            patiently!(self.cluster.hold_letters(root, false));
         }
         gone.is_some()
     }

@@ -1,11 +1,12 @@
 //! Where webhooks and schedules send what they have: here, or to the node that has its lane.
 
-use std::pin::Pin;
+use async_trait::async_trait;
 
-use super::mail::{EVENT, label_of, patiently, root_of};
+use super::mail::{label_of, patiently, root_of};
 use crate::cluster::{Cluster, Letter};
 use crate::dispatch::{Refusal, Router};
 use crate::event::NewEvent;
+use crate::startup::clustering::EVENT;
 use crate::workspace::Workspace;
 
 /// The way to the other nodes.
@@ -14,25 +15,23 @@ pub(super) struct ToNodes {
     pub(super) workspace: Workspace,
 }
 
+#[async_trait]
 impl Router for ToNodes {
     fn elsewhere(&self, event: &NewEvent) -> bool {
         !self.cluster.has(&root_of(&event.lane))
     }
 
-    fn send(&self, event: NewEvent) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
-        Box::pin(async move {
-            let body = serde_json::to_string(&event).map_err(|_| Refusal::NotSaved)?;
-            let key = event.key.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-            let letter = Letter {
-                key,
-                root: root_of(&event.lane),
-                thread: None,
-                kind: EVENT.to_owned(),
-                body,
-                label: label_of(&self.workspace, &event.lane, &event.lane).await,
-            };
-            let posted = patiently(async || self.cluster.post(std::slice::from_ref(&letter)).await);
-            posted.await.ok_or(Refusal::NotSaved)
-        })
+    async fn send(&self, event: NewEvent) -> Result<(), Refusal> {
+        let body = serde_json::to_string(&event).map_err(|_| Refusal::NotSaved)?;
+        let key = event.key.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let letters = [Letter {
+            key,
+            root: root_of(&event.lane),
+            thread: None,
+            kind: EVENT.to_owned(),
+            body,
+            label: label_of(&self.workspace, &event.lane, &event.lane).await,
+        }];
+        patiently!(self.cluster.post(&letters)).ok_or(Refusal::NotSaved)
     }
 }

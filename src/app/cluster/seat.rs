@@ -27,7 +27,7 @@ pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
     let mut peers = cluster.peers();
     loop {
         let wanted = peers.wait_for(|peers| !peers.drain_wanted).await.map(drop);
-        if wanted.is_err() || patiently(async || cluster.take_seat().await).await.is_none() {
+        if wanted.is_err() || patiently!(cluster.take_seat()).is_none() {
             return;
         }
         tracing::info!(node = cluster.name(), "this node is the one that is logged in to discord");
@@ -37,7 +37,7 @@ pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
         }
         seat.send_replace(false);
         tracing::info!(node = cluster.name(), "drained: another node logs in to discord");
-        patiently(async || cluster.give_seat().await).await;
+        patiently!(cluster.give_seat());
     }
 }
 
@@ -47,11 +47,11 @@ pub(super) struct SharedLogins(pub(super) Cluster);
 #[async_trait]
 impl Logins for SharedLogins {
     async fn logins(&self) -> Vec<i64> {
-        patiently(async || self.0.logins().await).await.unwrap_or_default()
+        patiently!(self.0.logins()).unwrap_or_default()
     }
 
     async fn logging_in(&self, at_ms: i64) {
-        patiently(async || self.0.logging_in(at_ms).await).await;
+        patiently!(self.0.logging_in(at_ms));
     }
 }
 
@@ -69,7 +69,7 @@ impl SeatFile {
 
     /// Puts what the one before noted in the place of what this node noted when it had the seat.
     pub(in crate::app) async fn take_over(&self) {
-        let kept = patiently(async || self.cluster.seat_file(SCHEDULES).await).await.flatten();
+        let kept = patiently!(self.cluster.seat_file(SCHEDULES)).flatten();
         if let Some(body) = kept
             && let Err(error) = replace(&self.path, body.as_bytes())
         {
@@ -84,7 +84,7 @@ impl SeatFile {
             let body = read_ordinary(&self.path, MOST).ok();
             if let Some(body) = body.filter(|body| known.as_ref() != Some(body)) {
                 let text = String::from_utf8_lossy(&body).into_owned();
-                patiently(async || self.cluster.keep_seat_file(SCHEDULES, &text).await).await;
+                patiently!(self.cluster.keep_seat_file(SCHEDULES, &text));
                 known = Some(body);
             }
             tokio::time::sleep(LOOK).await;

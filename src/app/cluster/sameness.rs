@@ -1,0 +1,64 @@
+//! What of two machines should be the same: the operator's files, and the components that serve.
+
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::disk::read_ordinary;
+use crate::turn::Backends;
+
+/// Largest file that is looked at.
+const MOST: u64 = 4 << 20;
+/// Of a machine's own: its agents write there.
+const OWN: &str = "memory.md";
+
+/// Digest of the operator's markdown files. Blocks.
+pub(super) fn files(config: &Path) -> String {
+    let entries = std::fs::read_dir(config).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(".md") && name != OWN).collect();
+    names.sort();
+    let mut digest = Sha256::new();
+    for name in names {
+        if let Ok(body) = read_ordinary(&config.join(&name), MOST) {
+            digest.update(format!("{name} {}\n", body.len()));
+            digest.update(body);
+        }
+    }
+    short(digest)
+}
+
+/// Digest of the components that serve.
+pub(super) fn components(backends: &dyn Backends) -> String {
+    let mut names = backends.names();
+    names.sort();
+    let mut digest = Sha256::new();
+    for name in names {
+        if let Some(backend) = backends.get(&name) {
+            digest.update(format!("{name} {}\n", backend.generation().digest));
+        }
+    }
+    short(digest)
+}
+
+fn short(digest: Sha256) -> String {
+    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_word_in_a_file_of_the_operator_differs_and_memory_does_not() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for folder in [&one, &two] {
+            std::fs::write(folder.path().join("soul.md"), "Be kind.").unwrap();
+        }
+        std::fs::write(one.path().join("memory.md"), "noted").unwrap();
+        assert_eq!(files(one.path()), files(two.path()));
+        std::fs::write(two.path().join("soul.md"), "Be short.").unwrap();
+        assert_ne!(files(one.path()), files(two.path()));
+    }
+}
