@@ -1,23 +1,50 @@
-//! Two machines for one bot: the second one follows when the first is gone, and never speaks beside
-//! it.
+//! Several machines for one bot: they share its channels, one goes on with what another had, and no
+//! two speak for a channel at the same time.
 
+use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
 use super::{installed, serving};
-use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+use crate::support::caller::Call;
+use crate::support::discord::{ANN, CHANNEL, CROWD, LocalDiscord, OTHER};
 use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
-const STANDS_BY: &str = "standing by: another node serves the bot";
+/// Has `CHANNEL` served by whoever has the label.
+const PINNED: &str = "## channel 500000000000000001\n- node: gpu\n";
+const GOES_ON: &str = "this node goes on with what another one had";
 
 fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Installation {
-    installed(local)
+    let node = installed(local)
         .with("AGENT_HOLDER", "require")
         .with("CLUSTER_URL", &postgres.url())
         .with("CLUSTER_LEASE_SECONDS", "5")
-        .with("NODE_NAME", name)
+        .with("NODE_NAME", name);
+    fs::write(
+        node.path("config/channels.md"),
+        PINNED.replace("500000000000000001", &CHANNEL.to_string()),
+    )
+    .unwrap();
+    node
+}
+
+/// Two machines: the first one has Discord's connection, and the second one serves `CHANNEL`.
+async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Program); 2] {
+    let one = node(local, postgres, "one");
+    let first = serving(&one).await;
+    first.logs("this node is the one that is logged in to discord").await;
+    first.logs("discord is ready").await;
+    let two = node(local, postgres, "two").with("NODE_LABELS", "gpu");
+    let second = serving(&two).await;
+    [(one, first), (two, second)]
+}
+
+/// The node that has a channel.
+fn node_of(postgres: &Postgres, channel: u64) -> String {
+    postgres.ask(&format!("select node from aetheel.lane where root = 'channel:{channel}'"))
 }
 
 /// The agents that work in an installation, whoever keeps them.
@@ -34,18 +61,85 @@ fn agents(installation: &Installation) -> Vec<Pid> {
     pids.filter(works_there).collect()
 }
 
-async fn standing_by(installation: &Installation) -> Program {
-    let program = installation.start(&["run"]);
-    program.logs(STANDS_BY).await;
-    program
+#[tokio::test]
+async fn machines_share_the_channels_and_each_conversation_stays_where_it_is() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(one, first), (_two, _second)] = two(&local, &postgres).await;
+    for round in ["message 1", "message 2"] {
+        for channel in 0..6 {
+            local.mention(CROWD + channel, ANN, "hello");
+        }
+        for channel in 0..6 {
+            let says = |text: &str| round == "message 1" || text.contains(round);
+            local
+                .wait_for_message(CROWD + channel, |text| {
+                    text.contains("You said: hello") && says(text)
+                })
+                .await;
+        }
+    }
+    let served = |name: &str| {
+        let lanes = format!("select count(*) from aetheel.lane where node = '{name}'");
+        postgres.ask(&lanes).parse::<u32>().unwrap()
+    };
+    assert_eq!(served("one") + served("two"), 6);
+    assert!(served("one") >= 2 && served("two") >= 2, "{} {}", served("one"), served("two"));
+    assert_eq!(local.logins().0, 1, "one of them is logged in");
+    let nodes = one.run(&["nodes"], "").await.stdout;
+    let lines: Vec<&str> = nodes.lines().collect();
+    assert!(
+        lines[0].starts_with("one  works") && lines[0].contains("logged in to discord"),
+        "{nodes}"
+    );
+    assert!(lines[1].starts_with("two  works") && lines[1].ends_with("gpu"), "{nodes}");
+    assert!(!nodes.contains("differ"), "{nodes}");
+    fs::write(one.path("config/soul.md"), "Another soul.").unwrap();
+    local
+        .wait_for("the difference", |_| {
+            postgres.ask("select count(distinct files) from aetheel.node").eq("2").then_some(())
+        })
+        .await;
+    assert!(one.run(&["nodes"], "").await.stdout.contains("its config/ differs"));
+    drop(first);
+}
+
+#[tokio::test]
+async fn whatever_people_do_works_where_another_machine_hears_them() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(_one, first), (two, second)] = two(&local, &postgres).await;
+    let question = local.mention(CHANNEL, ANN, "ask make");
+    let asked = local.wait_for_message(CHANNEL, |text| text.contains("make")).await;
+    assert_eq!(node_of(&postgres, CHANNEL), "two");
+    assert_eq!(agents(&two).len(), 1, "its agent runs on the second machine");
+    local.press(asked.id, ANN, "Allow");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
+    let running = local.mention(CHANNEL, ANN, "hang");
+    let works = || (agents(&two).len() == 1).then_some(());
+    local.wait_for("the agent", |_| works()).await;
+    // One that waits is changed, another one taken back.
+    let waits = local.mention(CHANNEL, ANN, "first words");
+    let gone = local.mention(CHANNEL, ANN, "never mind");
+    let journal =
+        || postgres.ask("select string_agg(lines, '') from aetheel.journal where node = 'two'");
+    local.wait_for("what waits", |_| journal().contains("never mind").then_some(())).await;
+    local.edit(waits, "better words");
+    local.delete(gone);
+    second.logs("a prompt that waited was taken back").await;
+    second.logs("a prompt that waited was changed").await;
+    let stop = local.slash(CHANNEL, ANN, "stop", None);
+    local.answer_to(stop).await;
+    local.wait_for("its end", |_| agents(&two).is_empty().then_some(())).await;
+    let asks = local.slash(CHANNEL, ANN, "ask", Some("by command"));
+    let answer = local.answer_to(asks).await;
+    assert!(answer.content.contains("You said: by command"), "{}", answer.content);
+    assert!(!local.texts(CHANNEL).iter().any(|text| text.contains("never mind")));
+    let _ = (question, running, first);
 }
 
 #[tokio::test]
 async fn another_machine_answers_what_one_left_and_its_agents_end() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
-    let (one, two) = (node(&local, &postgres, "one"), node(&local, &postgres, "two"));
-    let mut first = serving(&one).await;
-    let second = standing_by(&two).await;
+    let [(one, first), (two, mut second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
     local.mention(CHANNEL, ANN, "slow 4");
@@ -53,46 +147,191 @@ async fn another_machine_answers_what_one_left_and_its_agents_end() {
     local.mention(CHANNEL, ANN, "and this");
     let waits = || postgres.ask("select string_agg(lines, '') from aetheel.journal");
     local.wait_for("the last prompt", |_| waits().contains("and this").then_some(())).await;
-    assert_eq!(agents(&one).len(), 1);
-    first.signal(Signal::KILL);
-    first.ended().await;
+    assert_eq!(agents(&two).len(), 1);
+    second.signal(Signal::KILL);
+    second.ended().await;
 
-    second.logs("this node follows another one: it goes on with its state files, and conversations begin anew").await;
-    second.logs("aetheel is ready").await;
-    assert_eq!(agents(&one), [], "its holder ended them");
+    first.logs(GOES_ON).await;
+    assert_eq!(agents(&two), [], "its holder ended them");
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
-    local.wait_for_message(CHANNEL, |text| text.contains("You said: and this")).await;
+    let answer = local.wait_for_message(CHANNEL, |text| text.contains("and this")).await;
+    assert!(answer.content.contains("message 2 of our conversation"), "{}", answer.content);
     let ends = local.texts(CHANNEL).iter().filter(|text| text.ends_with("There.")).count();
     assert_eq!(ends, 1, "{:?}", local.texts(CHANNEL));
-    // The first one comes back, and stands by in its turn.
-    let _first = standing_by(&one).await;
-    let nodes = one.run(&["nodes"], "").await;
-    let states: Vec<Vec<&str>> =
-        nodes.stdout.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
-    assert_eq!(states, [["one", "stands"], ["two", "serves"]], "{}", nodes.stdout);
+    // The second one comes back, with nothing of it.
+    let second = two.start(&["run"]);
+    second.logs("another node took over what this one had").await;
+    second.logs("aetheel is ready").await;
+    assert_eq!(node_of(&postgres, CHANNEL), "one");
+    drop(one);
+}
+
+#[tokio::test]
+async fn where_the_one_that_hears_discord_dies_another_one_does() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(_one, mut first), (_two, second)] = two(&local, &postgres).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+    first.signal(Signal::KILL);
+    first.ended().await;
+    local.mention(CHANNEL, ANN, "written meanwhile");
+    second.logs("this node is the one that is logged in to discord").await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: written meanwhile")).await;
+    assert_eq!(local.logins().0, 2);
 }
 
 #[tokio::test]
 async fn a_node_that_slept_too_long_says_nothing_when_it_wakes_up() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
-    let (one, two) = (node(&local, &postgres, "one"), node(&local, &postgres, "two"));
-    let mut first = serving(&one).await;
-    let second = standing_by(&two).await;
+    let [(_one, first), (two, mut second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 2.")).await;
-    assert_eq!(agents(&one).len(), 1);
-    first.signal(Signal::STOP);
-    second.logs("aetheel is ready").await;
-    assert_eq!(agents(&one), [], "its holder ended them");
-    // The second one shows the turn that it began again, from the start.
+    assert_eq!(agents(&two).len(), 1);
+    second.signal(Signal::STOP);
+    first.logs(GOES_ON).await;
+    assert_eq!(agents(&two), [], "its holder ended them");
+    // The first one shows the turn that it began again, from the start.
     let again = |text: &str| text.contains("Second 1.") && !text.contains("Second 2.");
     local.wait_for_message(CHANNEL, again).await;
-    first.signal(Signal::CONT);
-    let ended = first.ended().await;
+    second.signal(Signal::CONT);
+    let ended = second.ended().await;
     assert_eq!(ended.code, 75, "{}", ended.stderr);
     assert!(!ended.stderr.contains("discord refused"), "{}", ended.stderr);
     let twice = local.texts(CHANNEL).iter().filter(|text| text.contains("Second 1.")).count();
     assert!(twice <= 2, "{:?}", local.texts(CHANNEL));
+}
+
+#[tokio::test]
+async fn a_machine_that_is_drained_finishes_its_turns_and_gives_its_channels_away() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(one, first), (_two, second)] = two(&local, &postgres).await;
+    local.mention(CHANNEL, ANN, "the colour is green");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: the colour is green")).await;
+    let chosen = local.slash(CHANNEL, ANN, "footer", None);
+    let _ = chosen;
+    local.mention(CHANNEL, ANN, "slow 3");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    let drained = one.run(&["drain", "two"], "").await;
+    assert_eq!(drained.code, 0, "{}{}", drained.stdout, drained.stderr);
+    assert!(local.texts(CHANNEL).iter().any(|text| text.ends_with("There.")), "it was finished");
+    second.logs("drained: this node has no channels any more; it can be stopped").await;
+    first.logs(GOES_ON).await;
+    assert_eq!(node_of(&postgres, CHANNEL), "one");
+    local.mention(CHANNEL, ANN, "what was it");
+    let answer = local.wait_for_message(CHANNEL, |text| text.contains("what was it")).await;
+    assert!(answer.content.contains("moved to another machine"), "{}", answer.content);
+    assert!(
+        answer.content.contains("the colour is green"),
+        "its agent was told: {}",
+        answer.content
+    );
+    local.mention(CHANNEL, ANN, "and now");
+    let next = local.wait_for_message(CHANNEL, |text| text.contains("You said: and now")).await;
+    assert!(
+        next.content.contains("message 2") && !next.content.contains("moved"),
+        "{}",
+        next.content
+    );
+    let nodes = one.run(&["nodes"], "").await.stdout;
+    assert!(nodes.lines().nth(1).unwrap().starts_with("two  drained"), "{nodes}");
+    assert_eq!(one.run(&["drain", "two", "--undo"], "").await.code, 0);
+    local
+        .wait_for("the undoing", |_| {
+            postgres
+                .ask("select draining from aetheel.node where name = 'two'")
+                .eq("f")
+                .then_some(())
+        })
+        .await;
+    assert_eq!(one.run(&["drain", "nobody"], "").await.code, 64);
+}
+
+#[tokio::test]
+async fn any_machine_takes_a_webhook_and_it_is_answered_once() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let with_webhooks = |name| {
+        let node = node(&local, &postgres, name)
+            .with("WEBHOOKS_ADDRESS", "127.0.0.1:0")
+            .with("CODE_PHRASE", "a-phrase-nobody-guesses-0123456789")
+            .with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string());
+        let definition =
+            "## code\n- scheme: github\n- secret: CODE_PHRASE\n\nTell what happened.\n";
+        fs::write(node.path("config/webhooks.md"), definition).unwrap();
+        node
+    };
+    let nodes = [with_webhooks("one"), with_webhooks("two")];
+    let programs = [serving(&nodes[0]).await, serving(&nodes[1]).await];
+    for program in &programs {
+        let told = program.logs("webhooks are taken").await;
+        let address: SocketAddr = told["address"].as_str().unwrap().parse().unwrap();
+        let call = Call::post("code", "{}").github(
+            "a-phrase-nobody-guesses-0123456789",
+            "push",
+            "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        );
+        let status = call.send(address).await.status;
+        assert!(matches!(status, 200 | 202), "{status}");
+    }
+    local.wait_for_message(CHANNEL, |text| text.contains("Tell what happened.")).await;
+    let letters = "select count(*) from aetheel.mail where kind = 'event' and done is null";
+    local.wait_for("letters", |_| postgres.ask(letters).eq("0").then_some(())).await;
+    assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
+}
+
+#[tokio::test]
+async fn a_job_fires_once_a_tick_when_the_machine_that_has_the_clock_dies() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let with_job = |name| {
+        let node = node(&local, &postgres, name).with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string());
+        let job = "## Cron Jobs\n\n- **pulse** `* * * * * *`: tick tock\n";
+        fs::write(node.path("config/agents.md"), job).unwrap();
+        node
+    };
+    let nodes = [with_job("one"), with_job("two")];
+    let (mut first, second) = (serving(&nodes[0]).await, serving(&nodes[1]).await);
+    let fired = |line: &serde_json::Value| line["message"] == "fired";
+    first.logs_where("a tick", fired).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("tick tock")).await;
+    assert!(!second.log().iter().any(fired), "one of them has the clock");
+    first.signal(Signal::KILL);
+    first.ended().await;
+    second.logs_where("a tick of the next one", fired).await;
+    let ticks = "select count(*), count(distinct key) from aetheel.mail where kind = 'event'";
+    let ticks = postgres.ask(ticks);
+    let (all, different) = ticks.split_once('|').unwrap();
+    assert_eq!(all, different);
+    // What was fired by both was done by one.
+    let tick = |log: Vec<serde_json::Value>| -> Vec<String> {
+        log.iter().filter(|line| fired(line)).map(|line| line["tick"].to_string()).collect()
+    };
+    let (before, after) = (tick(first.log()), tick(second.log()));
+    assert!(after.iter().all(|tick| !before.contains(tick)), "{before:?} {after:?}");
+}
+
+#[tokio::test]
+async fn the_last_machine_takes_everything_back_to_serve_alone() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(one, mut first), (two, mut second)] = two(&local, &postgres).await;
+    local.mention(OTHER, ANN, "hello");
+    local.wait_for_message(OTHER, |text| text.contains("You said: hello")).await;
+    second.signal(Signal::INT);
+    assert_eq!(second.ended().await.code, 0);
+    let owner = || node_of(&postgres, OTHER);
+    local.wait_for("its channels", |_| owner().eq("one").then_some(())).await;
+    local.mention(OTHER, ANN, "slow 4");
+    local.wait_for_message(OTHER, |text| text.contains("Second 1.")).await;
+    let early = one.run(&["cluster", "export"], "").await;
+    assert_eq!(early.code, 73, "a gateway runs there: {}", early.stderr);
+    first.signal(Signal::KILL);
+    first.ended().await;
+    let exported = one.run(&["cluster", "export"], "").await;
+    assert_eq!(exported.code, 0, "{}{}", exported.stdout, exported.stderr);
+    assert_eq!(postgres.ask("select count(*) from aetheel.node"), "0");
+    let alone = one.with("CLUSTER_URL", "");
+    let _program = serving(&alone).await;
+    local.wait_for_message(OTHER, |text| text.ends_with("There.")).await;
+    // And back again.
+    drop(two);
 }
 
 #[tokio::test]
@@ -125,6 +364,8 @@ async fn a_machine_that_served_alone_brings_what_it_had_left_to_do() {
     program.signal(Signal::KILL);
     program.ended().await;
     let joined = alone.with("CLUSTER_URL", &postgres.url()).with("NODE_NAME", "one");
+    let imported = joined.run(&["cluster", "import"], "").await;
+    assert_eq!(imported.code, 0, "{}{}", imported.stdout, imported.stderr);
     let _program = serving(&joined).await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));

@@ -5,10 +5,10 @@
 //! that was not checked off comes again, to whoever has its channel then, and what was kept is
 //! known by its key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -27,8 +27,10 @@ const HEARD: &str = "discord";
 const BATCH: usize = 256;
 /// After which the database is asked again, and a full queue tried again.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
-/// Threads whose channel is remembered.
+/// Channels and threads that are remembered.
 const THREADS: usize = 100_000;
+/// For how long it is remembered that nobody has a channel.
+const NOBODYS_SPAN: Duration = Duration::from_secs(10);
 
 /// Repeats what the database was away for; none: it was refused, or is about to be in vain.
 macro_rules! patiently {
@@ -76,13 +78,18 @@ pub(super) struct Poster {
     cluster: Cluster,
     discord: Discord,
     workspace: Workspace,
-    /// The channel of each thread; none: it is none.
+    /// The channel of each thread, or the channel itself.
     roots: HashMap<u64, u64>,
+    /// Channels that a node has; it stays so, whichever node that is.
+    placed: HashSet<u64>,
+    /// Channels that no node had when that was looked up.
+    nobodys: HashMap<u64, Instant>,
 }
 
 impl Poster {
     pub(super) fn new(cluster: Cluster, discord: Discord, workspace: Workspace) -> Self {
-        Self { cluster, discord, workspace, roots: HashMap::new() }
+        let (roots, placed, nobodys) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Self { cluster, discord, workspace, roots, placed, nobodys }
     }
 
     /// Until nobody listens to Discord any more.
@@ -93,7 +100,7 @@ impl Poster {
             for heard in batch.drain(..) {
                 let Ok(body) = serde_json::to_string(&heard) else { continue };
                 match heard.channel() {
-                    Some(channel) => letters.push(self.letter(&heard, channel, body).await),
+                    Some(channel) => letters.extend(self.letter(&heard, channel, body).await),
                     None => {
                         patiently!(self.cluster.tell_all(HEARD, &body));
                     }
@@ -105,17 +112,43 @@ impl Poster {
         }
     }
 
-    async fn letter(&mut self, heard: &Heard, channel: u64, body: String) -> Letter {
+    /// None: nobody has the channel, and nobody need have it because of this.
+    async fn letter(&mut self, heard: &Heard, channel: u64, body: String) -> Option<Letter> {
         let root = self.root(heard, channel).await;
+        if !heard.addressed && self.is_nobodys(root).await {
+            return None;
+        }
+        if self.placed.len() >= THREADS {
+            self.placed.clear();
+        }
+        self.placed.insert(root);
         let label = label_of(&self.workspace, &Lane::Channel(channel), &Lane::Channel(root)).await;
-        Letter {
+        Some(Letter {
             key: heard.key(),
             root: root_of(&Lane::Channel(root)),
             thread: (root != channel).then_some(channel),
             kind: HEARD.to_owned(),
             body,
             label,
+        })
+    }
+
+    async fn is_nobodys(&mut self, root: u64) -> bool {
+        if self.placed.contains(&root) {
+            return false;
         }
+        let fresh = |at: &Instant| at.elapsed() < NOBODYS_SPAN;
+        if self.nobodys.get(&root).is_some_and(fresh) {
+            return true;
+        }
+        if patiently!(self.cluster.root_known(root)).flatten().is_some() {
+            return false;
+        }
+        if self.nobodys.len() >= THREADS {
+            self.nobodys.clear();
+        }
+        self.nobodys.insert(root, Instant::now());
+        true
     }
 
     /// The channel itself, or that of a thread. A thread that came with a machine, before the
@@ -132,7 +165,17 @@ impl Poster {
         let root = match (known, heard.parent) {
             (Some(root), _) => root,
             (None, Parent::Known(parent)) => parent.unwrap_or(channel),
-            (None, Parent::Unknown) => self.discord.root_of(channel).await,
+            (None, Parent::Unknown) => match self.discord.root_of(channel).await {
+                Ok(root) => root,
+                Err(error) => {
+                    tracing::warn!(
+                        channel,
+                        error,
+                        "cannot ask discord whether this is a thread; it is taken for a channel"
+                    );
+                    return channel;
+                }
+            },
         };
         if self.roots.len() >= THREADS {
             self.roots.clear();

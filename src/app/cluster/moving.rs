@@ -112,20 +112,22 @@ impl Movers {
                 self.dispatcher.learn(*thread, root);
             }
         }
-        for (name, body) in &handover.files {
-            if name == DISCORD {
-                self.discord.absorb(body);
+        let again = "cannot take in what another node left; trying again";
+        let mut channels = Vec::new();
+        for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD) {
+            match self.discord.absorb(body).await {
+                Ok(more) => channels.extend(more),
+                Err(error) => return tracing::error!(%error, from = handover.from, "{again}"),
             }
         }
-        // With these it would be lost; it comes again at the next look.
         if let Err(error) = self.workspace.absorb(&handover.files).await {
-            return tracing::error!(%error, from = handover.from, "cannot take in what another node left; trying again");
+            return tracing::error!(%error, from = handover.from, "{again}");
         }
         let Some(first) = patiently!(self.cluster.next_numbers()) else { return };
         let absorbed = match self.dispatcher.absorb(&handover.journal, first).await {
             Ok(absorbed) => absorbed,
             Err(error) => {
-                return tracing::error!(%error, from = handover.from, "cannot take in what another node left; trying again");
+                return tracing::error!(%error, from = handover.from, "{again}");
             }
         };
         patiently!(self.cluster.taken_in(handover.id));
@@ -135,6 +137,8 @@ impl Movers {
             "this node goes on with what another one had; conversations begin anew"
         );
         absorbed.begin();
+        // What was written while nobody had them.
+        self.discord.catch_up(channels);
     }
 
     /// Moves what can be moved; returns how many lanes are left.
@@ -169,7 +173,9 @@ impl Movers {
             files.push((DISCORD.to_owned(), self.discord.give(of_channel).await));
             gone = patiently!(self.cluster.hand_over(root, &journal, &files)).flatten();
             if let Some(to) = &gone {
-                self.discord.given(of_channel);
+                if let Err(error) = self.discord.given(of_channel).await {
+                    tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
+                }
                 self.dispatcher.left(&*theirs).await;
                 if let Err(error) = self.workspace.given(Arc::clone(&theirs)).await {
                     tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
