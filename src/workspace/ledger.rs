@@ -283,7 +283,7 @@ impl<E: Entry> Ledger<E> {
 }
 
 /// An entry as a line of the file.
-fn item(entry: &impl Entry) -> String {
+pub(super) fn item(entry: &impl Entry) -> String {
     format!("- {}{STOP}\n", entry.write())
 }
 
