@@ -40,6 +40,11 @@ impl Flow {
         Self { most, times: VecDeque::new(), gone: 0 }
     }
 
+    /// From now on at most so many in a second; places that were promised stay.
+    pub(super) fn allow(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Takes a place. An answer always gets one; others only where some are left for the answers to
     /// come. None: there is no limit, it may go out at once.
     ///

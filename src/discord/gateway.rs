@@ -84,7 +84,7 @@ impl Ear {
     fn open(self) -> Result<Takes, reqwest::Error> {
         Ok(match self {
             Self::Here(parts) => {
-                let reader = Reader::new(parts)?;
+                let reader = Reader::new(parts, None)?;
                 Box::new(move |heard| reader.read(&heard, Receipt::none()))
             }
             Self::Nodes(out) => {

@@ -16,6 +16,10 @@ use super::wire::id_in;
 /// hear of one.
 pub(super) const PERMISSIONS: &str = "PERMISSIONS";
 
+/// Stands for a button that the node which has the channel does not know: another one may have put
+/// it there, for something that is not about that channel.
+pub(super) const PRESS: &str = "PRESS";
+
 /// The channel a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,7 +34,7 @@ pub enum Parent {
 /// and tokens of interactions: `Debug` leaves both out.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heard {
-    /// Discord's name of the event, or `PERMISSIONS`.
+    /// Discord's name of the event, or a name of ours for something that follows from one.
     pub name: String,
     /// What it says, as Discord sends it; of a login only who logged in.
     pub data: Value,
@@ -70,6 +74,11 @@ impl Heard {
             (None, Some(_)) => Parent::Unknown,
         };
         Self { parent, ..Self::for_all("INTERACTION_CREATE", data) }
+    }
+
+    /// Somebody used a button that this node does not know.
+    pub(super) fn press(data: Value) -> Self {
+        Self::for_all(PRESS, data)
     }
 
     /// What happened in a channel: a message, an edit or a deletion.

@@ -37,6 +37,7 @@ mod interactions;
 mod limits;
 mod live;
 mod mention;
+mod moving;
 mod notes;
 mod notices;
 mod nowhere;
@@ -46,6 +47,7 @@ mod permissions;
 mod permit;
 mod pulses;
 mod reader;
+mod recent;
 mod reception;
 mod reply;
 mod rest;
@@ -78,6 +80,7 @@ pub use heard::{Heard, Parent};
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
+pub use recent::Said;
 pub use sharing::{Logins, Receipt, Sharing};
 pub use token::bot_of;
 
@@ -357,9 +360,8 @@ impl Discord {
             None => (Ear::Here(parts), None, Arc::clone(&self.inner.notes) as _, None),
             Some(Sharing { out, from, seat, logins }) => {
                 let base = &self.inner.options.api_base;
-                let reader = Reader::new(parts).map_err(|error| StartError::Unreachable {
-                    base: base.clone(),
-                    why: error.to_string(),
+                let reader = Reader::new(parts, Some(out.clone())).map_err(|error| {
+                    StartError::Unreachable { base: base.clone(), why: error.to_string() }
                 })?;
                 phase.send_replace(Phase::Ready);
                 let letters = vigil::errand("letters", sharing::follow(reader, from));

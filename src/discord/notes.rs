@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::workspace::DiscordNotes;
+use crate::workspace::{DiscordNotes, FileError, Noted};
 
 /// Between two saves. Messages handled in the last one before a crash are looked at again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
@@ -71,6 +71,51 @@ impl Notes {
     /// Hands out those of the questions that an earlier life left open: id, channel and message.
     pub(super) fn take_left_open(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
         self.left_open.lock().extract_if(.., |(id, ..)| wanted(id)).collect()
+    }
+
+    /// Writes down what is noted of channels.
+    pub(super) async fn give(&self, wanted: impl Fn(u64) -> bool) -> String {
+        self.file.lines_of(wanted).await
+    }
+
+    /// Forgets what [`Notes::give`] wrote down.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) async fn forget(&self, wanted: impl Fn(u64) -> bool) -> Result<(), FileError> {
+        let Noted { channels, questions } =
+            DiscordNotes::read_lines(&self.file.lines_of(&wanted).await);
+        self.seen.lock().retain(|channel, _| !wanted(*channel));
+        self.left_open.lock().retain(|(_, channel, _)| !wanted(*channel));
+        for (channel, _) in channels {
+            self.file.forget(channel);
+        }
+        for (question, ..) in questions {
+            self.file.close_question(&question);
+        }
+        self.file.save().await.map(drop)
+    }
+
+    /// Notes what another node noted: how far channels were handled, which are returned, and
+    /// questions that it left open.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) async fn absorb(&self, lines: &str) -> Result<Vec<u64>, FileError> {
+        let Noted { channels, questions } = DiscordNotes::read_lines(lines);
+        for (channel, message) in &channels {
+            self.saw(*channel, *message);
+        }
+        for (question, channel, message) in &questions {
+            self.file.open_question(question, *channel, *message);
+        }
+        {
+            let mut left = self.left_open.lock();
+            left.retain(|known| !questions.contains(known));
+            left.extend(questions);
+        }
+        self.file.save().await?;
+        Ok(channels.into_iter().map(|(channel, _)| channel).collect())
     }
 
     /// Notes where a question waits.

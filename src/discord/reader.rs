@@ -15,10 +15,10 @@ use tracing::{info, warn};
 
 use super::api::{Api, nonce};
 use super::asker::Asker;
-use super::asks::{Press, Presses};
+use super::asks::{Elsewhere, Press, Presses};
 use super::commands::{self, Verb, Who};
 use super::dashboard;
-use super::heard::{Heard, PERMISSIONS};
+use super::heard::{Heard, PERMISSIONS, PRESS};
 use super::interactions::Ack;
 use super::panel::{Caller, Panels};
 use super::reception::{Arrival, CLOSING, Outcome, stop_text};
@@ -50,6 +50,8 @@ pub(super) struct Reader {
     /// For what is sent from the reader's runtime.
     api: Api,
     panels: Arc<Panels>,
+    /// Where others are asked about buttons that are not known here; none: there are no others.
+    others: Option<mpsc::UnboundedSender<Heard>>,
 }
 
 impl Reader {
@@ -57,7 +59,10 @@ impl Reader {
     ///
     /// # Errors
     /// When the connections cannot be set up.
-    pub(super) fn new(parts: Parts) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(
+        parts: Parts,
+        others: Option<mpsc::UnboundedSender<Heard>>,
+    ) -> Result<Self, reqwest::Error> {
         let inner = &parts.inner;
         let api = Api::new(inner.api.rest.with_own_connections()?);
         let panels = Arc::new(Panels {
@@ -70,7 +75,7 @@ impl Reader {
             alias: inner.options.command_alias.clone(),
             dashboard: inner.options.dashboard,
         });
-        Ok(Self { parts, api, panels })
+        Ok(Self { parts, api, panels, others })
     }
 
     /// How long ago Discord gave an id, by its clock.
@@ -107,6 +112,10 @@ impl Reader {
                 id_in(&data["channel_id"]).map(|channel| Arrival::Deleted(channel, ids))
             }
             "INTERACTION_CREATE" => return self.interaction(data, receipt),
+            PRESS => {
+                self.pressed(data, Elsewhere::Passed);
+                None
+            }
             PERMISSIONS => {
                 self.permissions_changed();
                 None
@@ -255,6 +264,15 @@ impl Reader {
         if self.panels.press(value) {
             return;
         }
+        let elsewhere = self.others.clone().map_or(Elsewhere::Nobody, |others| {
+            let asked = Heard::press(value.clone());
+            // Without a receiver the program ends.
+            Elsewhere::Others(Box::new(move || drop(others.send(asked))))
+        });
+        self.pressed(value, elsewhere);
+    }
+
+    fn pressed(&self, value: &Value, elsewhere: Elsewhere) {
         let Some(press) = Press::read(value) else {
             return warn!("discord sends the press of a button in a form that is not known");
         };
@@ -266,7 +284,7 @@ impl Reader {
             dispatcher: dispatcher.clone(),
             accept: accept.clone(),
         };
-        tokio::spawn(async move { presses.answer(press).await });
+        tokio::spawn(async move { presses.answer(press, elsewhere).await });
     }
 
     fn refuse(&self, slash: &Slash, text: &str) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{Entry, Ledger, Token, code};
+use super::ledger::{Entry, Ledger, Token, code, line_of, tokens};
 use super::{FileError, blocking};
 
 const HEADING: &str = "# Discord
@@ -31,6 +31,15 @@ struct Shared {
     /// written.
     noted: Mutex<HashMap<Key, Option<Item>>>,
     ledger: Mutex<Ledger<Item>>,
+}
+
+/// What lines of the file say of channels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// Channels, each with the last message handled there.
+    pub channels: Vec<(u64, u64)>,
+    /// Questions that wait, each with channel and message.
+    pub questions: Vec<(String, u64, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,6 +138,34 @@ impl DiscordNotes {
             }
         };
         self.items().await.into_iter().filter_map(question).collect()
+    }
+
+    /// Writes down the channels, and the questions in them, that are wanted, as lines of the file.
+    /// Reads the file again if somebody changed it.
+    pub async fn lines_of(&self, wanted: impl Fn(u64) -> bool) -> String {
+        let items = self.items().await;
+        let theirs = |item: &&Item| match item {
+            Item::Seen { channel, .. } | Item::Question { channel, .. } => wanted(*channel),
+            Item::Login(_) => false,
+        };
+        items.iter().filter(theirs).map(item).collect()
+    }
+
+    /// Reads such lines, or a whole file. What cannot be read is left out, and so are logins.
+    #[must_use]
+    pub fn read_lines(text: &str) -> Noted {
+        let mut noted = Noted::default();
+        let read = text.lines().filter_map(|line| Item::read(&tokens(line)?.ok()?)?.ok());
+        for item in read {
+            match item {
+                Item::Seen { channel, message } => noted.channels.push((channel, message)),
+                Item::Question { id, channel, message } => {
+                    noted.questions.push((id, channel, message))
+                }
+                Item::Login(_) => {}
+            }
+        }
+        noted
     }
 
     async fn items(&self) -> Vec<Item> {
@@ -361,9 +398,24 @@ mod tests {
         let later = DiscordNotes::open(&path).unwrap();
         assert_eq!(later.questions().await, [("0a1b".to_owned(), 1, 11)]);
         assert_eq!(later.seen().await, BTreeMap::from([(1, 10)]));
+        let lines = later.lines_of(|channel| channel == 1).await;
+        assert_eq!(
+            DiscordNotes::read_lines(&lines),
+            Noted { channels: vec![(1, 10)], questions: vec![("0a1b".to_owned(), 1, 11)] }
+        );
+        assert_eq!(later.lines_of(|channel| channel == 2).await, "");
         later.close_question("0a1b");
         later.save().await.unwrap();
         assert!(!std::fs::read_to_string(&path).unwrap().contains("`question:"));
         assert_eq!(later.warnings().await, Vec::<String>::new());
+    }
+
+    #[test]
+    fn lines_of_another_node_are_read_one_by_one_and_what_cannot_be_read_is_left_out() {
+        let text = "# Discord\n\n- `channel:1` seen to `10`.\n- `login:5`.\n- `channel:2` seen to `x`.\n- `channel:3\n- `question:q%60` open in `channel:1` at `9`.\nchannel:4 seen to 5\n- `channel:99999999999999999999` seen to `1`.";
+        assert_eq!(
+            DiscordNotes::read_lines(text),
+            Noted { channels: vec![(1, 10)], questions: vec![("q`".to_owned(), 1, 9)] }
+        );
     }
 }

@@ -54,7 +54,7 @@ pub use channels::{
 };
 pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
-pub use discord_notes::DiscordNotes;
+pub use discord_notes::{DiscordNotes, Noted};
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
 pub use handover::Lanes;
 pub use heartbeats::{Check, Heartbeats};

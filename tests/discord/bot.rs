@@ -13,7 +13,7 @@ use aetheel::agent::{
     ToolStart, ToolStatus, Write as WriteAction,
 };
 use aetheel::config::{AllowLists, BusyPolicy};
-use aetheel::discord::{Accept, Discord, Listening, Options, StartError, Windows};
+use aetheel::discord::{Accept, Discord, Listening, Options, Sharing, StartError, Windows};
 use aetheel::dispatch::{
     Again, AgainRefusal, Answer, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet,
     Parts, Person, PriorDelivery, Reply, Settlement, Subject, Unseen,
@@ -408,12 +408,21 @@ impl Bot {
     }
 
     pub async fn with_options(options: Options, home: Arc<Home>) -> Result<Self, StartError> {
+        Self::sharing(options, home, None).await
+    }
+
+    /// One of several nodes.
+    pub async fn sharing(
+        options: Options,
+        home: Arc<Home>,
+        sharing: Option<Sharing>,
+    ) -> Result<Self, StartError> {
         let notes = home.workspace.discord_notes().clone();
         let discord = Discord::connect(options, notes).await?;
         let dispatcher = home.dispatcher(&discord).await;
         discord.continue_questions(&home.continues.lock().unwrap());
         dispatcher.recover();
-        let listening = discord.listen(dispatcher.clone(), Some(home.accept()), None);
+        let listening = discord.listen(dispatcher.clone(), Some(home.accept()), sharing);
         let listening = tokio::time::timeout(LIMIT, listening).await.expect("ready in time")?;
         Ok(Self { discord, dispatcher, home, listening })
     }

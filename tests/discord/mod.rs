@@ -13,5 +13,6 @@ mod notices;
 mod panel;
 mod prompts;
 mod refusals;
+mod sharing;
 mod unasked;
 mod watched;

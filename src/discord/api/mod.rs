@@ -376,6 +376,17 @@ impl Api {
         body: Value,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
+        self.first_callback(interaction, token, body, timeouts).await.map(drop)
+    }
+
+    /// The same. False: it was acknowledged before, perhaps by an attempt whose answer was lost.
+    pub(super) async fn first_callback(
+        &self,
+        interaction: u64,
+        token: &str,
+        body: Value,
+        timeouts: Timeouts,
+    ) -> Result<bool, RestError> {
         let call = Call {
             method: Method::POST,
             path: format!("/interactions/{interaction}/{token}/callback"),
@@ -384,9 +395,8 @@ impl Api {
             by_interaction: true,
         };
         match self.rest.send(&call, timeouts).await {
-            // 40060: acknowledged already, by an attempt whose answer was lost.
-            Err(RestError::Refused { code: 40060, .. }) => Ok(()),
-            other => other.map(drop),
+            Err(RestError::Refused { code: 40060, .. }) => Ok(false),
+            other => other.map(|_| true),
         }
     }
 

@@ -40,6 +40,8 @@ const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 /// For a word in private after that.
 const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
+/// How long other nodes have for a button that this one does not know.
+const OTHERS_GRACE: Duration = Duration::from_secs(1);
 /// Questions that are over and remembered.
 const REMEMBERED: usize = 256;
 
@@ -115,6 +117,16 @@ impl Asks {
             over.pop_front();
         }
         Some(content)
+    }
+
+    /// Whether a button is of a question that this program asked, or goes on with; also of what is
+    /// no button of a question.
+    fn knows(&self, button: &str) -> bool {
+        Choice::read(button).is_none_or(|(id, _)| {
+            self.is_open(id)
+                || self.is_coming_back(id)
+                || self.over.lock().iter().any(|(known, _)| known == id)
+        })
     }
 
     fn is_open(&self, id: &str) -> bool {
@@ -225,6 +237,15 @@ enum Reaction {
     Private(String),
 }
 
+/// Who else may know what a button is about.
+pub(super) enum Elsewhere {
+    Nobody,
+    /// Other nodes; this asks them. Where none of them answers, this one does.
+    Others(Box<dyn FnOnce() + Send>),
+    /// The node that asks: it answers where nobody else does.
+    Passed,
+}
+
 /// Answers presses of buttons.
 #[derive(Clone)]
 pub(super) struct Presses {
@@ -237,15 +258,37 @@ pub(super) struct Presses {
 
 impl Presses {
     /// Answers one within Discord's three seconds.
-    pub(super) async fn answer(&self, press: Press) {
+    pub(super) async fn answer(&self, press: Press, elsewhere: Elsewhere) {
+        let (reaction, known) = self.reaction(&press).await;
+        let may_be_answered = match elsewhere {
+            Elsewhere::Passed if !known => return,
+            Elsewhere::Others(pass_on) if !known => {
+                pass_on();
+                tokio::time::sleep(OTHERS_GRACE).await;
+                true
+            }
+            _ => false,
+        };
+        self.tell(&press, reaction, may_be_answered).await;
+    }
+
+    /// Does what the button says. False: it is about something that this node does not know.
+    async fn reaction(&self, press: &Press) -> (Reaction, bool) {
+        let button = &press.custom_id;
+        match (notices::offer_of(button), stopping::event_of(button)) {
+            (Some(id), _) => self.again(id, press).await,
+            (_, Some(event)) => (self.stop(event, press).await, true),
+            _ => {
+                let known = self.asks.knows(button);
+                (self.react(press), known)
+            }
+        }
+    }
+
+    /// Tells Discord, unless somebody `may` have done that and did.
+    async fn tell(&self, press: &Press, reaction: Reaction, may_be_answered: bool) {
         let (interaction, token) = (press.interaction, press.token.as_str());
         let none = json!({"parse": []});
-        let reaction =
-            match (notices::offer_of(&press.custom_id), stopping::event_of(&press.custom_id)) {
-                (Some(id), _) => self.again(id, &press).await,
-                (_, Some(event)) => self.stop(event, &press).await,
-                _ => self.react(&press),
-            };
         let (body, note) = match reaction {
             Reaction::Accept => (json!({"type": 6}), None),
             Reaction::Show(content, rows) => (
@@ -262,9 +305,13 @@ impl Presses {
                 None,
             ),
         };
-        if let Err(error) = self.api.callback(interaction, token, body, ACK_TIMEOUTS).await {
-            warn!(interaction, %error, "cannot answer the press of a button in time");
-            return;
+        match self.api.first_callback(interaction, token, body, ACK_TIMEOUTS).await {
+            Ok(false) if may_be_answered => return,
+            Ok(_) => {}
+            Err(error) => {
+                warn!(interaction, %error, "cannot answer the press of a button in time");
+                return;
+            }
         }
         if let Some(note) = note
             && let Err(error) = self
@@ -350,17 +397,21 @@ impl Presses {
         }
     }
 
-    /// Does an event again, or delivers what was lost, and takes the button away.
-    async fn again(&self, id: &str, press: &Press) -> Reaction {
+    /// Does an event again, or delivers what was lost, and takes the button away. False: there is
+    /// no such offer here.
+    async fn again(&self, id: &str, press: &Press) -> (Reaction, bool) {
         let person = self.person(press);
         let content = press.content.as_deref().unwrap_or_default();
-        match self.taken_up(id, &person, press).await {
+        let taken = self.taken_up(id, &person, press).await;
+        let known = taken != Err(AgainRefusal::Gone);
+        let reaction = match taken {
             Ok(what) => Reaction::Show(notices::taken_up(content, &person, what), json!([])),
             Err(refusal @ (AgainRefusal::Gone | AgainRefusal::Delivered)) => {
                 Reaction::Close(content.to_owned(), refusal.to_string())
             }
             Err(refusal) => Reaction::Private(refusal.to_string()),
-        }
+        };
+        (reaction, known)
     }
 
     /// Has the offer of a button taken up by whoever made it.

@@ -158,6 +158,11 @@ impl Rest {
         self.shared.back.send_modify(|count| *count += 1);
     }
 
+    /// From now on sends at most so many requests in a second; not 0.
+    pub(super) fn allow(&self, most: usize) {
+        self.shared.flow.lock().allow(most);
+    }
+
     pub(super) fn clock(&self) -> &Clock {
         &self.shared.clock
     }

@@ -373,16 +373,21 @@ fn done(state: &mut State, call: &Call) -> Outcome {
                     pair.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok()
                 })
             };
-            let (after, limit) =
-                (asked("after").unwrap_or(0), asked("limit").unwrap_or(50) as usize);
+            let (after, limit) = (asked("after"), asked("limit").unwrap_or(50) as usize);
+            let (first, end) = (after.unwrap_or(0), asked("before").unwrap_or(u64::MAX));
             let channel = id(channel).unwrap_or(0);
-            let page: Vec<_> = state
+            let mut page: Vec<_> = state
                 .messages
                 .values()
-                .filter(|m| m.channel == channel && m.id > after && !m.deleted && !m.ephemeral)
-                .take(limit)
+                .filter(|m| m.channel == channel && m.id > first && m.id < end)
+                .filter(|m| !m.deleted && !m.ephemeral)
                 .cloned()
                 .collect();
+            // Those next to where it was asked for.
+            match after {
+                Some(_) => page.truncate(limit),
+                None => drop(page.drain(..page.len().saturating_sub(limit))),
+            }
             (200, page.iter().rev().map(|message| state.message_json(message, false)).collect())
         }
         ("POST", ["channels", channel, "messages"]) => post(state, id(channel).unwrap_or(0), call),

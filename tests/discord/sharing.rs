@@ -1,0 +1,430 @@
+//! One bot on two nodes: one of them hears, each of them answers in its own channels.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::discord::{Heard, Logins, Parent, Receipt, Said, Sharing, Windows};
+use aetheel::event::Lane;
+use async_trait::async_trait;
+use tokio::sync::{mpsc, watch};
+
+use super::asks::{decision, permission};
+use super::bot::{Barrier, Bot, Home, answer, options};
+use crate::support::discord::{
+    ANN, BOT, CHANNEL, CROWD, LIMIT, LocalDiscord, OTHER, THREAD, TOKEN,
+};
+
+/// What carries events from node to node: as text, each to whoever has its channel, once.
+struct Carrier {
+    state: Mutex<Carried>,
+    seats: [watch::Sender<bool>; 2],
+}
+
+#[derive(Default)]
+struct Carried {
+    /// Channels of the second node, and threads below them; the first one has all others.
+    second: HashSet<u64>,
+    /// Where events for a node go in.
+    ins: Vec<mpsc::UnboundedSender<(Heard, Receipt)>>,
+    /// Events as they were heard.
+    heard: Vec<Heard>,
+    /// The keys of those that were taken.
+    taken: HashSet<String>,
+    /// Those that were seen to: key and node.
+    done: Vec<(String, usize)>,
+    logins: Vec<i64>,
+}
+
+#[async_trait]
+impl Logins for Carrier {
+    async fn logins(&self) -> Vec<i64> {
+        self.state.lock().unwrap().logins.clone()
+    }
+
+    async fn logging_in(&self, at_ms: i64) {
+        self.state.lock().unwrap().logins.push(at_ms);
+    }
+}
+
+impl Carrier {
+    fn new(second: &[u64]) -> Arc<Self> {
+        let state = Carried { second: second.iter().copied().collect(), ..Carried::default() };
+        let seats = [watch::Sender::new(false), watch::Sender::new(false)];
+        Arc::new(Self { state: Mutex::new(state), seats })
+    }
+
+    /// Starts the next node.
+    async fn node(self: &Arc<Self>, local: &LocalDiscord, home: &Arc<Home>) -> Bot {
+        let (out, mut heard) = mpsc::unbounded_channel();
+        let (into, from) = mpsc::unbounded_channel();
+        let node = {
+            let mut state = self.state.lock().unwrap();
+            state.ins.push(into);
+            state.ins.len() - 1
+        };
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            while let Some(heard) = heard.recv().await {
+                this.carry(&heard);
+            }
+        });
+        let (seat, logins) = (self.seats[node].subscribe(), Arc::clone(self) as _);
+        let sharing = Sharing { out, from, seat, logins };
+        let options = options(local, Windows::default());
+        Bot::sharing(options, Arc::clone(home), Some(sharing)).await.expect("the node starts")
+    }
+
+    fn carry(self: &Arc<Self>, heard: &Heard) {
+        let text = serde_json::to_string(heard).expect("it can be written");
+        let read: Heard = serde_json::from_str(&text).expect("it can be read");
+        assert!(read == *heard && read.key() == heard.key(), "{heard:?}");
+        assert!(heard.key().len() <= 100, "{heard:?}");
+        let mut state = self.state.lock().unwrap();
+        state.heard.push(read.clone());
+        let Some(channel) = read.channel() else {
+            for node in 0..state.ins.len() {
+                self.give(&state, node, read.clone());
+            }
+            return;
+        };
+        let root = match read.parent {
+            Parent::Known(Some(parent)) => parent,
+            Parent::Known(None) => channel,
+            Parent::Unknown => panic!("nobody knows where it belongs: {read:?}"),
+        };
+        let node = usize::from(state.second.contains(&root));
+        if state.taken.insert(read.key()) {
+            self.give(&state, node, read);
+        }
+    }
+
+    fn give(self: &Arc<Self>, state: &Carried, node: usize, heard: Heard) {
+        let (this, key) = (Arc::clone(self), heard.key());
+        let done = Receipt::new(move || this.state.lock().unwrap().done.push((key, node)));
+        let _ = state.ins[node].send((heard, done));
+    }
+
+    /// Waits until a node has seen to this.
+    async fn done(&self, local: &LocalDiscord, key: &str, node: usize) {
+        local
+            .wait_for(&format!("{key} to be done"), |_| self.is_done(key, node).then_some(()))
+            .await;
+    }
+
+    fn is_done(&self, key: &str, node: usize) -> bool {
+        self.state.lock().unwrap().done.contains(&(key.to_owned(), node))
+    }
+
+    /// Gives the seat to a node.
+    fn seat(&self, node: usize) {
+        self.seats[1 - node].send_replace(false);
+        self.seats[node].send_replace(true);
+    }
+}
+
+/// Two nodes, the first of which hears; the second one has `OTHER`.
+async fn two(local: &LocalDiscord) -> (Arc<Carrier>, Bot, Bot) {
+    let carrier = Carrier::new(&[OTHER]);
+    let (first, second) = (Home::new().await, Home::new().await);
+    carrier.seat(0);
+    let first = carrier.node(local, &first).await;
+    let second = carrier.node(local, &second).await;
+    for node in [0, 1] {
+        carrier.done(local, "ready", node).await;
+    }
+    (carrier, first, second)
+}
+
+#[tokio::test]
+async fn what_one_node_hears_the_node_that_has_the_channel_answers() {
+    let local = LocalDiscord::start().await;
+    let (carrier, first, second) = two(&local).await;
+    assert!(first.discord.has_login() && !second.discord.has_login());
+    let mut numbers = Vec::new();
+    for number in 0..20 {
+        for channel in [CHANNEL, OTHER, THREAD] {
+            numbers.push(local.mention(channel, ANN, &format!("{channel} {number}")));
+        }
+    }
+    second.event(&local, &format!("{OTHER} 19")).await;
+    first.event(&local, &format!("{THREAD} 19")).await;
+    first.event(&local, &format!("{CHANNEL} 19")).await;
+    for (bot, channels) in [(&first, vec![CHANNEL, THREAD]), (&second, vec![OTHER])] {
+        let prompts = bot.home.prompts();
+        for channel in &channels {
+            let theirs: Vec<&String> =
+                prompts.iter().filter(|prompt| prompt.starts_with(&channel.to_string())).collect();
+            let expected: Vec<String> =
+                (0..20).map(|number| format!("{channel} {number}")).collect();
+            assert_eq!(theirs, expected.iter().collect::<Vec<_>>(), "in order");
+        }
+        assert_eq!(prompts.len(), 20 * channels.len());
+    }
+    for (at, message) in numbers.iter().enumerate() {
+        carrier.done(&local, &format!("message:{message}"), usize::from(at % 3 == 1)).await;
+    }
+    assert_eq!(local.logins().0, 1);
+    assert_eq!(carrier.state.lock().unwrap().logins.len(), 1, "counted where all see it");
+    assert!(!first.home.state("discord.md").contains("`login:"));
+}
+
+#[tokio::test]
+async fn commands_menus_and_suggestions_are_answered_by_the_node_that_hears_nothing_itself() {
+    let local = LocalDiscord::start().await;
+    let (carrier, first, second) = two(&local).await;
+    let asked = local.slash(OTHER, ANN, "ask", Some("by command"));
+    let turn = second.turn(&local, "by command").await;
+    turn.deliver(answer("done by two")).await.expect("delivered");
+    assert!(local.answer_to(asked).await.content.ends_with("done by two"));
+    carrier.done(&local, &format!("interaction:{asked}"), 1).await;
+
+    let suggested = local.suggestions(OTHER, ANN, "model", "son").await;
+    assert_eq!(suggested[0].0, "sonnet");
+    let changed = local.slash(OTHER, ANN, "model", Some("sonnet"));
+    assert_eq!(local.answer_to(changed).await.content, "Model is Sonnet from now on.");
+    let of =
+        async |bot: &Bot| bot.home.workspace.bindings().get(&Lane::Channel(OTHER), "demo").await;
+    local
+        .wait_for("the choice", |_| {
+            second.home.state("sessions.md").contains("sonnet").then_some(())
+        })
+        .await;
+    assert!(
+        format!("{:?}", of(&first).await.settings) != format!("{:?}", of(&second).await.settings)
+    );
+    let menus = local.slash(OTHER, ANN, "settings", None);
+    let menus = local.answer_to(menus).await;
+    local.choose_in(menus.id, ANN, "set:model", "Opus 5");
+    local.wait_for_message(OTHER, |text| text.contains("Model is Opus 5 from now on.")).await;
+
+    second.home.busy.send_replace(true);
+    local.mention(OTHER, ANN, "a long one");
+    second.event(&local, "a long one").await;
+    let stopped = local.slash(OTHER, ANN, "stop", None);
+    assert_eq!(local.answer_to(stopped).await.content, "Stopped.");
+    carrier.done(&local, &format!("interaction:{stopped}"), 1).await;
+    assert_eq!(first.home.prompts(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn edits_and_deletions_find_the_node_where_the_message_waits() {
+    let local = LocalDiscord::start().await;
+    let (carrier, first, second) = two(&local).await;
+    second.home.busy.send_replace(true);
+    local.mention(OTHER, ANN, "now");
+    second.event(&local, "now").await;
+    let edited = local.mention(OTHER, ANN, "later");
+    let deleted = local.mention(OTHER, ANN, "never");
+    local.wait_for("both to wait", |_| (second.waiting() == 2).then_some(())).await;
+    local.edit(edited, &format!("<@{BOT}> see <@{ANN}>"));
+    local.delete(deleted);
+    carrier.done(&local, &format!("deletion:{deleted}"), 1).await;
+    assert_eq!(second.waiting(), 1);
+    second.home.busy.send_replace(false);
+    second.event(&local, "see @ann").await;
+    assert_eq!(second.home.prompts(), ["now", "see @ann"]);
+    assert_eq!(first.home.prompts(), Vec::<String>::new());
+    let state = carrier.state.lock().unwrap();
+    let of =
+        |name: &str| state.heard.iter().find(|heard| heard.name == name).expect("heard").addressed;
+    assert!(of("MESSAGE_CREATE") && !of("MESSAGE_UPDATE") && !of("MESSAGE_DELETE"));
+}
+
+#[tokio::test]
+async fn a_button_is_answered_by_whoever_asked_also_where_another_node_has_the_channel_by_now() {
+    let local = LocalDiscord::start().await;
+    let (carrier, first, second) = two(&local).await;
+    let (_turn, question) = second.asked(&local, (OTHER, ANN, "go"), &permission(None)).await;
+    let message = with_buttons_in(&local, OTHER).await;
+    local.press(message, ANN, "Allow");
+    assert_eq!(decision(&local, &second).await.0, question.id);
+
+    let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
+    let message = with_buttons_in(&local, CHANNEL).await;
+    carrier.state.lock().unwrap().second.insert(CHANNEL);
+    let press = local.press(message, ANN, "Allow");
+    assert_eq!(decision(&local, &first).await.0, question.id);
+    let acknowledged =
+        local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
+    assert_eq!(acknowledged.1, 6, "it was taken");
+    carrier.done(&local, &format!("interaction:{press}"), 1).await;
+
+    // Nobody knows this one: whoever has the channel says so.
+    let stale = local.press_id(message, ANN, "ask:0a1b2c:allow");
+    let (_, kind) = local.wait_for("a word", |local| local.interaction(stale).acknowledged).await;
+    assert_eq!(kind, 7);
+}
+
+async fn with_buttons_in(local: &LocalDiscord, channel: u64) -> u64 {
+    local
+        .wait_for("buttons", |local| {
+            let messages = local.messages(channel);
+            let asking = messages.iter().find(|message| local.asks(message.id));
+            asking.map(|message| message.id)
+        })
+        .await
+}
+
+#[test]
+fn a_receipt_comes_when_a_message_is_kept_and_not_before() {
+    Barrier::around(async |barrier| {
+        let local = LocalDiscord::start().await;
+        let (carrier, _first, second) = two(&local).await;
+        barrier.close();
+        let message = local.mention(OTHER, ANN, "is it safe?");
+        let command = local.slash(OTHER, ANN, "ask", Some("and this?"));
+        local.wait_for("the prompt at the barrier", |_| (barrier.held() > 0).then_some(())).await;
+        let strange = local.say(CHANNEL, ANN, "not for the bot");
+        carrier.done(&local, &format!("message:{strange}"), 0).await;
+        assert!(!carrier.is_done(&format!("message:{message}"), 1));
+        assert!(!carrier.is_done(&format!("interaction:{command}"), 1));
+        barrier.open();
+        carrier.done(&local, &format!("message:{message}"), 1).await;
+        carrier.done(&local, &format!("interaction:{command}"), 1).await;
+        second.event(&local, "is it safe?").await;
+    });
+}
+
+#[tokio::test]
+async fn a_node_that_ends_leaves_what_it_does_not_take_to_its_next_life() {
+    let local = LocalDiscord::start().await;
+    let (carrier, _first, second) = two(&local).await;
+    second.listening.stop_intake(false);
+    let message = local.mention(OTHER, ANN, "who takes this?");
+    local.wait_for_message(OTHER, |text| text.starts_with("I am restarting")).await;
+    let home = Arc::clone(&second.home);
+    second.listening.close().await;
+    assert!(!carrier.is_done(&format!("message:{message}"), 1));
+    assert_eq!(home.prompts(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn where_the_seat_goes_the_login_goes_and_every_node_catches_up_with_its_channels() {
+    let local = LocalDiscord::start().await;
+    let (carrier, first, second) = two(&local).await;
+    for (bot, channel) in [(&first, CHANNEL), (&second, OTHER)] {
+        local.mention(channel, ANN, "before");
+        bot.event(&local, "before").await;
+    }
+    carrier.seats[0].send_replace(false);
+    local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
+    assert!(local.closed_with().contains(&Some(1000)), "in good order");
+    local.mention(CHANNEL, ANN, "missed by one");
+    local.mention(OTHER, ANN, "missed by two");
+    assert_eq!(local.logins().0, 1);
+    carrier.seat(1);
+    first.event(&local, "missed by one").await;
+    second.event(&local, "missed by two").await;
+    assert!(!first.discord.has_login() && second.discord.has_login());
+    assert_eq!(local.logins().0, 2);
+    local.mention(CHANNEL, ANN, "after");
+    first.event(&local, "after").await;
+    carrier.seat(0);
+    local.wait_for("the third login", |local| (local.logins().0 == 3).then_some(())).await;
+    local.mention(OTHER, ANN, "at last");
+    second.event(&local, "at last").await;
+    assert_eq!(first.home.prompts(), ["before", "missed by one", "after"]);
+    assert_eq!(second.home.prompts(), ["before", "missed by two", "at last"]);
+    assert_eq!(carrier.state.lock().unwrap().logins.len(), 3);
+}
+
+#[tokio::test]
+async fn a_node_without_the_seat_never_logs_in_and_closes_at_once() {
+    let local = LocalDiscord::start().await;
+    let carrier = Carrier::new(&[]);
+    let bot = carrier.node(&local, &Home::new().await).await;
+    assert!(!bot.discord.has_login());
+    tokio::time::timeout(LIMIT / 6, bot.listening.close()).await.expect("it ends");
+    assert_eq!((local.logins().0, local.connections()), (0, 0));
+}
+
+#[tokio::test]
+async fn what_is_noted_of_channels_moves_and_what_nobody_heard_is_caught_up_with() {
+    let local = LocalDiscord::start().await;
+    let (carrier, first, second) = two(&local).await;
+    for channel in [CHANNEL, CROWD] {
+        local.mention(channel, ANN, &format!("before in {channel}"));
+        first.event(&local, &format!("before in {channel}")).await;
+    }
+    let theirs = |channel| channel == CHANNEL;
+    local
+        .wait_for("the note", |_| {
+            first.home.state("discord.md").contains(&format!("`channel:{CROWD}`")).then_some(())
+        })
+        .await;
+    let lines = first.discord.give(theirs).await;
+    assert!(
+        lines.contains(&format!("- `channel:{CHANNEL}` seen to `")) && lines.lines().count() == 1,
+        "{lines}"
+    );
+    first.discord.given(theirs).await.expect("saved");
+    assert_eq!(
+        (first.home.seen(CHANNEL).await, first.home.seen(CROWD).await.is_some()),
+        (None, true)
+    );
+    carrier.state.lock().unwrap().second.insert(CHANNEL);
+    // One that no login heard.
+    carrier.seats[0].send_replace(false);
+    local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
+    local.mention(CHANNEL, ANN, "on the way");
+    for _ in 0..2 {
+        let channels = second.discord.absorb(&lines).await.expect("saved");
+        assert_eq!(channels, [CHANNEL]);
+        assert!(second.home.state("discord.md").contains(&format!("`channel:{CHANNEL}` seen to")));
+        second.discord.catch_up(channels);
+    }
+    second.event(&local, "on the way").await;
+    second.dispatcher.idle().await;
+    assert_eq!(second.home.prompts(), ["on the way"], "once");
+}
+
+#[tokio::test]
+async fn a_question_that_a_dead_node_left_open_is_closed_by_the_one_that_takes_over() {
+    let local = LocalDiscord::start().await;
+    let (_carrier, first, second) = two(&local).await;
+    let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
+    let message = with_buttons_in(&local, CHANNEL).await;
+    local.wait_for("the note", |_| first.home.is_noted(&question.id).then_some(())).await;
+    let lines = first.home.state("discord.md");
+    second.discord.absorb(&lines).await.expect("saved");
+    local.wait_for("the buttons to go", |local| (!local.asks(message)).then_some(())).await;
+    local.wait_for("the note to go", |_| (!second.home.is_noted(&question.id)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_channel_tells_where_it_belongs_and_what_was_last_said_there() {
+    let local = LocalDiscord::start().await;
+    let home = Home::with(|home| {
+        home.redactor = aetheel::redact::Redactor::new([&TOKEN.to_owned().into()])
+    })
+    .await;
+    let bot = Bot::at(&local, &home).await;
+    assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
+    assert_eq!(bot.discord.root_of(CHANNEL).await, Ok(CHANNEL));
+    assert_eq!(bot.discord.root_of(1).await, Ok(1), "discord knows of no such channel");
+    local.faults().away(true);
+    let began = std::time::Instant::now();
+    assert!(bot.discord.root_of(OTHER).await.is_err());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    local.faults().away(false);
+
+    local.say(THREAD, ANN, "too long ago");
+    local.say(THREAD, ANN, &format!("look, <@{ANN}>: <@{BOT}> {TOKEN}"));
+    local.webhook(THREAD, "a program");
+    let last = local.mention(THREAD, ANN, "go");
+    bot.turn(&local, "go").await.deliver(answer("I went.")).await.expect("delivered");
+    let said = |found: Vec<Said>| {
+        found.into_iter().map(|said| (said.author, said.text, said.own)).collect::<Vec<_>>()
+    };
+    let before = said(bot.discord.recent(THREAD, Some(last), 2).await.expect("read"));
+    assert_eq!(before.len(), 1, "the program is left out: {before:?}");
+    assert!(
+        before[0].1.starts_with("look, @") && !before[0].1.contains(TOKEN) && !before[0].2,
+        "{before:?}"
+    );
+    let all = said(bot.discord.recent(THREAD, None, 500).await.expect("read"));
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(all[3].1.starts_with("I went.") && all[3].2, "{all:?}");
+    assert!(bot.discord.recent(1, None, 30).await.is_err());
+}
