@@ -42,6 +42,7 @@ mod options;
 mod panel;
 mod permissions;
 mod pulses;
+mod recap;
 mod reception;
 mod reply;
 mod rest;
