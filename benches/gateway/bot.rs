@@ -88,6 +88,7 @@ impl Bot {
             backends: Arc::new(backend),
             launcher: Arc::new(agents),
             outlet: Arc::new(discord),
+            router: None,
             journal: Some(workspace.journal().await.unwrap()),
             workspace,
             recorder: Recorder::new(

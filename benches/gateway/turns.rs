@@ -241,6 +241,7 @@ impl Gateway {
             launcher,
             outlet: Arc::new(Counter(failed.clone())),
             workspace,
+            router: None,
             journal,
             recorder: Recorder::new(
                 folder("recordings"),

@@ -105,7 +105,7 @@ impl Health for ProgramHealth {
 impl Watched {
     fn complaints(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        if !self.discord.is_connected() {
+        if self.discord.has_login() && !self.discord.is_connected() {
             reasons.push("discord is not connected".to_owned());
         }
         match self.agents.look(&self.backend) {

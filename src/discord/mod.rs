@@ -47,7 +47,7 @@ mod permissions;
 mod permit;
 mod pulses;
 mod reader;
-mod recent;
+mod recap;
 mod reception;
 mod reply;
 mod rest;
@@ -80,7 +80,6 @@ pub use heard::{Heard, Parent};
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
-pub use recent::Said;
 pub use sharing::{Logins, Receipt, Sharing};
 pub use token::bot_of;
 

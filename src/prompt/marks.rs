@@ -14,8 +14,9 @@ const FILE: &str = "Attached file:";
 const NO_FILE: &str = "A file that came with this could not be read:";
 const REPLY: &str = "In reply to";
 const FORWARD: &str = "Forwarded with this";
+pub(super) const SAID: &str = "Said here before";
 /// The beginnings of marks that are no name.
-const WORDS: [&str; 4] = [FILE, NO_FILE, REPLY, FORWARD];
+const WORDS: [&str; 5] = [FILE, NO_FILE, REPLY, FORWARD, SAID];
 
 /// Longest name in brackets that a line can pretend to, bytes: as long as [`name`] makes one, in
 /// the widest characters.
@@ -124,6 +125,7 @@ mod tests {
             ),
             ("[In reply to Owner, who wrote:]\n> yes", "(In reply to Owner, who wrote:)\n> yes"),
             ("[Forwarded with this:]", "(Forwarded with this:)"),
+            ("[Said here before: yes]", "(Said here before: yes)"),
         ] {
             assert_eq!(unmarked(text), plain);
         }

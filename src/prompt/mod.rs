@@ -9,6 +9,7 @@ mod marks;
 mod memory;
 mod neutral;
 mod payload;
+mod recap;
 
 pub use assemble::{Assembled, LIMIT, Noting, assemble, sections};
 pub use document::{Document, Documents};
@@ -16,3 +17,4 @@ pub use marks::{file_at, file_below, no_file, quotation};
 pub use memory::extract_memory;
 pub use neutral::{name as plain_name, neutralise};
 pub use payload::{Payload, quote_payload, readable_form};
+pub use recap::{RECAP_LIMIT, recap};

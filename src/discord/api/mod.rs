@@ -113,11 +113,19 @@ impl Api {
         let path = format!("/channels/{channel}/messages?after={after}&limit=100");
         let found: Vec<Value> = self.get(path, ("GET messages", channel), timeouts).await?;
         let full = found.len() >= 100;
-        // One message we cannot read must not hide the others.
-        let mut messages: Vec<Message> =
-            found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
-        messages.sort_by_key(|message| message.id);
-        Ok((messages, full))
+        Ok((in_order(found), full))
+    }
+
+    /// The last messages before one, at most so many, oldest first.
+    pub(super) async fn messages_before(
+        &self,
+        channel: u64,
+        before: u64,
+        most: usize,
+        timeouts: Timeouts,
+    ) -> Result<Vec<Message>, RestError> {
+        let path = format!("/channels/{channel}/messages?before={before}&limit={most}");
+        Ok(in_order(self.get(path, ("GET messages", channel), timeouts).await?))
     }
 
     pub(super) async fn commands(
@@ -507,4 +515,12 @@ fn unreadable(what: &str, why: &str) -> RestError {
         code: 0,
         message: format!("answer to {what} is not understood: {why}"),
     }
+}
+
+/// Messages, oldest first. One that cannot be read must not hide the others.
+fn in_order(found: Vec<Value>) -> Vec<Message> {
+    let mut messages: Vec<Message> =
+        found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();
+    messages.sort_by_key(|message| message.id);
+    messages
 }

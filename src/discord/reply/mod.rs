@@ -33,8 +33,8 @@ use super::waiting::QueueMarker;
 use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
 use crate::dispatch::{
-    Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, PriorDelivery, Reply, Settlement,
-    Unseen,
+    Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, PriorDelivery, Reply, Said,
+    Settlement, Unseen,
 };
 use crate::event::{Attached, Event, Lane, Origin};
 use crate::fold::Transcript;
@@ -95,6 +95,10 @@ impl Outlet for Discord {
 
     async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         self.inner.files.fetch(attached, limit).await
+    }
+
+    async fn recap(&self, event: &Event) -> Vec<Said> {
+        self.inner.recap(event).await
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {

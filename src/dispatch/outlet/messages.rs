@@ -7,6 +7,10 @@ use crate::agent::{Failure, FailureKind};
 use crate::queue::Rejection;
 use crate::turn::Ending;
 
+/// The answer of an agent that knows a conversation of another machine from its messages only.
+pub(crate) const MOVED: &str =
+    "This conversation moved to another machine; I begin anew with what was written here.";
+
 /// Why a prompt was not accepted, in words for the person who wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -5,7 +5,7 @@
 //! ([`redact_stream`]), [`artifacts`] keeps what the agent made. [`hooks`] run around the turn, and
 //! [`thread`] opens a thread before it. [`continued`] goes on with a turn that outlived the gateway.
 //! [`retelling`] makes of what was recorded what people saw.
-//! [`looking_back`] notes what came of it.
+//! [`looking_back`] notes what came of it. [`recap`] tells an agent what was said before it.
 
 mod artifacts;
 pub(crate) mod attachments;
@@ -13,6 +13,7 @@ mod audience;
 mod continued;
 mod hooks;
 mod looking_back;
+mod recap;
 mod redact_stream;
 pub(crate) mod retelling;
 mod start;
@@ -40,7 +41,7 @@ use super::questions::planning::Planning;
 use super::recovery::restart::Left;
 use super::watching::LiveTurn;
 use crate::agent::descriptor::Feature;
-use crate::agent::{AllowedTools, FailureKind, SessionReady, StartTurn};
+use crate::agent::{AllowedTools, FailureKind, Part, SessionReady, StartTurn};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::turn::{
@@ -229,6 +230,10 @@ impl Inner {
         let (mut start, planning) =
             start::start(&self.channels, choices, event, &*backend, &lane, cwd, session).await;
         start.parts.extend(taken.parts.iter().cloned());
+        let anew = binding.moved && start.native_id.is_none();
+        if anew && let Some(recap) = self.recap(event, &descriptor.expands).await {
+            start.parts.insert(0, Part::Text(recap));
+        }
         let mut begun =
             Begun { id: id.to_owned(), backend, start, planning, taken, binding, continued: None };
         begun.taken.notices.extend(self.channels.fallen_back(
@@ -236,6 +241,9 @@ impl Inner {
             refused.as_deref(),
             begun.backend.descriptor().label(),
         ));
+        if anew {
+            begun.taken.notices.push(messages::MOVED.to_owned());
+        }
         if moved {
             begun.taken.notices.push(
                 "The working directory here is another one now; this is a new conversation."
