@@ -39,6 +39,7 @@ fn a_channel_has_its_projects_settings_where_it_is_silent() {
         mode: Some(Mode::Build),
         backends: None,
         require_mention: None,
+        node: None,
         project: Some("site".into()),
         memory: None,
         ping: None,
