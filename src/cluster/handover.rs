@@ -76,7 +76,7 @@ impl Cluster {
         let values: [(Value<'_>, Type); 1] = [(&id, Type::INT8)];
         let rows =
             self.inner.fenced("select * from aetheel.taken_in($1, $2, $3, $4)", &values).await?;
-        self.inner.lanes.lock().have_come(rows.iter().map(|row| row.get(0)));
+        self.inner.lanes.lock().have_come(rows.iter().map(|row| row.get(0)).collect());
         self.inner.heard.notify_one();
         Ok(())
     }
