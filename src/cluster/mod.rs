@@ -315,7 +315,7 @@ impl Cluster {
         membership::leave(&self.inner).await;
     }
 
-    /// The journal of this node.
+    /// The journal of this node. One writes in a process; more of them may read.
     #[must_use]
     pub fn lines(&self) -> SharedLines {
         SharedLines::of(self.clone())

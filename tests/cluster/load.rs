@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use aetheel::cluster::{Cluster, ClusterError, Letter};
+use aetheel::cluster::{Cluster, ClusterError, Letter, SharedLines};
 
 use super::{TIMEOUT, dies, letter, node, numbers};
 use crate::support::postgres::Postgres;
@@ -16,6 +16,7 @@ const BATCH: usize = 100;
 /// are checked off.
 struct Worker {
     cluster: Cluster,
+    lines: SharedLines,
     known: HashSet<String>,
     /// What it did, in order.
     journal: String,
@@ -23,7 +24,8 @@ struct Worker {
 
 impl Worker {
     fn of(cluster: Cluster) -> Self {
-        Self { cluster, known: HashSet::new(), journal: String::new() }
+        let lines = cluster.lines();
+        Self { cluster, lines, known: HashSet::new(), journal: String::new() }
     }
 
     /// Another node's journal comes before everything else.
@@ -39,7 +41,6 @@ impl Worker {
     /// it is in its journal, and not checked off.
     async fn work(&mut self, until: usize, dies_after: usize, die: impl Fn()) {
         let mut inbox = self.cluster.inbox();
-        let mut lines = self.cluster.lines();
         while self.journal.lines().count() < until {
             let letters = tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters");
             let letters = letters.unwrap();
@@ -49,14 +50,14 @@ impl Worker {
                 .map(|letter| format!("{}\n", letter.body))
                 .collect();
             if !fresh.is_empty() {
-                lines.append(&fresh).await.unwrap();
+                self.lines.append(&fresh).await.unwrap();
                 self.journal += &fresh;
             }
             if self.journal.lines().count() >= dies_after {
                 die();
                 let numbers = numbers(&letters);
                 assert_eq!(self.cluster.done(&numbers).await, Err(ClusterError::Fenced));
-                assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
+                assert_eq!(self.lines.append("late\n").await, Err(ClusterError::Fenced));
                 return;
             }
             self.cluster.done(&numbers(&letters)).await.unwrap();

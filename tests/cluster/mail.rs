@@ -74,7 +74,8 @@ async fn keys_of_letters_that_were_checked_off_are_known_for_a_day_and_what_they
     postgres
         .ask("update aetheel.mail set done = done - interval '25 hours' where key like '%secret'");
     // Each process forgets them when it begins, and now and then.
-    let bob = node(&postgres, "bob").await;
+    let short = super::options("bob", "bob", std::time::Duration::from_secs(2));
+    let bob = Cluster::join(&postgres.url(), short).await.unwrap();
     let mut lease = bob.lease().watch();
     while kept() != "channel:1 another|" {
         tokio::time::timeout(super::TIMEOUT, lease.changed()).await.expect("a renewal").unwrap();
