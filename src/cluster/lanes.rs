@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use tokio_postgres::types::Type;
 
-use super::{Cluster, ClusterError, Inner};
+use super::database::Database;
+use super::{Cluster, ClusterError, Inner, NodeOptions};
 
 /// A lane of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +55,12 @@ impl Known {
         self.open.extend(roots.into_iter().filter(|root| !self.held.contains(root)));
     }
 
-    /// Lanes that have come to this node, and are open.
-    pub(super) fn have_come(&mut self, roots: impl IntoIterator<Item = String>) {
-        for root in roots {
-            self.held.remove(&root);
-            self.open.insert(root);
-        }
+    /// Lanes that have come to this node, and are open. If it had them before, letters that were in
+    /// hand then are given again.
+    pub(super) fn have_come(&mut self, roots: HashSet<String>) {
+        self.given.retain(|_, lane| lane.as_ref().is_none_or(|root| !roots.contains(root)));
+        self.held.retain(|root| !roots.contains(root));
+        self.open.extend(roots);
     }
 
     /// Holds a lane; returns whether it was held before.
@@ -183,19 +184,20 @@ impl Inner {
         self.heard.notify_one();
         Ok(())
     }
+}
 
-    /// Lanes of this node that are open, from the database: all, or those that were placed within
-    /// this time.
-    pub(super) async fn learn_lanes(&self, within: Option<f64>) -> Result<(), ClusterError> {
-        let (bot, name) = (self.bot(), &self.options.name);
-        let statement = "select root from aetheel.lane
-             where bot = $1 and node = $2 and open and not held
-               and ($3::float8 is null or placed > clock_timestamp() - make_interval(secs => $3))";
-        let rows = self
-            .renewals
-            .call(async |client| client.query(statement, &[&bot, name, &within]).await)
-            .await?;
-        self.lanes.lock().are_open(rows.iter().map(|row| row.get(0)));
-        Ok(())
-    }
+/// Lanes of a node that are open and not held: all, or those that were placed within so many
+/// seconds.
+pub(super) async fn open_lanes(
+    database: &Database,
+    options: &NodeOptions,
+    within: Option<f64>,
+) -> Result<Vec<String>, ClusterError> {
+    let (bot, name) = (options.bot.cast_signed(), &options.name);
+    let statement = "select root from aetheel.lane
+         where bot = $1 and node = $2 and open and not held
+           and ($3::float8 is null or placed > clock_timestamp() - make_interval(secs => $3))";
+    let rows =
+        database.call(async |client| client.query(statement, &[&bot, name, &within]).await).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }

@@ -121,6 +121,9 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`]
     pub async fn done(&self, numbers: &[i64]) -> Result<(), ClusterError> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
         let statement = "checked as (
                  update aetheel.mail set done = clock_timestamp(), body = '' from me
                  where mail.bot = $1 and number = any($4) and done is null

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use super::database::Database;
+use super::lanes::open_lanes;
 use super::{ClusterError, FENCE, Inner, NodeOptions, RENEWALS, SKEW_LIMIT, SKEW_TOLD};
 use crate::lease::{Lease, boot_ms};
 use crate::vigil;
@@ -197,8 +198,10 @@ pub(super) fn keep(inner: &Arc<Inner>) {
                 Ok(Ok(true)) => {
                     lease.extend(until(asked_ms, span));
                     // What was placed since the renewal before, and a while longer.
-                    if let Err(error) = inner.learn_lanes(Some(span.as_secs_f64())).await {
-                        tracing::debug!(%error, "cannot learn of new lanes");
+                    let within = Some(span.as_secs_f64());
+                    match open_lanes(&inner.renewals, &inner.options, within).await {
+                        Ok(roots) => inner.lanes.lock().are_open(roots),
+                        Err(error) => tracing::debug!(%error, "cannot learn of new lanes"),
                     }
                 }
                 Ok(Ok(false)) => {
@@ -210,12 +213,12 @@ pub(super) fn keep(inner: &Arc<Inner>) {
             if !lease.lasts() {
                 return lost(&inner, "its lease could not be renewed in time");
             }
-            renewals = renewals.wrapping_add(1);
             if renewals.is_multiple_of(PURGE_EVERY)
                 && let Err(error) = purge(&inner).await
             {
                 tracing::debug!(%error, "cannot forget letters of yesterday");
             }
+            renewals = renewals.wrapping_add(1);
             tokio::time::sleep(lease.left().min(span / RENEWALS)).await;
         }
     });

@@ -245,10 +245,11 @@ impl Cluster {
         loop {
             let asked_ms = boot_ms();
             match Self::try_join(&database, &options).await {
-                Ok((start, joined)) => {
+                Ok((start, joined, roots)) => {
                     let until = membership::until(asked_ms, options.lease);
                     let membership = Membership { start, joined, lease: Lease::until(until) };
                     let inner = Arc::new(Inner::new(database, options, membership));
+                    inner.lanes.lock().are_open(roots);
                     membership::keep(&inner);
                     return Ok(Self { inner });
                 }
@@ -266,10 +267,11 @@ impl Cluster {
     async fn try_join(
         database: &Database,
         options: &NodeOptions,
-    ) -> Result<(i64, Joined), ClusterError> {
+    ) -> Result<(i64, Joined, Vec<String>), ClusterError> {
         database.prepare().await?;
         membership::compare_clocks(database).await?;
-        membership::enter(database, options).await
+        let (start, joined) = membership::enter(database, options).await?;
+        Ok((start, joined, lanes::open_lanes(database, options, None).await?))
     }
 
     /// The node's name.
@@ -324,7 +326,7 @@ impl Cluster {
         membership::leave(&self.inner).await;
     }
 
-    /// The journal of this node.
+    /// The journal of this node. One writes in a process; more of them may read.
     #[must_use]
     pub fn lines(&self) -> SharedLines {
         SharedLines::of(self.clone())

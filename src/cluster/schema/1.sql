@@ -377,7 +377,7 @@ begin
     delete from aetheel.handover where id = the_id and bot = of_bot and to_node = by_node returning roots into theirs;
     return query
         update aetheel.lane set open = true
-        where bot = of_bot and node = by_node and root = any (theirs)
+        where bot = of_bot and node = by_node and root = any (theirs) and not open
           and not exists (select from aetheel.handover
                           where handover.bot = of_bot and handover.to_node = by_node and lane.root = any (handover.roots))
         returning root;

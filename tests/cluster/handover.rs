@@ -1,0 +1,245 @@
+//! Handovers: a node takes over what another one left, whole and once.
+
+use aetheel::cluster::{Cluster, ClusterError, Handover, Joined};
+
+use super::{bodies, dies, given, labelled, letter, node, node_of, numbers, pinned};
+use crate::support::postgres::Postgres;
+
+fn file(name: &str, body: &str) -> (String, String) {
+    (name.to_owned(), body.to_owned())
+}
+
+/// What one node left to another.
+async fn one(node: &Cluster) -> Handover {
+    let mut left = node.handovers().await.unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    left.remove(0)
+}
+
+#[tokio::test]
+async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_writes_nothing_more() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.settled().await.unwrap();
+    let mut lines = ann.lines();
+    lines.append("one\n").await.unwrap();
+    lines.append("two\n").await.unwrap();
+    ann.mirror().write("sessions.md", "# Sessions\n").await.unwrap();
+    ann.mirror().write("discord.md", "").await.unwrap();
+    let threaded = aetheel::cluster::Letter { thread: Some(12), ..letter("channel:1", "in hand") };
+    ann.post(&[threaded, letter("channel:2", "x")]).await.unwrap();
+    let mut anns = ann.inbox();
+    let in_hand = given(&mut anns).await;
+    let (bob, cyd) = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
+    assert_eq!(bob.adopt().await, Ok(0), "it lives");
+
+    dies(&postgres, "ann");
+    let (bobs, cyds) = tokio::join!(bob.adopt(), cyd.adopt());
+    assert_eq!(bobs.unwrap() + cyds.unwrap(), 1);
+    assert_eq!(bob.adopt().await, Ok(0));
+    let (heir, other) =
+        if node_of(&postgres, "channel:1") == "bob" { (&bob, &cyd) } else { (&cyd, &bob) };
+    assert_eq!(other.handovers().await.unwrap(), []);
+    let left = one(heir).await;
+    assert_eq!(
+        left,
+        Handover {
+            id: left.id,
+            from: "ann".to_owned(),
+            roots: vec!["channel:1".to_owned(), "channel:2".to_owned()],
+            threads: vec![(12, "channel:1".to_owned())],
+            journal: "one\ntwo\n".to_owned(),
+            files: vec![file("discord.md", ""), file("sessions.md", "# Sessions\n")],
+        }
+    );
+    // A node that slept, and does not know yet.
+    assert!(ann.lease().lasts());
+    assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
+    assert_eq!(lines.replace("late\n").await, Err(ClusterError::Fenced));
+    assert_eq!(ann.mirror().write("sessions.md", "late").await, Err(ClusterError::Fenced));
+    assert_eq!(ann.post(&[letter("channel:1", "late")]).await, Err(ClusterError::Fenced));
+    assert_eq!(ann.tell_all("late", "").await, Err(ClusterError::Fenced));
+    assert_eq!(ann.done(&numbers(&in_hand)).await, Err(ClusterError::Fenced));
+    assert_eq!(ann.adopt().await, Err(ClusterError::Fenced));
+    assert_eq!(ann.hand_over("channel:1", "", &[]).await, Err(ClusterError::Fenced));
+    assert_eq!(ann.settled().await, Err(ClusterError::Fenced));
+    assert_eq!(ann.lines().read().await.unwrap(), "");
+
+    // Letters wait until it is taken in.
+    let mut inbox = heir.inbox();
+    other.post(&[letter("channel:1", "waits")]).await.unwrap();
+    heir.claim(&["channel:9".to_owned()]).await.unwrap();
+    other.post(&[letter("channel:9", "does not")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["does not"]);
+    assert!(!heir.has("channel:1"));
+    heir.taken_in(left.id).await.unwrap();
+    heir.taken_in(left.id).await.unwrap();
+    assert!(heir.has("channel:1") && heir.has("channel:2"));
+    assert_eq!(bodies(&given(&mut inbox).await), ["in hand", "x", "waits"]);
+    assert_eq!(heir.handovers().await.unwrap(), []);
+
+    // It comes back, and begins anew.
+    let back = node(&postgres, "ann").await;
+    assert_eq!(back.joined(), Joined::Adopted);
+    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Adopted, "until it has settled");
+    let back = node(&postgres, "ann").await;
+    back.settled().await.unwrap();
+    assert_eq!(back.my_lanes().await.unwrap(), []);
+    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_before_it_is_taken_over_keeps_all() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.settled().await.unwrap();
+    ann.lines().append("one\n").await.unwrap();
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    let bob = node(&postgres, "bob").await;
+    dies(&postgres, "ann");
+    let back = node(&postgres, "ann").await;
+    assert_eq!(back.joined(), Joined::Again);
+    assert_eq!(bob.adopt().await, Ok(0));
+    assert!(back.lines().read().await.unwrap() == "one\n" && back.has("channel:1"));
+}
+
+#[tokio::test]
+async fn a_dead_node_is_taken_over_while_it_comes_back_or_not_at_all() {
+    let postgres = Postgres::start();
+    let bob = node(&postgres, "bob").await;
+    for _ in 0..20 {
+        let ann = node(&postgres, "ann").await;
+        ann.settled().await.unwrap();
+        ann.lines().append("x\n").await.unwrap();
+        dies(&postgres, "ann");
+        let (adopted, back) = tokio::join!(bob.adopt(), node(&postgres, "ann"));
+        let journal = back.lines().read().await.unwrap();
+        if adopted.unwrap() == 1 {
+            assert_eq!((back.joined(), journal.as_str()), (Joined::Adopted, ""));
+            let left = one(&bob).await;
+            assert!(left.journal.contains("x\n"));
+            bob.taken_in(left.id).await.unwrap();
+        } else {
+            assert_eq!(back.joined(), Joined::Again);
+            assert!(journal.ends_with("x\n"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_node_had_not_taken_in_when_it_died_goes_on_to_the_next_oldest_first() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    ann.lines().append("of ann\n").await.unwrap();
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    bob.claim(&["channel:2".to_owned()]).await.unwrap();
+    bob.tell_all("ready", "{}").await.unwrap();
+    dies(&postgres, "ann");
+    assert_eq!(bob.adopt().await, Ok(1));
+    // It had it in its own journal already, but did not say so.
+    bob.lines().append("of bob, and of ann\n").await.unwrap();
+    dies(&postgres, "bob");
+    let cyd = node(&postgres, "cyd").await;
+    assert_eq!(cyd.adopt().await, Ok(1));
+    let left = cyd.handovers().await.unwrap();
+    let journals: Vec<&str> = left.iter().map(|left| left.journal.as_str()).collect();
+    assert_eq!(journals, ["of ann\n", "of bob, and of ann\n"]);
+    assert_eq!(left[1].roots, ["channel:1", "channel:2"]);
+    cyd.post(&["channel:1", "channel:2"].map(|root| letter(root, "hello"))).await.unwrap();
+    let mut inbox = cyd.inbox();
+    // What the dead one was told alone; the lane waits for both.
+    cyd.taken_in(left[0].id).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["{}", "{}"]);
+    assert!(!cyd.has("channel:1"));
+    cyd.taken_in(left[1].id).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["hello", "hello"]);
+}
+
+#[tokio::test]
+async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_where_it_was() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.claim(&["channel:1".to_owned(), "channel:2".to_owned()]).await.unwrap();
+    ann.post(&[letter("channel:1", "first")]).await.unwrap();
+    let mut anns = ann.inbox();
+    let first = given(&mut anns).await;
+
+    ann.hold_letters("channel:1", true).await.unwrap();
+    assert!(!ann.has("channel:1"));
+    assert_eq!(ann.in_hand("channel:1"), 1);
+    ann.post(&[letter("channel:1", "second"), letter("channel:2", "other")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut anns).await), ["other"]);
+    // Nobody else is there.
+    assert_eq!(ann.hand_over("channel:1", "lines\n", &[]).await, Ok(None));
+    assert!(!ann.has("channel:1"), "still held");
+    ann.hold_letters("channel:1", false).await.unwrap();
+    let second = given(&mut anns).await;
+    assert_eq!(bodies(&second), ["second"]);
+    assert!(ann.has("channel:1"));
+
+    let bob = node(&postgres, "bob").await;
+    ann.hold_letters("channel:1", true).await.unwrap();
+    ann.done(&numbers(&first)).await.unwrap();
+    ann.done(&numbers(&second)).await.unwrap();
+    assert_eq!(ann.in_hand("channel:1"), 0);
+    ann.post(&[letter("channel:1", "third")]).await.unwrap();
+    let files = [file("sessions.md", "line\n")];
+    let handed = ann.hand_over("channel:1", "lines\n", &files).await;
+    assert_eq!(handed, Ok(Some("bob".to_owned())));
+    assert_eq!(ann.hand_over("channel:1", "lines\n", &files).await, handed, "it was done");
+    let left = one(&bob).await;
+    assert_eq!((left.from.as_str(), left.journal.as_str()), ("ann", "lines\n"));
+    assert_eq!((&left.roots[..], &left.files[..]), (&["channel:1".to_owned()][..], &files[..]));
+    // It may not go on before it has come.
+    assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(None));
+    bob.claim(&["channel:3".to_owned()]).await.unwrap();
+    bob.post(&[letter("channel:3", "here")]).await.unwrap();
+    let mut bobs = bob.inbox();
+    assert_eq!(bodies(&given(&mut bobs).await), ["here"]);
+    bob.taken_in(left.id).await.unwrap();
+    let third = given(&mut bobs).await;
+    assert_eq!(bodies(&third), ["third"]);
+    bob.done(&numbers(&third)).await.unwrap();
+
+    // And back again: what was held here before is not any more.
+    assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
+    ann.taken_in(one(&ann).await.id).await.unwrap();
+    assert!(ann.has("channel:1"));
+    bob.post(&[letter("channel:1", "fourth")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut anns).await), ["fourth"]);
+}
+
+#[tokio::test]
+async fn a_lane_is_handed_to_a_node_with_its_label_and_never_to_one_that_drains() {
+    let postgres = Postgres::start();
+    let ann = labelled(&postgres, "ann", "cuda").await;
+    ann.post(&["channel:1", "channel:2"].map(|root| pinned(root, "x", "cuda"))).await.unwrap();
+    let (big, gpu) = (node(&postgres, "big").await, labelled(&postgres, "gpu", "cuda").await);
+    postgres.ask("update aetheel.node set room = 100 where name = 'big'");
+    assert_eq!(ann.hand_over("channel:1", "", &[]).await, Ok(Some("gpu".to_owned())));
+    Cluster::want_drain(&postgres.url(), "gpu", true).await.unwrap();
+    assert_eq!(ann.hand_over("channel:2", "", &[]).await, Ok(Some("big".to_owned())));
+    Cluster::want_drain(&postgres.url(), "big", true).await.unwrap();
+    ann.post(&[letter("channel:3", "x")]).await.unwrap();
+    assert_eq!(ann.hand_over("channel:3", "", &[]).await, Ok(None));
+    assert!(ann.has("channel:3"), "it was not held before");
+    assert_eq!(ann.hand_over("channel:8", "", &[]).await, Ok(None), "there is no such lane");
+    drop((big, gpu));
+}
+
+#[tokio::test]
+async fn a_node_hears_with_its_renewals_that_another_one_is_gone_and_what_was_left_to_it() {
+    let postgres = Postgres::start();
+    let options = super::options("bob", "bob", std::time::Duration::from_secs(2));
+    let bob = Cluster::join(&postgres.url(), options).await.unwrap();
+    let (ann, cyd) = (node(&postgres, "ann").await, node(&postgres, "cyd").await);
+    ann.lines().append("one\n").await.unwrap();
+    ann.leave().await;
+    cyd.leave().await;
+    let mut peers = bob.peers();
+    let gone = peers.wait_for(|peers| peers.living == 1 && peers.left_behind == 1);
+    tokio::time::timeout(super::TIMEOUT, gone).await.expect("it is told").unwrap();
+    assert_eq!(bob.adopt().await, Ok(1), "the other one left nothing");
+    let come = peers.wait_for(|peers| peers.left_behind == 0 && peers.handovers == 1);
+    tokio::time::timeout(super::TIMEOUT, come).await.expect("it is told").unwrap();
+}

@@ -1,0 +1,125 @@
+//! Many letters, two nodes, one of which dies: none is lost, none is done twice, none out of order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use aetheel::cluster::{Cluster, ClusterError, Letter, SharedLines};
+
+use super::{TIMEOUT, dies, letter, node, numbers};
+use crate::support::postgres::Postgres;
+
+const LANES: usize = 100;
+const LETTERS: usize = 20_000;
+const BATCH: usize = 100;
+
+/// What a node does with its letters: those that its journal does not know go into it, then they
+/// are checked off.
+struct Worker {
+    cluster: Cluster,
+    lines: SharedLines,
+    known: HashSet<String>,
+    /// What it did, in order.
+    journal: String,
+}
+
+impl Worker {
+    fn of(cluster: Cluster) -> Self {
+        let lines = cluster.lines();
+        Self { cluster, lines, known: HashSet::new(), journal: String::new() }
+    }
+
+    /// Another node's journal comes before everything else.
+    async fn take_in(&mut self) {
+        for left in self.cluster.handovers().await.unwrap() {
+            self.known.extend(left.journal.lines().map(str::to_owned));
+            self.journal.insert_str(0, &left.journal);
+            self.cluster.taken_in(left.id).await.unwrap();
+        }
+    }
+
+    /// Works until it has done so many, or its node is gone: at the letter after which it `dies`
+    /// it is in its journal, and not checked off.
+    async fn work(&mut self, until: usize, dies_after: usize, die: impl Fn()) {
+        let mut inbox = self.cluster.inbox();
+        while self.journal.lines().count() < until {
+            let letters = tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters");
+            let letters = letters.unwrap();
+            let fresh: String = letters
+                .iter()
+                .filter(|letter| self.known.insert(letter.body.clone()))
+                .map(|letter| format!("{}\n", letter.body))
+                .collect();
+            if !fresh.is_empty() {
+                self.lines.append(&fresh).await.unwrap();
+                self.journal += &fresh;
+            }
+            if self.journal.lines().count() >= dies_after {
+                die();
+                let numbers = numbers(&letters);
+                assert_eq!(self.cluster.done(&numbers).await, Err(ClusterError::Fenced));
+                assert_eq!(self.lines.append("late\n").await, Err(ClusterError::Fenced));
+                return;
+            }
+            self.cluster.done(&numbers(&letters)).await.unwrap();
+        }
+    }
+}
+
+/// Letters of a number of lanes; each lane has one poster.
+async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
+    let all: Vec<Letter> = (0..LETTERS / LANES)
+        .flat_map(|number| lanes.clone().map(move |lane| (lane, number)))
+        .map(|(lane, number)| letter(&format!("channel:{lane}"), &format!("{lane} {number}")))
+        .collect();
+    for batch in all.chunks(BATCH) {
+        cluster.post(batch).await.unwrap();
+        // An attempt of which nothing was heard is repeated.
+        if batch[0].body.ends_with('0') {
+            cluster.post(batch).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_thousand_letters_are_done_once_and_in_order_although_a_node_dies() {
+    let postgres = Arc::new(Postgres::start());
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    let (hears, other) = (node(&postgres, "hears").await, node(&postgres, "other").await);
+    postgres.ask("update aetheel.node set draining = true where name in ('hears', 'other')");
+    let posts = [
+        tokio::spawn(post(hears.clone(), 0..LANES / 2)),
+        tokio::spawn(post(other.clone(), LANES / 2..LANES)),
+    ];
+    let dying = tokio::spawn({
+        let postgres = Arc::clone(&postgres);
+        async move {
+            Worker::of(ann).work(usize::MAX, LETTERS / 5, || dies(&postgres, "ann")).await;
+        }
+    });
+    let working = tokio::spawn({
+        let mut worker = Worker::of(bob.clone());
+        async move {
+            worker.work(LETTERS / 5, usize::MAX, || ()).await;
+            worker
+        }
+    });
+    dying.await.unwrap();
+    let mut survivor = working.await.unwrap();
+    assert_eq!(bob.adopt().await, Ok(1));
+    survivor.take_in().await;
+    survivor.work(LETTERS, usize::MAX, || ()).await;
+    for posted in posts {
+        posted.await.unwrap();
+    }
+    let mut lanes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for line in survivor.journal.lines() {
+        let (lane, number) = line.split_once(' ').unwrap();
+        lanes.entry(lane).or_default().push(number.parse().unwrap());
+    }
+    assert_eq!(lanes.len(), LANES);
+    for (lane, numbers) in lanes {
+        assert!(numbers.into_iter().eq(0..LETTERS / LANES), "lane {lane}");
+    }
+    assert_eq!(postgres.ask("select count(*) from aetheel.mail where done is null"), "0");
+    assert_eq!(postgres.ask("select count(*) from aetheel.mail"), LETTERS.to_string());
+}

@@ -1,0 +1,314 @@
+//! Letters: in their order, once, to whoever has their lane.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aetheel::cluster::{Cluster, ClusterError, Letter, Load};
+
+use super::{bodies, dies, given, labelled, letter, node, node_of, numbers, pinned};
+use crate::support::postgres::Postgres;
+
+#[tokio::test]
+async fn letters_of_two_posters_come_in_one_order_and_none_is_skipped() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    let posting = [("a", ann.clone()), ("b", bob.clone())].map(|(who, poster)| {
+        tokio::spawn(async move {
+            for number in 0..150 {
+                let batch = [0, 1]
+                    .map(|part| letter("channel:1", &format!("{who} {:04}", number * 2 + part)));
+                poster.post(&batch).await.unwrap();
+            }
+        })
+    });
+    let mut inbox = ann.inbox();
+    let mut all = Vec::new();
+    while all.len() < 600 {
+        let letters = given(&mut inbox).await;
+        ann.done(&numbers(&letters)).await.unwrap();
+        all.extend(letters);
+    }
+    for posted in posting {
+        posted.await.unwrap();
+    }
+    // A letter that became visible after one with a higher number would stand behind it.
+    assert!(all.is_sorted_by(|one, next| one.number < next.number));
+    for who in ["a", "b"] {
+        let of_one: Vec<&str> =
+            bodies(&all).into_iter().filter(|body| body.starts_with(who)).collect();
+        assert_eq!(of_one.len(), 300);
+        assert!(of_one.is_sorted(), "as they were posted");
+    }
+    assert_eq!(ann.in_hand("channel:1"), 0);
+}
+
+#[tokio::test]
+async fn a_letter_whose_key_is_known_is_left_out() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    let keyed = |key: &str, body: &str| Letter { key: key.to_owned(), ..letter("channel:1", body) };
+    let long = "k".repeat(10_000);
+    let batch =
+        [keyed("k1", "one"), keyed("k1", "twice"), keyed("k2", "two"), keyed(&long, "long")];
+    ann.post(&batch).await.unwrap();
+    ann.post(&batch).await.unwrap();
+    let mut inbox = ann.inbox();
+    let letters = given(&mut inbox).await;
+    assert_eq!(bodies(&letters), ["one", "two", "long"]);
+    // Nor when it was checked off; whichever lane it is said to be of.
+    ann.done(&numbers(&letters)).await.unwrap();
+    let elsewhere = Letter { root: "channel:2".to_owned(), ..keyed("k1", "elsewhere") };
+    ann.post(&[keyed("k2", "again"), elsewhere, keyed("k3", "three")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["three"]);
+}
+
+#[tokio::test]
+async fn keys_of_letters_that_were_checked_off_are_known_for_a_day_and_what_they_said_is_not() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.post(&[letter("channel:1", "a secret"), letter("channel:1", "another")]).await.unwrap();
+    let letters = given(&mut ann.inbox()).await;
+    ann.done(&numbers(&letters)).await.unwrap();
+    let kept = || postgres.ask("select key, body from aetheel.mail");
+    assert_eq!(kept(), "channel:1 a secret|\nchannel:1 another|");
+    postgres
+        .ask("update aetheel.mail set done = done - interval '25 hours' where key like '%secret'");
+    // Each process forgets them when it begins, and now and then.
+    let short = super::options("bob", "bob", std::time::Duration::from_secs(2));
+    let bob = Cluster::join(&postgres.url(), short).await.unwrap();
+    let mut lease = bob.lease().watch();
+    while kept() != "channel:1 another|" {
+        tokio::time::timeout(super::TIMEOUT, lease.changed()).await.expect("a renewal").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn letters_that_were_not_checked_off_come_again_to_the_next_process() {
+    let postgres = Postgres::start();
+    let before = node(&postgres, "ann").await;
+    before.settled().await.unwrap();
+    before.post(&["1", "2", "3"].map(|body| letter("channel:1", body))).await.unwrap();
+    let mut inbox = before.inbox();
+    let letters = given(&mut inbox).await;
+    assert_eq!(bodies(&letters), ["1", "2", "3"]);
+    assert_eq!(before.in_hand("channel:1"), 3);
+    before.done(&[letters[1].number]).await.unwrap();
+    assert_eq!(before.in_hand("channel:1"), 2);
+    // Not again to this one.
+    before.post(&[letter("channel:1", "4")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["4"]);
+    let after = node(&postgres, "ann").await;
+    let rest = given(&mut after.inbox()).await;
+    assert_eq!(bodies(&rest), ["1", "3", "4"]);
+    assert_eq!(before.done(&numbers(&rest)).await, Err(ClusterError::Fenced));
+}
+
+#[tokio::test]
+async fn whatever_a_letter_says_comes_as_it_is() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    let hostile =
+        ["'; drop table aetheel.mail; --", "{\"a\":\"\\u0000\"}", "\\", "é\u{10ffff}", ""];
+    let mut letters = hostile.map(|body| letter("cron:'x'; --", body)).to_vec();
+    letters.push(Letter { key: "nul \0".to_owned(), ..letter("channel:1", "a\0b") });
+    letters.push(letter("channel:1", &"x".repeat(3_000_000)));
+    ann.post(&letters).await.unwrap();
+    let come = given(&mut ann.inbox()).await;
+    assert_eq!(bodies(&come)[..5], hostile);
+    assert_eq!(come[5].body, "a\u{fffd}b");
+    assert_eq!(come[6].body.len(), 3_000_000);
+    assert_eq!(come[0].root.as_deref(), Some("cron:'x'; --"));
+}
+
+#[tokio::test]
+async fn hundreds_of_letters_of_new_lanes_are_spread_over_the_nodes_by_room() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    let cyd = node(&postgres, "cyd").await;
+    postgres.ask("update aetheel.node set room = 300 where name = 'ann'");
+    postgres.ask("update aetheel.node set room = 100 where name = 'bob'");
+    postgres.ask("update aetheel.node set room = 1000, draining = true where name = 'cyd'");
+    let letters: Vec<Letter> =
+        (0..300).map(|number| letter(&format!("channel:{number}"), "hello")).collect();
+    cyd.post(&letters).await.unwrap();
+    let lanes = || postgres.ask("select node, count(*) from aetheel.lane group by node order by 1");
+    // 300 - x = 100 - (300 - x)
+    assert_eq!(lanes(), "ann|250\nbob|50");
+    assert_eq!(given(&mut ann.inbox()).await.len(), 250);
+    assert_eq!(given(&mut bob.inbox()).await.len(), 50);
+    // A lane stays where it is, whatever room there is.
+    postgres.ask("update aetheel.node set room = 100000 where name = 'bob'");
+    let again: Vec<Letter> =
+        (0..300).map(|number| letter(&format!("channel:{number}"), "again")).collect();
+    cyd.post(&again).await.unwrap();
+    assert_eq!(lanes(), "ann|250\nbob|50");
+}
+
+#[tokio::test]
+async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_lives() {
+    let postgres = Postgres::start();
+    let gpu = labelled(&postgres, "gpu", "cuda").await;
+    let ann = node(&postgres, "ann").await;
+    postgres.ask("update aetheel.node set room = 50 where name = 'ann'");
+    // The first letter of a batch that names one decides.
+    let batch =
+        [letter("channel:1", "a"), pinned("channel:1", "b", "cuda"), letter("channel:2", "c")];
+    ann.post(&batch).await.unwrap();
+    assert_eq!(
+        (node_of(&postgres, "channel:1"), node_of(&postgres, "channel:2")),
+        ("gpu".into(), "ann".into())
+    );
+    assert_eq!(bodies(&given(&mut gpu.inbox()).await), ["a", "b"]);
+    ann.post(&[pinned("channel:3", "x", "tpu")]).await.unwrap();
+    assert_eq!(node_of(&postgres, "channel:3"), "ann", "nobody has it");
+    dies(&postgres, "gpu");
+    ann.post(&[pinned("channel:4", "x", "cuda")]).await.unwrap();
+    assert_eq!(node_of(&postgres, "channel:4"), "ann");
+}
+
+#[tokio::test]
+async fn a_node_that_drains_gets_new_lanes_only_where_no_other_lives() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    assert_eq!(Cluster::want_drain(&postgres.url(), "ann", true).await, Ok(true));
+    assert_eq!(Cluster::want_drain(&postgres.url(), "cyd", true).await, Ok(false));
+    postgres.ask("update aetheel.node set room = 50 where name = 'ann'");
+    ann.post(&[letter("channel:1", "x")]).await.unwrap();
+    assert_eq!(node_of(&postgres, "channel:1"), "bob");
+    dies(&postgres, "bob");
+    assert_eq!(ann.adopt().await, Ok(0), "it takes over nothing");
+    ann.post(&[letter("channel:2", "x")]).await.unwrap();
+    assert_eq!(node_of(&postgres, "channel:2"), "ann", "people are answered");
+    drop(bob);
+}
+
+#[tokio::test]
+async fn a_wish_to_drain_is_heard_outlives_a_crash_and_ends_with_leaving() {
+    let postgres = Postgres::start();
+    let short = |name| super::options(name, name, std::time::Duration::from_secs(2));
+    let ann = Cluster::join(&postgres.url(), short("ann")).await.unwrap();
+    let mut peers = ann.peers();
+    Cluster::want_drain(&postgres.url(), "ann", true).await.unwrap();
+    tokio::time::timeout(super::TIMEOUT, peers.wait_for(|peers| peers.drain_wanted))
+        .await
+        .unwrap()
+        .unwrap();
+    let again = Cluster::join(&postgres.url(), short("ann")).await.unwrap();
+    let drain = "select drain from aetheel.node";
+    assert_eq!(postgres.ask(drain), "t");
+    again.leave().await;
+    assert_eq!(postgres.ask(drain), "f");
+}
+
+#[tokio::test]
+async fn a_letter_to_all_comes_to_each_node_that_lives_in_its_place_among_the_others() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    let _cyd = node(&postgres, "cyd").await;
+    dies(&postgres, "cyd");
+    bob.claim(&["channel:1".to_owned()]).await.unwrap();
+    ann.post(&[letter("channel:1", "before")]).await.unwrap();
+    ann.tell_all("ready", "{}").await.unwrap();
+    ann.tell_all("ready", "{}").await.unwrap();
+    ann.post(&[letter("channel:1", "after")]).await.unwrap();
+    let (anns, bobs) = (given(&mut ann.inbox()).await, given(&mut bob.inbox()).await);
+    assert_eq!(bodies(&anns), ["{}", "{}"]);
+    assert_eq!((anns[0].root.as_deref(), anns[0].kind.as_str()), (None, "ready"));
+    assert_eq!(bodies(&bobs), ["before", "{}", "{}", "after"]);
+    assert_eq!(postgres.ask("select count(*) from aetheel.mail where node = 'cyd'"), "0");
+}
+
+#[tokio::test]
+async fn letters_come_although_nothing_is_heard_of_them() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    let mut inbox = ann.inbox();
+    ann.post(&[letter("channel:1", "first")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["first"]);
+    // A notice that is lost: the letter is written past the function that gives one.
+    postgres.ask(&format!(
+        "insert into aetheel.mail (bot, key, root, kind, body) values ({}, 'k', 'channel:1', 'test', 'second')",
+        super::BOT
+    ));
+    assert_eq!(bodies(&given(&mut inbox).await), ["second"]);
+    // All connections end, the one that listens too.
+    postgres.ask(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'aetheel'",
+    );
+    let retried = async || while ann.post(&[letter("channel:1", "third")]).await.is_err() {};
+    tokio::time::timeout(super::TIMEOUT, retried()).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["third"]);
+}
+
+#[tokio::test]
+async fn a_node_knows_which_lanes_it_has_and_the_database_which_thread_is_whose() {
+    let postgres = Postgres::start();
+    let short = super::options("ann", "ann", std::time::Duration::from_secs(2));
+    let (ann, bob) =
+        (Cluster::join(&postgres.url(), short).await.unwrap(), node(&postgres, "bob").await);
+    bob.claim(&["channel:7".to_owned()]).await.unwrap();
+    ann.claim(&["channel:1".to_owned(), "channel:7".to_owned(), "channel:1".to_owned()])
+        .await
+        .unwrap();
+    assert!(ann.has("channel:1") && !ann.has("channel:7") && bob.has("channel:7"));
+    let in_thread =
+        |thread: u64, body: &str| Letter { thread: Some(thread), ..letter("channel:1", body) };
+    bob.post(&[in_thread(u64::MAX, "a"), in_thread(12, "b"), in_thread(12, "c")]).await.unwrap();
+    let lanes = ann.my_lanes().await.unwrap();
+    assert_eq!(lanes.len(), 1);
+    assert_eq!((lanes[0].root.as_str(), lanes[0].threads.len()), ("channel:1", 2));
+    assert_eq!(ann.root_known(12).await, Ok(Some("channel:1".to_owned())));
+    assert_eq!(bob.root_known(u64::MAX).await, Ok(Some("channel:1".to_owned())));
+    assert_eq!(bob.root_known(7).await, Ok(Some("channel:7".to_owned())));
+    assert_eq!(bob.root_known(8).await, Ok(None));
+    // What others place with it, it knows by its next renewal.
+    postgres.ask("update aetheel.node set draining = true where name = 'bob'");
+    bob.post(&[letter("cron:daily", "x")]).await.unwrap();
+    let mut lease = ann.lease().watch();
+    while !ann.has("cron:daily") {
+        tokio::time::timeout(super::TIMEOUT, lease.changed()).await.expect("a renewal").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_load_goes_out_with_the_next_renewal_and_all_is_seen_from_outside() {
+    let postgres = Postgres::start();
+    let short = super::options("ann", "ann", std::time::Duration::from_secs(2));
+    let ann = Cluster::join(&postgres.url(), short).await.unwrap();
+    let gpu = labelled(&postgres, "gpu", "cuda").await;
+    let load = Load {
+        room: f64::NAN,
+        running: 3,
+        waiting: u32::MAX,
+        draining: true,
+        files: "f2".to_owned(),
+        components: "c2".to_owned(),
+    };
+    ann.report(load.clone());
+    gpu.post(&[letter("channel:1", "x"), letter("channel:2", "y"), letter("channel:2", "z")])
+        .await
+        .unwrap();
+    gpu.take_seat().await.unwrap();
+    let mut lease = ann.lease().watch();
+    let nodes = loop {
+        let nodes = Cluster::nodes(&postgres.url()).await.unwrap();
+        if nodes[0].load.running == 3 && ann.peers().borrow().seat.is_some() {
+            break nodes;
+        }
+        tokio::time::timeout(super::TIMEOUT, lease.changed()).await.expect("a renewal").unwrap();
+    };
+    let names: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["ann", "gpu"]));
+    assert_eq!(
+        nodes[0].load,
+        Load { room: 0.0, waiting: u32::try_from(i32::MAX).unwrap(), ..load }
+    );
+    assert_eq!((nodes[0].seat, nodes[1].seat), (false, true));
+    assert_eq!(nodes[1].labels, ["cuda"]);
+    let counts: BTreeMap<&str, (u64, u64)> =
+        nodes.iter().map(|node| (node.name.as_str(), (node.lanes, node.letters))).collect();
+    assert_eq!(counts.values().map(|(lanes, _)| lanes).sum::<u64>(), 2);
+    assert_eq!(counts.values().map(|(_, letters)| letters).sum::<u64>(), 3);
+    let peers = ann.peers().borrow().clone();
+    assert_eq!((peers.living, peers.seat.as_deref()), (2, Some("gpu")));
+}

@@ -1,0 +1,303 @@
+//! Nodes, their leases, the seat, letters and handovers, on a real PostgreSQL.
+
+mod handover;
+mod load;
+mod mail;
+
+use std::time::Duration;
+
+use aetheel::cluster::{Cluster, ClusterError, Inbox, Joined, Letter, NodeOptions, Taken};
+
+use crate::support::postgres::Postgres;
+
+const BOT: u64 = 1_000_000_000_000_000_001;
+/// Nothing is renewed within a test, but for the first time: what a test says in the database stays.
+const LEASE: Duration = Duration::from_secs(1_200);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn options(name: &str, identity: &str, lease: Duration) -> NodeOptions {
+    NodeOptions {
+        name: name.to_owned(),
+        identity: identity.to_owned(),
+        bot: BOT,
+        lease,
+        labels: Vec::new(),
+        files: "f1".to_owned(),
+        components: "c1".to_owned(),
+    }
+}
+
+async fn node(postgres: &Postgres, name: &str) -> Cluster {
+    joined(postgres, options(name, name, LEASE)).await
+}
+
+async fn labelled(postgres: &Postgres, name: &str, label: &str) -> Cluster {
+    let labels = vec![label.to_owned()];
+    joined(postgres, NodeOptions { labels, ..options(name, name, LEASE) }).await
+}
+
+/// Joins, and waits for the first renewal.
+async fn joined(postgres: &Postgres, options: NodeOptions) -> Cluster {
+    let cluster = Cluster::join(&postgres.url(), options).await.unwrap();
+    let mut peers = cluster.peers();
+    let renewed = peers.wait_for(|peers| peers.living > 0);
+    tokio::time::timeout(TIMEOUT, renewed).await.expect("a renewal").unwrap();
+    cluster
+}
+
+/// A node that is gone for all others; its process does not know it yet.
+fn dies(postgres: &Postgres, name: &str) {
+    postgres.ask(&format!(
+        "update aetheel.node set lease = clock_timestamp() - interval '1 ms' where name = '{name}'"
+    ));
+}
+
+fn letter(root: &str, body: &str) -> Letter {
+    Letter {
+        key: format!("{root} {body}"),
+        root: root.to_owned(),
+        thread: None,
+        kind: "test".to_owned(),
+        body: body.to_owned(),
+        label: None,
+    }
+}
+
+fn pinned(root: &str, body: &str, label: &str) -> Letter {
+    Letter { label: Some(label.to_owned()), ..letter(root, body) }
+}
+
+/// The next letters that a node is given.
+async fn given(inbox: &mut Inbox) -> Vec<Taken> {
+    tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters").unwrap()
+}
+
+/// What they say.
+fn bodies(letters: &[Taken]) -> Vec<&str> {
+    letters.iter().map(|letter| letter.body.as_str()).collect()
+}
+
+fn numbers(letters: &[Taken]) -> Vec<i64> {
+    letters.iter().map(|letter| letter.number).collect()
+}
+
+fn node_of(postgres: &Postgres, root: &str) -> String {
+    postgres.ask(&format!("select node from aetheel.lane where root = '{root}'"))
+}
+
+#[tokio::test]
+async fn each_node_has_a_journal_and_files_of_its_own() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    let (mut anns, mut bobs) = (ann.lines(), bob.lines());
+    anns.append("one\n").await.unwrap();
+    bobs.append("a\n").await.unwrap();
+    anns.append("two\ntwo and a half\n").await.unwrap();
+    assert_eq!(anns.read().await.unwrap(), "one\ntwo\ntwo and a half\n");
+    assert_eq!(bobs.read().await.unwrap(), "a\n");
+    anns.replace("all\n").await.unwrap();
+    anns.append("four\n").await.unwrap();
+    assert_eq!(anns.read().await.unwrap(), "all\nfour\n");
+    assert_eq!(bobs.read().await.unwrap(), "a\n");
+    ann.mirror().write("sessions.md", "# Of ann\n").await.unwrap();
+    bob.mirror().write("sessions.md", "# Of bob\n").await.unwrap();
+    let files = ann.mirror().read().await.unwrap();
+    assert_eq!(files, [("sessions.md".to_owned(), "# Of ann\n".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_node_that_starts_again_keeps_what_it_has_and_its_earlier_life_writes_nothing_more() {
+    let postgres = Postgres::start();
+    let before = node(&postgres, "ann").await;
+    assert_eq!(before.joined(), Joined::First);
+    before.settled().await.unwrap();
+    let mut lines = before.lines();
+    lines.append("one\n").await.unwrap();
+    before.mirror().write("sessions.md", "mine").await.unwrap();
+    before.claim(&["channel:1".to_owned()]).await.unwrap();
+    before.hold_letters("channel:1", true).await.unwrap();
+    let after = node(&postgres, "ann").await;
+    assert_eq!(after.joined(), Joined::Again);
+    assert!(after.start() > before.start());
+    assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
+    assert_eq!(lines.replace("late\n").await, Err(ClusterError::Fenced));
+    assert_eq!(before.mirror().write("sessions.md", "late").await, Err(ClusterError::Fenced));
+    let late = [letter("channel:1", "late")];
+    assert_eq!(before.post(&late).await, Err(ClusterError::Fenced));
+    assert_eq!(before.claim(&["channel:2".to_owned()]).await, Err(ClusterError::Fenced));
+    let mut lines = after.lines();
+    lines.append("two\n").await.unwrap();
+    assert_eq!(lines.read().await.unwrap(), "one\ntwo\n");
+    let files = after.mirror().read().await.unwrap();
+    assert_eq!(files, [("sessions.md".to_owned(), "mine".to_owned())]);
+    // What the earlier process held is held no more.
+    after.post(&[letter("channel:1", "hello")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut after.inbox()).await), ["hello"]);
+    // After its lease too, as long as nobody took over what it had.
+    dies(&postgres, "ann");
+    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
+    assert_eq!(after.lines().append("late\n").await, Err(ClusterError::Fenced));
+}
+
+#[tokio::test]
+async fn a_node_comes_for_the_first_time_until_it_has_settled() {
+    let postgres = Postgres::start();
+    assert_eq!(node(&postgres, "ann").await.joined(), Joined::First);
+    let again = node(&postgres, "ann").await;
+    assert_eq!(again.joined(), Joined::First, "it may have died before it brought anything");
+    again.settled().await.unwrap();
+    assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
+}
+
+#[tokio::test]
+async fn two_machines_cannot_have_one_name() {
+    let postgres = Postgres::start();
+    let _ann = node(&postgres, "ann").await;
+    let refused = Cluster::join(&postgres.url(), options("ann", "other", LEASE)).await.err();
+    let why = refused.expect("refused").to_string();
+    assert!(why.contains("\"ann\"") && why.contains("NODE_NAME"), "{why}");
+}
+
+#[tokio::test]
+async fn another_machine_that_comes_under_the_name_of_one_that_is_gone_takes_over_what_that_had() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.settled().await.unwrap();
+    ann.lines().append("one\n").await.unwrap();
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    dies(&postgres, "ann");
+    let other = Cluster::join(&postgres.url(), options("ann", "other", LEASE)).await.unwrap();
+    assert_eq!(other.joined(), Joined::First);
+    assert_eq!(other.lines().read().await.unwrap(), "");
+    let left = other.handovers().await.unwrap();
+    assert_eq!((left[0].from.as_str(), left[0].journal.as_str()), ("ann", "one\n"));
+    assert_eq!(left[0].roots, ["channel:1"]);
+    assert!(!other.has("channel:1"));
+    other.taken_in(left[0].id).await.unwrap();
+    assert!(other.has("channel:1"));
+    assert_eq!(ann.lines().append("late\n").await, Err(ClusterError::Fenced));
+}
+
+#[tokio::test]
+async fn a_node_counts_itself_out_before_others_may_follow_when_the_database_is_away() {
+    let mut postgres = Postgres::start();
+    let lease = Duration::from_secs(3);
+    let ann = Cluster::join(&postgres.url(), options("ann", "ann", lease)).await.unwrap();
+    let mut lines = ann.lines();
+    lines.append("one\n").await.unwrap();
+    postgres.kill();
+    assert!(matches!(lines.append("lost\n").await, Err(ClusterError::Away(_))));
+    ann.lease().over().await;
+    assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
+    assert_eq!(ann.inbox().next().await, Err(ClusterError::Fenced));
+    postgres.again();
+    assert_eq!(lines.append("later\n").await, Err(ClusterError::Fenced));
+    assert_eq!(postgres.ask("select string_agg(lines, '') from aetheel.journal"), "one");
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_and_comes_back_in_time_is_only_waited_for() {
+    let mut postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    let mut lines = ann.lines();
+    lines.append("one\n").await.unwrap();
+    let mut inbox = ann.inbox();
+    ann.post(&[letter("channel:1", "before")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["before"]);
+    postgres.kill();
+    assert!(matches!(lines.append("two\n").await, Err(ClusterError::Away(_))));
+    let late = [letter("channel:1", "after")];
+    assert!(matches!(ann.post(&late).await, Err(ClusterError::Away(_))));
+    postgres.again();
+    lines.append("two, again\n").await.unwrap();
+    assert_eq!(lines.read().await.unwrap(), "one\ntwo, again\n");
+    ann.post(&late).await.unwrap();
+    assert_eq!(bodies(&given(&mut inbox).await), ["after"]);
+    assert!(ann.lease().lasts());
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_program_are_used_while_they_may_be_and_never_changed() {
+    let postgres = Postgres::start();
+    drop(node(&postgres, "ann").await);
+    postgres.ask("update aetheel.form set version = 7, since = 1");
+    drop(node(&postgres, "ann").await);
+    assert_eq!(postgres.ask("select version, since from aetheel.form"), "7|1");
+    postgres.ask("update aetheel.form set since = 7");
+    let refused = Cluster::join(&postgres.url(), options("bob", "bob", LEASE)).await.err();
+    let why = refused.expect("refused").to_string();
+    assert!(why.contains("newer Aetheel") && why.contains("upgrade this node"), "{why}");
+}
+
+#[tokio::test]
+async fn many_nodes_make_the_tables_at_the_same_time_and_one_of_them_has_the_seat() {
+    let postgres = Postgres::start();
+    let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
+    let joining = names.iter().map(|name| {
+        let (url, options) = (postgres.url(), options(name, name, LEASE));
+        tokio::spawn(async move { Cluster::join(&url, options).await })
+    });
+    let mut nodes = Vec::new();
+    for joined in joining.collect::<Vec<_>>() {
+        nodes.push(joined.await.unwrap().unwrap());
+    }
+    let (told, mut served) = tokio::sync::mpsc::unbounded_channel();
+    for node in nodes {
+        let told = told.clone();
+        tokio::spawn(async move {
+            node.take_seat().await.unwrap();
+            told.send(node).unwrap();
+        });
+    }
+    let mut before: Option<Cluster> = None;
+    for _ in 0..names.len() {
+        let served_by = tokio::time::timeout(TIMEOUT, served.recv()).await;
+        let node = served_by.expect("the next one").unwrap();
+        assert!(served.try_recv().is_err(), "one at a time");
+        node.keep_seat_file("schedules.md", node.name()).await.unwrap();
+        if let Some(before) = before.replace(node.clone()) {
+            assert_eq!(before.keep_seat_file("x.md", "").await, Err(ClusterError::Fenced));
+        }
+        node.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn logins_and_files_of_the_seat_are_those_of_whoever_has_it() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    let now = jiff::Timestamp::now().as_millisecond();
+    assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced), "nobody has the seat");
+    ann.take_seat().await.unwrap();
+    let day = 24 * 60 * 60 * 1_000;
+    ann.logging_in(now - day - 60_000).await.unwrap();
+    ann.logging_in(now - 5).await.unwrap();
+    ann.logging_in(now - 5).await.unwrap();
+    assert_eq!(bob.logging_in(now).await, Err(ClusterError::Fenced));
+    assert_eq!(bob.keep_seat_file("schedules.md", "bob").await, Err(ClusterError::Fenced));
+    assert_eq!(bob.seat_file("schedules.md").await, Ok(None));
+    ann.keep_seat_file("schedules.md", "1").await.unwrap();
+    ann.keep_seat_file("schedules.md", "2").await.unwrap();
+    assert_eq!(bob.seat_file("schedules.md").await, Ok(Some("2".to_owned())));
+
+    // A node that starts again has the seat that it had: nobody else takes it meanwhile.
+    let again = node(&postgres, "ann").await;
+    assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced));
+    again.take_seat().await.unwrap();
+    again.give_seat().await.unwrap();
+    assert_eq!(again.logging_in(now).await, Err(ClusterError::Fenced));
+    bob.take_seat().await.unwrap();
+    bob.logging_in(now).await.unwrap();
+    assert_eq!(bob.logins().await.unwrap(), [now - 5, now - 5, now]);
+
+    // The seat of a node that is gone is free once its lease is over.
+    let waiting = tokio::spawn({
+        let again = again.clone();
+        async move { again.take_seat().await }
+    });
+    bob.keep_seat_file("schedules.md", "3").await.unwrap();
+    dies(&postgres, "bob");
+    tokio::time::timeout(TIMEOUT, waiting).await.expect("the seat").unwrap().unwrap();
+    assert_eq!(bob.keep_seat_file("schedules.md", "4").await, Err(ClusterError::Fenced));
+    assert_eq!(again.seat_file("schedules.md").await, Ok(Some("3".to_owned())));
+}
