@@ -47,6 +47,7 @@ mod permissions;
 mod permit;
 mod pulses;
 mod reader;
+mod receipt;
 mod recent;
 mod reception;
 mod reply;
@@ -80,8 +81,9 @@ pub use heard::{Heard, Parent};
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
+pub use receipt::Receipt;
 pub use recent::Said;
-pub use sharing::{Logins, Receipt, Sharing};
+pub use sharing::{Logins, Sharing};
 pub use token::bot_of;
 
 use crate::config::AllowLists;
