@@ -371,6 +371,7 @@ impl Discord {
             }
         };
         let permit = Permit::new(stopped, seat);
+        self.inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
         let gateway = vigil::errand(
             "discord",
             gateway::keep_connected(
