@@ -159,6 +159,27 @@ mod tests {
     }
 
     #[test]
+    fn a_share_that_changes_counts_from_the_next_request_on() {
+        let (mut flow, now) = (Flow::new(10), Instant::now());
+        let at_once = |flow: &mut Flow, at| {
+            let mut out = 0;
+            while let Ok(Some(ticket)) = flow.take(Rank::Answer, at) {
+                if flow.go(ticket, at).is_err() {
+                    break;
+                }
+                out += 1;
+            }
+            out
+        };
+        flow.allow(5);
+        assert_eq!(at_once(&mut flow, now), 5);
+        flow.allow(2);
+        assert_eq!(at_once(&mut flow, now + SPAN / 2), 0);
+        flow.allow(10);
+        assert_eq!(at_once(&mut flow, now + SPAN * 4), 10);
+    }
+
+    #[test]
     fn without_a_limit_nothing_waits() {
         let (mut flow, now) = (Flow::new(0), Instant::now());
         assert!((0..10_000).all(|_| flow.take(Rank::Marker, now) == Ok(None)));

@@ -24,8 +24,9 @@ use super::handler::{Handler, Takes};
 use super::heard::Heard;
 use super::permit::{Lost, Permit};
 use super::reader::{Parts, Reader};
+use super::receipt::Receipt;
 use super::rest::{Timeouts, http_client};
-use super::sharing::{Logins, Out, Receipt};
+use super::sharing::{Logins, Out};
 use super::{Inner, StartError};
 use crate::figures;
 

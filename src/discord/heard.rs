@@ -69,7 +69,8 @@ impl Heard {
     pub(super) fn interaction(data: Value) -> Self {
         let channel = &data["channel"];
         let parent = match (channel["type"].as_u64(), data.get("guild_id")) {
-            (Some(10..=12), _) => Parent::Known(id_in(&channel["parent_id"])),
+            (Some(10..=12), _) => id_in(&channel["parent_id"])
+                .map_or(Parent::Unknown, |parent| Parent::Known(Some(parent))),
             (Some(_), _) | (None, None | Some(Value::Null)) => Parent::Known(None),
             (None, Some(_)) => Parent::Unknown,
         };
@@ -142,5 +143,90 @@ impl Debug for Heard {
             .field("channel", &self.channel())
             .field("parent", &self.parent)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(name: &str, data: Value) -> Heard {
+        Heard::in_channel((name, data), Vec::new(), Parent::Unknown, true)
+    }
+
+    #[test]
+    fn the_same_event_has_the_same_key_whoever_heard_it_and_no_other_has_it() {
+        let all = [
+            message("MESSAGE_CREATE", json!({"id": "5", "channel_id": "6"})),
+            message(
+                "MESSAGE_UPDATE",
+                json!({"id": "5", "channel_id": "6", "edited_timestamp": "1"}),
+            ),
+            message(
+                "MESSAGE_UPDATE",
+                json!({"id": "5", "channel_id": "6", "edited_timestamp": "2"}),
+            ),
+            message("MESSAGE_DELETE", json!({"id": "5", "channel_id": "6"})),
+            message("MESSAGE_DELETE_BULK", json!({"ids": ["5"], "channel_id": "6"})),
+            message("MESSAGE_DELETE_BULK", json!({"ids": ["5", "7"], "channel_id": "6"})),
+            Heard::interaction(json!({"id": "5", "channel_id": "6", "token": "s3cret"})),
+        ];
+        let keys: std::collections::HashSet<String> = all.iter().map(Heard::key).collect();
+        assert_eq!(keys.len(), all.len(), "{keys:?}");
+        for heard in all {
+            assert_eq!(heard.channel(), Some(6));
+            let again = Heard { names: vec![("<@1>".into(), "@a".into())], ..heard.clone() };
+            assert_eq!(again.key(), heard.key());
+            assert!(!format!("{heard:?}").contains("s3cret"));
+        }
+        for heard in [
+            Heard::permissions(),
+            Heard::ready(&Value::Null),
+            Heard::press(json!({"channel_id": "6"})),
+        ] {
+            assert_eq!(heard.channel(), None);
+        }
+    }
+
+    #[test]
+    fn whatever_an_event_says_it_travels_unchanged_and_its_key_is_short() {
+        let long = "9".repeat(10_000);
+        let strange = ["", "-1", "1\u{0}2", "\u{202e}", "\"}", "ä", long.as_str()];
+        for name in
+            ["MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE_BULK", "INTERACTION_CREATE", "?"]
+        {
+            for text in strange {
+                for data in [
+                    json!(null),
+                    json!([text]),
+                    json!({"id": text, "channel_id": text, "edited_timestamp": text, "ids": [text, 1, null]}),
+                ] {
+                    for parent in
+                        [Parent::Unknown, Parent::Known(None), Parent::Known(Some(u64::MAX))]
+                    {
+                        let names = vec![(text.to_owned(), text.to_owned())];
+                        let heard = Heard { names, parent, ..message(name, data.clone()) };
+                        let carried = serde_json::to_string(&heard).expect("it can be written");
+                        let read: Heard = serde_json::from_str(&carried).expect("it can be read");
+                        assert!(read == heard && heard.key().chars().count() <= 100, "{carried}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_interaction_says_where_it_belongs() {
+        let parent = |data| Heard::interaction(data).parent;
+        let thread = json!({"guild_id": "4", "channel": {"id": "3", "type": 11, "parent_id": "9"}});
+        assert_eq!(parent(thread), Parent::Known(Some(9)));
+        let in_category =
+            json!({"guild_id": "4", "channel": {"id": "3", "type": 0, "parent_id": "9"}});
+        let odd = json!({"guild_id": "4", "channel": {"id": "3", "type": 11}});
+        assert_eq!(parent(odd), Parent::Unknown);
+        assert_eq!(parent(in_category), Parent::Known(None));
+        assert_eq!(parent(json!({"channel_id": "3"})), Parent::Known(None), "in private");
+        assert_eq!(parent(json!({"guild_id": "4", "channel_id": "3"})), Parent::Unknown);
+        assert_eq!(Heard::interaction(json!({"id": "5"})).channel(), Some(5));
     }
 }

@@ -48,6 +48,7 @@ mod permit;
 mod pulses;
 mod reader;
 mod recap;
+mod receipt;
 mod reception;
 mod reply;
 mod rest;
@@ -80,7 +81,8 @@ pub use heard::{Heard, Parent};
 pub use options::{Options, Windows};
 pub use permissions::Missing;
 pub use pulses::Pulses;
-pub use sharing::{Logins, Receipt, Sharing};
+pub use receipt::Receipt;
+pub use sharing::{Logins, Sharing};
 pub use token::bot_of;
 
 use crate::config::AllowLists;
@@ -368,6 +370,7 @@ impl Discord {
             }
         };
         let permit = Permit::new(stopped, seat);
+        self.inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
         let gateway = vigil::errand(
             "discord",
             gateway::keep_connected(

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Discord;
+use super::receipt::Receipt;
 use super::reception::Arrival;
 use super::rest::RestError;
-use super::sharing::Receipt;
 use crate::vigil;
 use crate::workspace::FileError;
 

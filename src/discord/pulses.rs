@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::Inner;
+use super::receipt::Receipt;
 use super::reception::Arrival;
-use super::sharing::Receipt;
 use crate::dispatch::HealthProbe;
 
 /// Where pulses go in: the very way that messages come. Cheap to clone.

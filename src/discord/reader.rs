@@ -21,10 +21,11 @@ use super::dashboard;
 use super::heard::{Heard, PERMISSIONS, PRESS};
 use super::interactions::Ack;
 use super::panel::{Caller, Panels};
+use super::receipt::Receipt;
 use super::reception::{Arrival, CLOSING, Outcome, stop_text};
 use super::rest::Timeouts;
-use super::sharing::{Receipt, age_by_discord};
-use super::wire::{Edit, Message, Slash, id_in};
+
+use super::wire::{Edit, Message, Slash, age_of, id_in};
 use super::{Accept, Inner};
 use crate::dispatch::Dispatcher;
 use crate::event::Lane;
@@ -299,5 +300,33 @@ impl Reader {
                 warn!(interaction, %error, "cannot answer a command");
             }
         });
+    }
+}
+
+/// The age of an id by Discord's clock, as far as that is known: machines' clocks differ.
+fn age_by_discord(id: u64, ahead: Option<i64>) -> Duration {
+    let age = age_of(id);
+    match ahead.unwrap_or(0) {
+        ahead @ 0.. => age.saturating_sub(Duration::from_secs(ahead.unsigned_abs())),
+        behind => age + Duration::from_secs(behind.unsigned_abs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discord::wire::id_from;
+
+    #[test]
+    fn an_age_goes_by_the_clock_of_discord() {
+        let id = id_from(Duration::from_secs(60));
+        let about = |ahead, seconds: u64| {
+            let age = age_by_discord(id, ahead).as_secs();
+            assert!((seconds..seconds + 2).contains(&age), "{age} s");
+        };
+        about(None, 60);
+        about(Some(50), 10);
+        about(Some(-40), 100);
+        about(Some(90), 0);
     }
 }

@@ -5,6 +5,7 @@
 //! that Discord enforces, so that repeating a request never posts twice. Pinned by the local
 //! Discord of the tests, which refuses anything else.
 
+mod callbacks;
 mod reactions;
 
 use std::collections::HashSet;
@@ -374,38 +375,6 @@ impl Api {
     ) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": {"content": text, "allowed_mentions": {"parse": []}}});
         self.callback(interaction, token, body, timeouts).await
-    }
-
-    /// Answers an interaction at once.
-    pub(super) async fn callback(
-        &self,
-        interaction: u64,
-        token: &str,
-        body: Value,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        self.first_callback(interaction, token, body, timeouts).await.map(drop)
-    }
-
-    /// The same. False: it was acknowledged before, perhaps by an attempt whose answer was lost.
-    pub(super) async fn first_callback(
-        &self,
-        interaction: u64,
-        token: &str,
-        body: Value,
-        timeouts: Timeouts,
-    ) -> Result<bool, RestError> {
-        let call = Call {
-            method: Method::POST,
-            path: format!("/interactions/{interaction}/{token}/callback"),
-            bucket: None,
-            body: Some(body),
-            by_interaction: true,
-        };
-        match self.rest.send(&call, timeouts).await {
-            Err(RestError::Refused { code: 40060, .. }) => Ok(false),
-            other => other.map(|_| true),
-        }
     }
 
     /// Puts text into the deferred answer.

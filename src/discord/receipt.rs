@@ -1,0 +1,94 @@
+//! What is told of an event of Discord once nothing of it can be lost any more.
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// What is told of an event once nothing of it can be lost any more: it is kept, refused or of no
+/// interest. One that is dropped without [`Receipt::done`] tells nothing: the node ended before
+/// that, and its next life is to see to the event.
+#[derive(Default)]
+pub struct Receipt(Option<Arc<Parts>>);
+
+/// What several parts of a receipt share.
+struct Parts {
+    open: AtomicUsize,
+    done: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Receipt {
+    /// Makes one that calls this when it is done.
+    pub fn new(done: impl FnOnce() + Send + 'static) -> Self {
+        let done: Box<dyn FnOnce() + Send> = Box::new(done);
+        Self(Some(Arc::new(Parts { open: AtomicUsize::new(1), done: Mutex::new(Some(done)) })))
+    }
+
+    /// One that nobody waits for.
+    pub(super) fn none() -> Self {
+        Self::default()
+    }
+
+    /// Nothing of the event can be lost any more.
+    pub fn done(self) {
+        let Some(parts) = self.0 else { return };
+        if parts.open.fetch_sub(1, Ordering::SeqCst) == 1
+            && let Some(done) = parts.done.lock().take()
+        {
+            done();
+        }
+    }
+
+    /// Makes so many of it: it is done when all of them are; at once where there are none.
+    pub(super) fn split(self, count: usize) -> Vec<Self> {
+        if count == 0 {
+            self.done();
+            return Vec::new();
+        }
+        if let Some(parts) = &self.0 {
+            parts.open.fetch_add(count - 1, Ordering::SeqCst);
+        }
+        std::iter::repeat_with(|| Self(self.0.clone())).take(count).collect()
+    }
+}
+
+impl Debug for Receipt {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Receipt").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_is_given_when_all_its_parts_are_done_and_never_for_one_that_was_dropped() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let receipt = || {
+            let count = Arc::clone(&count);
+            Receipt::new(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let given = || count.swap(0, Ordering::SeqCst);
+        receipt().done();
+        assert_eq!(given(), 1);
+        drop(receipt());
+        assert_eq!(given(), 0, "the node ended");
+        assert!(receipt().split(0).is_empty());
+        assert_eq!(given(), 1, "there was nothing to do");
+        let mut parts = receipt().split(3);
+        let last = parts.pop();
+        parts.into_iter().for_each(Receipt::done);
+        assert_eq!(given(), 0, "one is open");
+        last.into_iter().for_each(Receipt::done);
+        assert_eq!(given(), 1);
+        let mut parts = receipt().split(2);
+        drop(parts.pop());
+        parts.into_iter().for_each(Receipt::done);
+        assert_eq!(given(), 0, "one part was not seen to");
+        Receipt::none().split(2).into_iter().for_each(Receipt::done);
+    }
+}
