@@ -1,5 +1,6 @@
 //! Dispatcher and turn driver on scripted parts.
 
+mod absorb;
 mod asks;
 mod attachments;
 mod bounds;
@@ -15,6 +16,8 @@ mod order;
 mod outlive;
 mod planning;
 mod probe;
+mod recap;
+mod router;
 mod sessions;
 mod steering;
 mod threads;

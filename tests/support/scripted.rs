@@ -17,7 +17,7 @@ use aetheel::agent::{
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
     Answer, Choices, DeliveryError, Dispatcher, Notice, OpenQuestion, Opened, Outlet, Parts,
-    PriorDelivery, Reply, Settlement, Unseen,
+    PriorDelivery, Reply, Router, Said, Settlement, Unseen,
 };
 use aetheel::event::{Attached, Event, EventKind as Asked, Lane, NewEvent, Origin};
 use aetheel::fold::Transcript;
@@ -355,6 +355,8 @@ pub struct Collected {
     pub thread: Mutex<Option<Result<Opened, String>>>,
     /// Questions of an earlier life that stay open.
     pub continued: Mutex<Vec<String>>,
+    /// What was said before any event.
+    pub said: Mutex<Vec<Said>>,
     /// Called with everything that is shown.
     pub look: OnceLock<Look>,
 }
@@ -426,6 +428,10 @@ impl Outlet for CollectingOutlet {
     ) -> Result<(), DeliveryError> {
         self.0.unfinished.lock().unwrap().extend(traces.posted);
         self.notify(notice).await
+    }
+
+    async fn recap(&self, _: &Event) -> Vec<Said> {
+        self.0.said.lock().unwrap().clone()
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
@@ -503,6 +509,8 @@ pub struct Wishes {
     pub allowed_tools: AllowedTools,
     /// A feature the backend declares besides.
     pub feature: Option<&'static str>,
+    /// Knows the lanes of other nodes.
+    pub router: Option<Arc<dyn Router>>,
 }
 
 impl Default for Wishes {
@@ -518,6 +526,7 @@ impl Default for Wishes {
             approvers: vec![],
             allowed_tools: AllowedTools::All,
             feature: None,
+            router: None,
         }
     }
 }
@@ -550,6 +559,7 @@ impl Desk {
             redactor.clone(),
         );
         parts.redactor = redactor;
+        parts.router = wishes.router;
         let recorder = parts.recorder.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
     }

@@ -1,0 +1,363 @@
+//! What one node leaves to another: its open events, whatever state they are in.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal};
+use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel::queue::Limits;
+use aetheel::workspace::{Journal, LineStore};
+
+use super::kept::quick;
+use crate::support::scripted::{
+    Collected, OneBackend, ScriptedBackend, ScriptedLauncher, behind_a_gate, message, parts, plain,
+};
+
+const ANN: u64 = 4;
+
+/// Lines that outlive their node.
+#[derive(Clone, Default)]
+struct Lines {
+    text: Arc<Mutex<String>>,
+    full: Arc<AtomicBool>,
+}
+
+impl Lines {
+    fn text(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.full.load(Ordering::SeqCst) { Err(io::Error::other("full")) } else { Ok(()) }
+    }
+}
+
+impl LineStore for Lines {
+    fn append(&mut self, lines: &str) -> io::Result<()> {
+        self.check()?;
+        self.text.lock().unwrap().push_str(lines);
+        Ok(())
+    }
+
+    fn replace(&mut self, lines: &str) -> io::Result<()> {
+        self.check()?;
+        lines.clone_into(&mut self.text.lock().unwrap());
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "lines of a test".to_owned()
+    }
+}
+
+/// A node with its journal, one slot for each lane.
+struct Node {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    launcher: Arc<ScriptedLauncher>,
+    journal: Journal,
+    lines: Lines,
+    _folder: tempfile::TempDir,
+}
+
+impl Node {
+    /// Begins the process start of this number over these lines.
+    async fn begin(start: u64, text: &str, launcher: Arc<ScriptedLauncher>) -> Self {
+        let (folder, collected) = (tempfile::tempdir().unwrap(), Arc::new(Collected::default()));
+        let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(plain(), None))));
+        let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
+        let mut parts =
+            parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
+        let lines = Lines::default();
+        let store = Box::new(lines.clone());
+        let journal =
+            parts.workspace.journal_in(text.to_owned(), store, start << 32).await.unwrap();
+        parts.journal = Some(journal.clone());
+        let dispatcher = Dispatcher::new(parts);
+        dispatcher.recover();
+        Self { dispatcher, collected, launcher, journal, lines, _folder: folder }
+    }
+
+    async fn ask(&self, channel: u64, prompt: &str) -> u64 {
+        let key = Some(format!("test:{prompt}"));
+        let event = NewEvent { asker: Some(ANN), key, ..message(channel, prompt) };
+        self.dispatcher.submit(event).unwrap().safe().await.unwrap()
+    }
+
+    async fn absorb(&self, text: &str, first: u64) -> usize {
+        let absorbed = self.dispatcher.absorb(text, first).await.unwrap();
+        let count = absorbed.len();
+        absorbed.begin();
+        count
+    }
+
+    /// The prompts so far, once nothing is left to do, sorted.
+    async fn prompts(&self) -> Vec<String> {
+        self.dispatcher.idle().await;
+        let mut prompts = self.launcher.prompts();
+        prompts.sort();
+        prompts
+    }
+
+    async fn press(&self, id: &str) -> Result<Again, AgainRefusal> {
+        let ann = Person::User { id: ANN, roles: vec![], owner: false, name: "Ann".to_owned() };
+        self.dispatcher.again(id, &ann, true).await
+    }
+}
+
+/// An event of a node, in a lane for itself unless it says otherwise.
+fn event(sequence: u64, channel: u64, prompt: &str) -> Event {
+    let key = Some(format!("test:{prompt}"));
+    NewEvent { asker: Some(ANN), key, ..message(channel, prompt) }
+        .accepted(sequence, jiff::Timestamp::now().as_millisecond())
+}
+
+/// The journal of a node that died with an event in every state.
+async fn left_behind(start: u64) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = aetheel::workspace::Workspace::open(folder.path()).await.unwrap();
+    let (lines, first) = (Lines::default(), start << 32);
+    let store = Box::new(lines.clone());
+    let journal = workspace.journal_in(String::new(), store, first).await.unwrap();
+    let now = jiff::Timestamp::now().as_millisecond();
+    let accept = |number: u64, channel: u64, prompt: &str| {
+        let event = event(first + number, channel, prompt);
+        journal.accepted(&event);
+        event
+    };
+    accept(1, 11, "ran");
+    journal.started(first + 1);
+    accept(2, 11, "waited");
+    accept(3, 12, "used a tool");
+    journal.started(first + 3);
+    journal.used_tool(first + 3);
+    accept(4, 13, "answered");
+    let answer = serde_json::json!({"text": "the kept answer", "failure": null, "notices": [], "backend": "b", "model": null, "usage": null, "took": {"secs": 1, "nanos": 0}});
+    journal.answered(first + 4, answer.to_string());
+    accept(5, 14, "offered");
+    journal.used_tool(first + 5);
+    journal.offered(first + 5, now, false);
+    accept(6, 12, "heard by what used a tool");
+    journal.heard(first + 6, first + 3);
+    accept(7, 15, "heard by what is over");
+    journal.heard(first + 7, first + 90);
+    accept(8, 11, "heard by what ran");
+    journal.heard(first + 8, first + 1);
+    journal.finished(&accept(9, 16, "finished"), now);
+    let hook = NewEvent {
+        key: Some("boot:1".to_owned()),
+        ..NewEvent::new(
+            EventKind::Hook,
+            Lane::Hook("startup".to_owned()),
+            Origin::Internal { channel: None },
+            "hook",
+        )
+    };
+    journal.accepted(&hook.accepted(first + 10, now));
+    assert!(journal.flush().await);
+    lines.text()
+}
+
+/// Sees to what `left_behind` left: the same on whichever node.
+async fn sees_to_it(node: &Node, start: u64) {
+    let answers = node.collected.answers(5).await;
+    let mut told: Vec<String> = answers
+        .iter()
+        .map(|(_, answer)| answer.failure.clone().unwrap_or_else(|| answer.text.clone()))
+        .map(|text| text.chars().take(34).collect())
+        .collect();
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "The agent had taken this in when I",
+            "heard by what ran",
+            "ran",
+            "the kept answer",
+            "waited"
+        ]
+    );
+    let mine: Vec<&str> = answers
+        .iter()
+        .filter(|(event, _)| event.lane == Lane::Channel(11))
+        .map(|(_, answer)| &*answer.text)
+        .collect();
+    assert_eq!(mine, ["ran", "waited", "heard by what ran"], "in their order");
+    let notices = node.collected.notices(1).await;
+    assert_eq!((notices.len(), notices[0].channel), (1, Some(12)));
+    let offer = notices[0].offer.clone().unwrap();
+    assert_eq!(offer.id, format!("{}-0", (start << 32) + 3));
+    assert!(offer.id.len() < 64);
+    assert_eq!(node.press(&offer.id).await, Ok(Again::Started));
+    assert_eq!(node.press(&format!("{}-0", (start << 32) + 5)).await, Ok(Again::Started));
+    node.collected.answers(7).await;
+    assert_eq!(
+        node.prompts().await,
+        ["heard by what ran", "offered", "ran", "used a tool", "waited"]
+    );
+    assert!(
+        node.journal.knows("test:finished") && node.journal.knows("test:heard by what is over")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_node_left_becomes_what_a_restart_makes_of_it() {
+    let text = left_behind(5).await;
+    // The node itself, but for its hook, and another one that knows nothing of it.
+    let own: String = text
+        .lines()
+        .filter(|line| !line.contains("boot:1"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let again = Node::begin(6, &own, quick()).await;
+    sees_to_it(&again, 5).await;
+    let other = Node::begin(2, "", quick()).await;
+    assert_eq!(other.absorb(&text, 0).await, 8);
+    sees_to_it(&other, 5).await;
+    // A third one takes over what is left of both: nothing.
+    let third = Node::begin(9, "", quick()).await;
+    assert!(other.journal.flush().await);
+    assert_eq!(third.absorb(&other.lines.text(), 0).await, 0);
+    assert!(third.journal.knows("test:ran"));
+    let taken = NewEvent { key: Some("test:ran".to_owned()), ..message(11, "ran") };
+    assert_eq!(third.dispatcher.submit(taken).err(), Some(Refusal::Known));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn absorbed_twice_it_is_done_once_whatever_dies_in_between() {
+    let text = left_behind(5).await;
+    let node = Node::begin(2, "", quick()).await;
+    // It dies before anything begins.
+    assert_eq!(node.dispatcher.absorb(&text, 0).await.unwrap().len(), 8);
+    let again = Node::begin(7, &node.lines.text(), quick()).await;
+    assert_eq!(again.absorb(&text, 0).await, 0, "it is there already");
+    sees_to_it(&again, 5).await;
+    assert_eq!(again.absorb(&text, 0).await, 0, "it is over");
+    assert!(again.journal.flush().await);
+    let last = Node::begin(8, &again.lines.text(), quick()).await;
+    assert_eq!(last.absorb(&text, 0).await, 0);
+    assert_eq!(last.prompts().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_here_already_under_another_number_is_not_done_again() {
+    let text = left_behind(5).await;
+    let node = Node::begin(2, "", quick()).await;
+    node.ask(11, "ran").await;
+    node.collected.answers(1).await;
+    assert_eq!(node.absorb(&text, 0).await, 7);
+    node.collected.answers(4).await;
+    assert_eq!(node.prompts().await.iter().filter(|prompt| *prompt == "ran").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_events_come_behind_those_that_another_node_left() {
+    let (gate, launcher) = behind_a_gate(false);
+    let node = Node::begin(2, "", launcher).await;
+    let first = node.ask(20, "mine").await;
+    assert_eq!(first, (2 << 32) + 1);
+    assert_eq!(node.absorb(&left_behind(5).await, 9 << 32).await, 8);
+    let new = node.ask(11, "new").await;
+    assert_eq!(new, (9 << 32) + 1, "behind all there were");
+    gate.send_replace(true);
+    node.dispatcher.idle().await;
+    let prompts = node.launcher.prompts();
+    let place = |prompt: &str| prompts.iter().position(|known| known == prompt).unwrap();
+    assert!(place("ran") < place("waited") && place("waited") < place("new"), "{prompts:?}");
+    assert!(node.journal.flush().await);
+    let later = Node::begin(12, &node.lines.text(), quick()).await;
+    assert_eq!(later.ask(11, "later").await, (12 << 32) + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_written_is_not_taken_over() {
+    let text = left_behind(5).await;
+    let node = Node::begin(2, "", quick()).await;
+    node.lines.full.store(true, Ordering::SeqCst);
+    let refused = node.dispatcher.absorb(&text, 0).await;
+    assert_eq!(refused.err(), Some(Refusal::NotSaved));
+    assert!(node.journal.open_events().is_empty() && !node.journal.knows("test:finished"));
+    node.lines.full.store(false, Ordering::SeqCst);
+    assert_eq!(node.absorb(&text, 0).await, 8);
+    sees_to_it(&node, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_is_idle_once_nothing_of_it_is_in_hand() {
+    let (gate, launcher) = behind_a_gate(false);
+    let node = Node::begin(2, "", launcher).await;
+    let seven = |lane: &Lane| *lane == Lane::Channel(7);
+    let other = |lane: &Lane| *lane == Lane::Channel(8);
+    assert!(node.dispatcher.is_idle_in(seven));
+    node.ask(7, "one").await;
+    node.ask(7, "two").await;
+    assert!(!node.dispatcher.is_idle_in(seven) && node.dispatcher.is_idle_in(other));
+    let to_open = NewEvent { opens_thread: true, ..message(8, "a thread") };
+    node.dispatcher.submit(to_open).unwrap().safe().await.unwrap();
+    assert!(!node.dispatcher.is_idle_in(other), "it is held");
+    gate.send_replace(true);
+    node.collected.answers(2).await;
+    node.dispatcher.lane_idle(&Lane::Channel(7)).await;
+    let idle = async {
+        while !node.dispatcher.is_idle_in(seven) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), idle).await.unwrap();
+    let declined = node.dispatcher.decline(message(9, "no"), "No.").await.unwrap().unwrap();
+    let nine = |lane: &Lane| *lane == Lane::Channel(9);
+    assert!(!node.dispatcher.is_idle_in(nine), "a refusal is on its way");
+    node.dispatcher.declined(declined);
+    assert!(node.dispatcher.is_idle_in(nine));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_that_moves_takes_its_offers_along_and_comes_back_with_them() {
+    let (one, two) = (Node::begin(2, "", quick()).await, Node::begin(3, "", quick()).await);
+    one.absorb(&left_behind(1).await, 0).await;
+    one.collected.notices(1).await;
+    let fourteen = |lane: &Lane| *lane == Lane::Channel(14);
+    let id = format!("{}-0", (1_u64 << 32) + 5);
+    assert!(one.dispatcher.is_idle_in(fourteen), "people have it in hand");
+    for (from, to) in [(&one, &two), (&two, &one), (&one, &two)] {
+        let left = from.dispatcher.leave(fourteen);
+        assert_eq!(to.absorb(&left, 0).await, 1);
+        assert!(from.dispatcher.left(fourteen).await);
+        assert_eq!(from.press(&id).await, Err(AgainRefusal::Gone));
+    }
+    assert_eq!(two.press(&id).await, Ok(Again::Started));
+    two.collected.answers(1).await;
+    assert_eq!(two.prompts().await, ["offered"]);
+    assert!(two.dispatcher.leave(|lane| *lane == Lane::Channel(11)).is_empty());
+    one.dispatcher.idle().await;
+    assert!(one.dispatcher.leave(|lane| *lane == Lane::Channel(11)).contains("message `11/1`"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_served_alone_gets_numbers_of_its_own_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = old_journal(folder.path()).await;
+    let node = Node::begin(4, &alone, quick()).await;
+    let answers = node.collected.answers(1).await;
+    assert_eq!(answers[0].0.sequence, (4 << 32) + 1);
+    assert_eq!(
+        node.collected.notices(1).await.len(),
+        1,
+        "its old button is about nothing any more"
+    );
+    assert_eq!(node.ask(7, "new").await, (4 << 32) + 3);
+}
+
+/// The file of a machine that served alone: an event that waits, and one on offer.
+async fn old_journal(folder: &Path) -> String {
+    let workspace = aetheel::workspace::Workspace::open(folder).await.unwrap();
+    let journal = workspace.journal().await.unwrap();
+    journal.accepted(&event(1, 7, "one"));
+    journal.accepted(&event(2, 8, "two"));
+    journal.offered(2, jiff::Timestamp::now().as_millisecond(), false);
+    assert!(journal.flush().await);
+    std::fs::read_to_string(folder.join("state/queue.md")).unwrap()
+}

@@ -1,0 +1,112 @@
+//! Conversations that moved to another machine: the agent there begins anew, and is told what was
+//! said.
+
+use aetheel::agent::Exit;
+use aetheel::dispatch::Said;
+use aetheel::event::Lane;
+use aetheel::workspace::{SessionId, Workspace};
+
+use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+
+const MOVED: &str =
+    "This conversation moved to another machine; I begin anew with what was written here.";
+
+/// The state files of a node that had a conversation in channel 7, and one in a hook's lane.
+async fn files() -> Vec<(String, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::open(folder.path()).await.unwrap();
+    let bindings = workspace.bindings();
+    let lanes = [Lane::Channel(7), Lane::Channel(8), Lane::Hook("startup".to_owned())];
+    for lane in &lanes {
+        bindings
+            .set_session(lane, "scripted", Some(SessionId::new("far-away").unwrap()))
+            .await
+            .unwrap();
+        bindings.set_setting(lane, "scripted", "model", Some("opus".to_owned())).await.unwrap();
+    }
+    let given = workspace.give(std::sync::Arc::new(|lane| *lane != Lane::Channel(8))).await;
+    let not_eight = workspace.give(std::sync::Arc::new(|lane| *lane == Lane::Channel(8))).await;
+    assert!(not_eight[0].1.contains("channel:8") && !given[0].1.contains("channel:8"));
+    workspace.given(std::sync::Arc::new(|lane| *lane == Lane::Channel(7))).await.unwrap();
+    assert!(!bindings.knows(&lanes[0]).await && bindings.knows(&lanes[1]).await);
+    given
+}
+
+async fn desk(said: Vec<Said>, lines: &'static [&'static str]) -> (Desk, Workspace) {
+    let launcher = ScriptedLauncher::new(move |agent: Agent| async move {
+        agent.say(lines).await;
+        agent.exit(Exit::Code(0), "").await;
+    });
+    let wishes = Wishes {
+        secret: Some("hunter2-hunter2".to_owned()),
+        feature: Some("resume"),
+        ..Wishes::default()
+    };
+    let desk = Desk::new(launcher, wishes).await;
+    *desk.collected.said.lock().unwrap() = said;
+    let workspace = Workspace::open(&desk.folder.path().join("config")).await.unwrap();
+    workspace.absorb(&files().await).await.unwrap();
+    (desk, workspace)
+}
+
+fn said() -> Vec<Said> {
+    vec![
+        Said { author: Some("Ann".to_owned()), text: "the key is hunter2-hunter2".to_owned() },
+        Said { author: None, text: "Noted.".to_owned() },
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_begins_anew_is_told_what_was_said_once_and_people_that_it_does() {
+    let (desk, workspace) = desk(said(), &["session here", "text ok", "done"]).await;
+    assert!(workspace.bindings().get(&Lane::Channel(7), "scripted").await.moved);
+    // Which a second handover of the same does not change.
+    workspace.absorb(&files().await).await.unwrap();
+    for prompt in ["one", "two"] {
+        desk.dispatcher.submit(message(7, prompt)).unwrap();
+        desk.dispatcher.idle().await;
+    }
+    let prompts = desk.launcher.prompts();
+    let (quoted, prompt) = prompts[0].rsplit_once("> you: Noted.").unwrap();
+    assert!(quoted.starts_with("[Said here before,") && prompt.ends_with("one"), "{prompts:?}");
+    assert!(quoted.contains("> [Ann]: the key is ") && !quoted.contains("hunter2"), "{quoted}");
+    assert_eq!(prompts[1], "two");
+    let answers = desk.collected.answers(2).await;
+    assert_eq!(
+        (&*answers[0].1.notices, &*answers[1].1.notices),
+        (&[MOVED.to_owned()][..], &[][..])
+    );
+    let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
+    assert!(!binding.moved && binding.session.is_some_and(|session| session.as_str() == "here"));
+    assert_eq!(binding.settings["model"], "opus");
+    // What is known here stays.
+    workspace.absorb(&files().await).await.unwrap();
+    let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
+    assert!(!binding.moved && binding.session.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_without_a_session_does_not_spend_it_and_who_begins_anew_is_told_nothing() {
+    let (desk, workspace) = desk(said(), &["text ok", "done"]).await;
+    let lane = Lane::Channel(7);
+    for prompt in ["one", "two"] {
+        desk.dispatcher.submit(message(7, prompt)).unwrap();
+        desk.dispatcher.idle().await;
+    }
+    let again = Workspace::open(workspace.folder()).await.unwrap();
+    assert!(again.bindings().get(&lane, "scripted").await.moved, "it outlives a restart");
+    assert_eq!(desk.dispatcher.reset(&lane).await, Ok(true));
+    assert_eq!(desk.dispatcher.reset(&lane).await, Ok(false));
+    desk.dispatcher.submit(message(7, "three")).unwrap();
+    desk.dispatcher.idle().await;
+    let told: Vec<bool> =
+        desk.launcher.prompts().iter().map(|prompt| prompt.contains("Said here")).collect();
+    assert_eq!(told, [true, true, false]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_that_stays_on_its_node_is_not_taken_over() {
+    let (_desk, workspace) = desk(vec![], &[]).await;
+    assert!(!workspace.bindings().knows(&Lane::Hook("startup".to_owned())).await);
+    assert!(!workspace.bindings().knows(&Lane::Channel(8)).await);
+}

@@ -1,0 +1,82 @@
+//! Events of lanes that another node has go there.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use aetheel::dispatch::{Placed, Refusal, Router};
+use aetheel::event::{EventKind, Lane, NewEvent, Origin};
+
+use crate::support::scripted::{Desk, Wishes, behind_a_gate, message};
+
+/// A way to another node that has some lanes, and what was sent there.
+#[derive(Default)]
+pub struct Other {
+    pub lanes: HashSet<Lane>,
+    pub sent: Mutex<Vec<NewEvent>>,
+    /// The database is away.
+    pub away: bool,
+}
+
+#[async_trait::async_trait]
+impl Router for Other {
+    fn elsewhere(&self, event: &NewEvent) -> bool {
+        self.lanes.contains(&event.lane)
+    }
+
+    async fn send(&self, event: NewEvent) -> Result<(), Refusal> {
+        if self.away {
+            return Err(Refusal::NotSaved);
+        }
+        self.sent.lock().unwrap().push(event);
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_goes_to_the_node_that_has_its_lane_and_is_whole_there() {
+    let other = Arc::new(Other { lanes: [Lane::Channel(8)].into(), ..Other::default() });
+    let (_gate, launcher) = behind_a_gate(true);
+    let desk =
+        Desk::new(launcher, Wishes { router: Some(other.clone()), ..Wishes::default() }).await;
+    let here = desk.dispatcher.submit_anywhere(message(7, "here")).await.unwrap();
+    assert!(matches!(here, Placed::Here(_)));
+    assert_eq!(here.safe().await, Ok(Some(1)));
+    let event = NewEvent { key: Some("k".to_owned()), asker: Some(4), ..message(8, "there") };
+    let there = desk.dispatcher.submit_anywhere(event.clone()).await.unwrap();
+    assert_eq!(there.safe().await, Ok(None));
+    let sent = other.sent.lock().unwrap().clone();
+    assert_eq!(sent, [event.clone()]);
+    let json = serde_json::to_string(&sent[0]).unwrap();
+    assert_eq!(serde_json::from_str::<NewEvent>(&json).unwrap(), event);
+    desk.collected.answers(1).await;
+    assert_eq!(desk.launcher.prompts(), ["here"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_sent_is_refused() {
+    let other =
+        Arc::new(Other { lanes: [Lane::Channel(8)].into(), away: true, ..Other::default() });
+    let (_gate, launcher) = behind_a_gate(true);
+    let desk = Desk::new(launcher, Wishes { router: Some(other), ..Wishes::default() }).await;
+    let refused = desk.dispatcher.submit_anywhere(message(8, "there")).await;
+    assert_eq!(refused.err(), Some(Refusal::NotSaved));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_comes_round_from_another_node_none_waits_behind_the_one_before() {
+    let (gate, launcher) = behind_a_gate(false);
+    let desk = Desk::new(launcher, Wishes::default()).await;
+    let tick = |prompt: &str| {
+        let lane = Lane::Heartbeat("inbox".to_owned());
+        NewEvent::new(EventKind::Heartbeat, lane, Origin::Internal { channel: Some(7) }, prompt)
+    };
+    assert!(desk.dispatcher.submit_sent(tick("one")).unwrap().is_some());
+    assert!(desk.dispatcher.submit_sent(tick("two")).unwrap().is_none());
+    assert!(desk.dispatcher.submit_sent(message(7, "a message")).unwrap().is_some());
+    assert!(desk.dispatcher.submit_sent(message(7, "another")).unwrap().is_some());
+    gate.send_replace(true);
+    desk.dispatcher.idle().await;
+    let mut prompts = desk.launcher.prompts();
+    prompts.sort();
+    assert_eq!(prompts, ["a message", "another", "one"]);
+}
