@@ -20,6 +20,9 @@ mod caller;
 mod cpu;
 mod dashboard;
 mod host;
+#[allow(dead_code, reason = "the tests use it")]
+#[path = "../../tests/support/link.rs"]
+mod link;
 mod links;
 mod live;
 #[allow(unused_imports, reason = "the tests use them")]

@@ -148,7 +148,7 @@ impl DiscordNotes {
             Item::Seen { channel, .. } | Item::Question { channel, .. } => wanted(*channel),
             Item::Login(_) => false,
         };
-        items.iter().filter(theirs).map(|item| line_of(item)).collect()
+        items.iter().filter(theirs).map(line_of).collect()
     }
 
     /// Reads such lines, or a whole file. What cannot be read is left out, and so are logins.

@@ -118,7 +118,7 @@ async fn a_node_that_starts_again_keeps_what_it_has_and_its_earlier_life_writes_
     before.hold_letters("channel:1", true).await.unwrap();
     let after = node(&postgres, "ann").await;
     assert_eq!(after.joined(), Joined::Again);
-    assert!(after.start() > before.start());
+    assert!(after.first_number() > before.first_number());
     assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(lines.replace("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(before.mirror().write("sessions.md", "late").await, Err(ClusterError::Fenced));

@@ -11,9 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::asks::{decision, permission};
 use super::bot::{Barrier, Bot, Home, answer, options};
-use crate::support::discord::{
-    ANN, BOT, CHANNEL, CROWD, LIMIT, LocalDiscord, OTHER, THREAD, TOKEN,
-};
+use crate::support::discord::{ANN, BOT, CHANNEL, CROWD, LIMIT, LocalDiscord, OTHER, THREAD};
 
 /// What carries events from node to node: as text, each to whoever has its channel, once.
 struct Carrier {

@@ -154,7 +154,7 @@ impl Cell {
         let prepared = Prepared::prepare(settings, Purpose::Talk)
             .await
             .unwrap_or_else(|refused| panic!("not started: {:?}", refused.faults));
-        let (dispatcher, guard) = prepared.dispatcher(stage.clone());
+        let (dispatcher, guard) = prepared.dispatcher(stage.clone(), None);
         let opened =
             Opened { dispatcher: dispatcher.clone(), guard, recordings: folder.join("recordings") };
         self.opened.lock().unwrap().push(opened);
