@@ -1,10 +1,10 @@
 //! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
 //! gateway`, a part of it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `--
-//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive` or `-- dashboard`; one
-//! backend's parser with `-- parse claude`.
+//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard` or `--
+//! letters`; one backend's parser with `-- parse claude`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make
-//! bench` builds all of it. Without optimisation (`cargo test --bench gateway -- live`), `parse`
+//! bench` builds all of it. `letters` needs a PostgreSQL server's programs, as the tests do. Without optimisation (`cargo test --bench gateway -- live`), `parse`
 //! and `live` do everything only a few times, to see that it works. Figures that stand against a
 //! goal are ratios where the machine's speed would decide, and what is compared is measured in
 //! turn, so that other work on the machine hits both.
@@ -20,6 +20,7 @@ mod caller;
 mod cpu;
 mod dashboard;
 mod host;
+mod letters;
 #[allow(dead_code, reason = "the tests use it")]
 #[path = "../../tests/support/link.rs"]
 mod link;
@@ -31,6 +32,9 @@ mod local_discord;
 mod messages;
 mod outlive;
 mod parse;
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../../tests/support/postgres.rs"]
+mod postgres;
 mod program;
 #[path = "../../tests/support/recordings.rs"]
 mod recordings;
@@ -94,6 +98,9 @@ fn main() {
     }
     if wants("dashboard") {
         runtime.block_on(dashboard::measure());
+    }
+    if wants("letters") {
+        runtime.block_on(letters::measure());
     }
 }
 

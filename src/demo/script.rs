@@ -31,8 +31,9 @@ impl Agent<'_> {
     /// Answers a prompt by its first word, with the conversation so far.
     pub(super) fn answer(&mut self, prompt: &str) -> Result<(), Halt> {
         let history = self.session(prompt)?;
-        // A gateway may say first who is speaking.
-        let said = prompt
+        // A gateway may say first who is speaking, and before that what was said earlier.
+        let last = prompt.rfind("\n\n[").map_or(prompt, |at| &prompt[at + 2..]);
+        let said = last
             .strip_prefix('[')
             .and_then(|rest| rest.split_once("]:"))
             .map_or(prompt, |(_, rest)| rest)
