@@ -272,6 +272,6 @@ mod tests {
                 assert_ne!(stem, stem_of(number + 1, at_ms));
             }
         }
-        assert_eq!(stem_of(1, 1_800_000_000_000), "myx8ao001.3");
+        assert_eq!(stem_of(1, 1_800_000_000_000), "mywpiww01.3");
     }
 }
