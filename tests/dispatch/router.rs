@@ -45,7 +45,7 @@ async fn an_event_goes_to_the_node_that_has_its_lane_and_is_whole_there() {
     let there = desk.dispatcher.submit_anywhere(event.clone()).await.unwrap();
     assert_eq!(there.safe().await, Ok(None));
     let sent = other.sent.lock().unwrap().clone();
-    assert_eq!(sent, [event.clone()]);
+    assert_eq!(sent, std::slice::from_ref(&event));
     let json = serde_json::to_string(&sent[0]).unwrap();
     assert_eq!(serde_json::from_str::<NewEvent>(&json).unwrap(), event);
     desk.collected.answers(1).await;
