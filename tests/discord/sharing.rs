@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::discord::{Heard, Logins, Parent, Receipt, Said, Sharing, Windows};
+use aetheel::discord::{Heard, Logins, Options, Parent, Receipt, Said, Sharing, Windows};
 use aetheel::event::Lane;
+use aetheel::redact::Redactor;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
@@ -396,11 +397,9 @@ async fn a_question_that_a_dead_node_left_open_is_closed_by_the_one_that_takes_o
 #[tokio::test]
 async fn a_channel_tells_where_it_belongs_and_what_was_last_said_there() {
     let local = LocalDiscord::start().await;
-    let home = Home::with(|home| {
-        home.redactor = aetheel::redact::Redactor::new([&TOKEN.to_owned().into()])
-    })
-    .await;
-    let bot = Bot::at(&local, &home).await;
+    let redactor = Redactor::new([&TOKEN.to_owned().into()]);
+    let options = Options { redactor, ..options(&local, Windows::default()) };
+    let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(CHANNEL).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(1).await, Ok(1), "discord knows of no such channel");
