@@ -24,7 +24,8 @@ pub struct Said {
 impl Discord {
     /// Reads what people and the bot last wrote in a channel or thread, oldest first, before a
     /// message or up to now; of at most `most` messages, 100 of them if there are more. Gives up
-    /// as soon as answers do.
+    /// as soon as answers do. Without Message Content Intent Discord hands out only what names the
+    /// bot, what is private and what the bot wrote.
     ///
     /// # Errors
     /// Why Discord does not hand it out, for a log.
