@@ -332,7 +332,7 @@ async fn where_the_seat_goes_the_login_goes_and_every_node_catches_up_with_its_c
 async fn a_node_without_the_seat_never_logs_in_and_closes_at_once() {
     let local = LocalDiscord::start().await;
     let carrier = Carrier::new(&[]);
-    let bot = carrier.node(&local, &Home::with(|_| {}).await).await;
+    let bot = carrier.node(&local, &Home::new().await).await;
     assert!(!bot.discord.has_login());
     tokio::time::timeout(LIMIT / 6, bot.listening.close()).await.expect("it ends");
     assert_eq!((local.logins().0, local.connections()), (0, 0));
@@ -394,7 +394,7 @@ async fn a_question_that_a_dead_node_left_open_is_closed_by_the_one_that_takes_o
 #[tokio::test]
 async fn a_thread_tells_where_it_belongs() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::with(|_| {}).await).await;
+    let bot = Bot::at(&local, &Home::new().await).await;
     assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(CHANNEL).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(1).await, Ok(1), "discord knows of no such channel");
