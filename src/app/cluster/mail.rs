@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::cluster::{Cluster, ClusterError, Inbox, Letter, Taken};
 use crate::discord::{Discord, Heard, Parent, Receipt};
 use crate::dispatch::{Dispatcher, Refusal};
-use crate::event::{EventKind, Lane, NewEvent};
+use crate::event::{Lane, NewEvent};
 use crate::startup::clustering::EVENT;
 use crate::vigil;
 use crate::workspace::Workspace;
@@ -67,12 +67,6 @@ pub(super) fn root_of(lane: &Lane) -> String {
     lane.to_string()
 }
 
-/// The label of the nodes that may serve a lane.
-pub(super) async fn label_of(workspace: &Workspace, lane: &Lane, root: &Lane) -> Option<String> {
-    let channels = workspace.channels().await;
-    channels.of(lane).or(&channels.of(root)).node
-}
-
 /// Writes letters about what this node hears from Discord.
 pub(super) struct Poster {
     cluster: Cluster,
@@ -98,12 +92,10 @@ impl Poster {
         while heard.recv_many(&mut batch, BATCH).await > 0 {
             let mut letters = Vec::new();
             for heard in batch.drain(..) {
-                let Ok(body) = serde_json::to_string(&heard) else { continue };
-                match heard.channel() {
-                    Some(channel) => letters.extend(self.letter(&heard, channel, body).await),
-                    None => {
-                        patiently!(self.cluster.tell_all(HEARD, &body));
-                    }
+                if let Some(channel) = heard.channel() {
+                    letters.extend(self.letter(heard, channel).await);
+                } else if let Ok(body) = serde_json::to_string(&heard) {
+                    patiently!(self.cluster.tell_all(HEARD, &body));
                 }
             }
             if !letters.is_empty() {
@@ -113,23 +105,29 @@ impl Poster {
     }
 
     /// None: nobody has the channel, and nobody need have it because of this.
-    async fn letter(&mut self, heard: &Heard, channel: u64, body: String) -> Option<Letter> {
-        let root = self.root(heard, channel).await;
-        if !heard.addressed && self.is_nobodys(root).await {
+    async fn letter(&mut self, mut heard: Heard, channel: u64) -> Option<Letter> {
+        let root = self.root(&heard, channel).await;
+        let (lane, of) = (Lane::Channel(channel), Lane::Channel(root));
+        let settings = {
+            let channels = self.workspace.channels().await;
+            channels.of(&lane).or(&channels.of(&of))
+        };
+        let wanted = heard.addressed || settings.require_mention == Some(false);
+        if !wanted && self.is_nobodys(root).await {
             return None;
         }
+        heard.parent = Parent::Known((root != channel).then_some(root));
         if self.placed.len() >= THREADS {
             self.placed.clear();
         }
         self.placed.insert(root);
-        let label = label_of(&self.workspace, &Lane::Channel(channel), &Lane::Channel(root)).await;
         Some(Letter {
             key: heard.key(),
-            root: root_of(&Lane::Channel(root)),
+            root: root_of(&of),
             thread: (root != channel).then_some(channel),
             kind: HEARD.to_owned(),
-            body,
-            label,
+            body: serde_json::to_string(&heard).ok()?,
+            label: settings.node,
         })
     }
 
@@ -327,15 +325,10 @@ async fn submit_all(
 
 /// False: it is left to the next life.
 async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
-    // A check or job that comes round while the one before is still at work is left out.
-    let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
-    if comes_round && dispatcher.is_busy(&event.lane) {
-        tracing::info!(lane = %event.lane, reason = "busy", "skipped: the one before still runs or waits");
-        return true;
-    }
     loop {
-        let taken = match dispatcher.submit(event.clone()) {
-            Ok(accepted) => accepted.safe().await.map(drop),
+        let taken = match dispatcher.submit_sent(event.clone()) {
+            Ok(Some(accepted)) => accepted.safe().await.map(drop),
+            Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),
         };
         match taken {

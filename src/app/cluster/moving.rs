@@ -112,30 +112,32 @@ impl Movers {
                 self.dispatcher.learn(*thread, root);
             }
         }
-        let again = "cannot take in what another node left; trying again";
+        let failed = |error: String| {
+            let from = &handover.from;
+            tracing::error!(error, from, "cannot take in what another node left; trying again");
+        };
+        let Some(first) = patiently!(self.cluster.next_numbers()) else { return };
+        let absorbed = match self.dispatcher.absorb(&handover.journal, first).await {
+            Ok(absorbed) => absorbed,
+            Err(error) => return failed(error.to_string()),
+        };
         let mut channels = Vec::new();
         for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD) {
             match self.discord.absorb(body).await {
                 Ok(more) => channels.extend(more),
-                Err(error) => return tracing::error!(%error, from = handover.from, "{again}"),
+                Err(error) => return failed(error.to_string()),
             }
         }
         if let Err(error) = self.workspace.absorb(&handover.files).await {
-            return tracing::error!(%error, from = handover.from, "{again}");
+            return failed(error.to_string());
         }
-        let Some(first) = patiently!(self.cluster.next_numbers()) else { return };
-        let absorbed = match self.dispatcher.absorb(&handover.journal, first).await {
-            Ok(absorbed) => absorbed,
-            Err(error) => {
-                return tracing::error!(%error, from = handover.from, "{again}");
-            }
-        };
         patiently!(self.cluster.taken_in(handover.id));
         tracing::warn!(
             from = handover.from,
             lanes = handover.roots.len(),
             "this node goes on with what another one had; conversations begin anew"
         );
+        figures::cluster_takeover(absorbed.len());
         absorbed.begin();
         // What was written while nobody had them.
         self.discord.catch_up(channels);

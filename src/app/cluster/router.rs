@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::mail::{label_of, patiently, root_of};
+use super::mail::{patiently, root_of};
 use crate::cluster::{Cluster, Letter};
 use crate::dispatch::{Refusal, Router};
 use crate::event::NewEvent;
@@ -30,7 +30,7 @@ impl Router for ToNodes {
             thread: None,
             kind: EVENT.to_owned(),
             body,
-            label: label_of(&self.workspace, &event.lane, &event.lane).await,
+            label: self.workspace.channels().await.of(&event.lane).node,
         }];
         patiently!(self.cluster.post(&letters)).ok_or(Refusal::NotSaved)
     }
