@@ -25,6 +25,8 @@ const LEASE: Duration = Duration::from_secs(3);
 /// The longest time in which others may not have gone on with what a machine had.
 const TAKEOVER: Duration = Duration::from_secs(10);
 const NAMES: [&str; 3] = ["one", "two", "three"];
+/// Without any answer for so long something is lost.
+const PROGRESS: Duration = Duration::from_secs(60);
 const TOOK_OVER: &str = "this node goes on with what another one had";
 
 /// Stands before the agent: one that begins while another one of its channel runs is noted.
@@ -45,6 +47,8 @@ struct Machine {
     /// Where its link to the database is.
     _folder: TempDir,
     program: Program,
+    /// The logs of its earlier lives.
+    before: String,
     /// When it is started again; none: as soon as it has ended.
     asleep_until: Option<Instant>,
     /// It was told to give its channels away.
@@ -89,8 +93,11 @@ async fn three_machines_answer_every_message_once_and_in_order_whatever_happens_
     let (events, channels) = (number("EVENTS", 20 * faults), number("CHANNELS", 24));
     println!("SEED={seed} FAULTS={faults} EVENTS={events} CHANNELS={channels}");
     let run = Run::new(seed, faults as usize, events as usize, channels).await;
-    let report = run.through().await.unwrap_or_else(|fault| panic!("SEED={seed}: {fault}"));
-    println!("{report}");
+    let (mut run, began) = (run, Instant::now());
+    match run.through(began).await {
+        Ok(report) => println!("{report}"),
+        Err(fault) => panic!("SEED={seed}: {fault}\n{}", run.story()),
+    }
 }
 
 /// Builds the library that shifts a program's clock.
@@ -137,11 +144,17 @@ impl Machine {
             discord,
             _folder: folder,
             program,
+            before: String::new(),
             asleep_until: None,
             drained: false,
             cut_until: None,
             gone: None,
         }
+    }
+
+    fn start(&mut self) {
+        self.before.push_str(&self.program.stderr());
+        self.program = self.installation.start(&["run"]);
     }
 
     fn cut(&mut self, way: Way, database: bool, discord: bool, until: Instant) {
@@ -189,13 +202,13 @@ impl Run {
         Self { prompts, postgres, machines, faults, locks, takeovers, answered, log }
     }
 
-    async fn through(mut self) -> Result<String, String> {
-        let began = Instant::now();
+    async fn through(&mut self, began: Instant) -> Result<String, String> {
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
             self.prompts.local.faults().limit(route, 1_000, Duration::from_secs(1));
         }
         for machine in &self.machines {
             machine.program.logs("aetheel is ready").await;
+            machine.program.logs("discord is ready").await;
         }
         // Only channels where the bot was spoken to before are caught up with.
         for channel in 0..self.prompts.channels {
@@ -211,16 +224,13 @@ impl Run {
             self.go_on(Instant::now() + Duration::from_millis(next)).await?;
         }
         self.prompts.allowed = self.prompts.events;
-        while self.prompts.sent.len() < self.prompts.events || !self.is_whole() {
-            self.go_on(Instant::now() + Duration::from_millis(100)).await?;
-        }
         let mut progress = (Instant::now(), 0);
-        while self.answered < self.prompts.sent.len() {
+        while self.answered < self.prompts.events || !self.is_whole() {
             self.go_on(Instant::now() + Duration::from_millis(100)).await?;
             if self.answered > progress.1 {
                 progress = (Instant::now(), self.answered);
             }
-            if progress.0.elapsed() > Duration::from_secs(60) {
+            if progress.0.elapsed() > PROGRESS {
                 self.prompts.check()?;
                 let (answered, sent) = (self.answered, self.prompts.sent.len());
                 return Err(format!("only {answered} of {sent} are answered"));
@@ -250,6 +260,28 @@ impl Run {
             self.prompts.offered.len(),
             began.elapsed().as_secs_f64()
         ))
+    }
+
+    /// What the machines and the database say of themselves.
+    fn story(&self) -> String {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chaos-cluster");
+        let _ = fs::create_dir_all(&folder);
+        for (machine, name) in self.machines.iter().zip(NAMES) {
+            let log = [machine.before.as_str(), &machine.program.stderr()].concat();
+            let _ = fs::write(folder.join(name), log);
+        }
+        let journals = "select node || e'\n' || string_agg(lines, '' order by start, batch) from aetheel.journal group by node";
+        let _ = fs::write(folder.join("journals"), self.postgres.ask(journals));
+        let mail = "select number, key, root, node, kind, done from aetheel.mail order by number";
+        let _ = fs::write(folder.join("mail"), self.postgres.ask(mail));
+        let rows = [
+            "select name, start, lease > now(), drain from aetheel.node",
+            "select node, count(*), bool_and(open), bool_or(held) from aetheel.lane group by node",
+            "select number, root, node, left(body, 60) from aetheel.mail where done is null order by number limit 20",
+            "select id, from_node, to_node, roots from aetheel.handover",
+        ];
+        let rows = rows.map(|rows| format!("{rows}\n{}", self.postgres.ask(rows)));
+        format!("{}\nlogs and journals are in {}", rows.join("\n"), folder.display())
     }
 
     fn is_whole(&self) -> bool {
@@ -339,7 +371,7 @@ impl Run {
                         machine.asleep_until = None;
                         machine.gone = None;
                         if machine.program.is_over() {
-                            machine.program = machine.installation.start(&["run"]);
+                            machine.start();
                         } else {
                             machine.program.signal(Signal::CONT);
                         }
@@ -352,7 +384,7 @@ impl Run {
                                 ended.code, ended.stderr
                             ));
                         }
-                        machine.program = machine.installation.start(&["run"]);
+                        machine.start();
                     }
                     None => {}
                 }

@@ -171,7 +171,9 @@ impl Prompts {
 }
 
 fn is_final(message: &Message) -> bool {
-    ENDS.iter().any(|end| message.content.ends_with(end))
+    // Below it stands what the bot itself has to say.
+    let answer = message.content.split("\n-# ").next().unwrap_or_default();
+    ENDS.iter().any(|end| answer.ends_with(end))
 }
 
 fn is_notice(message: &Message) -> bool {
