@@ -100,7 +100,7 @@ use notes::Notes;
 use permit::Permit;
 use reader::{Parts, Reader};
 use reception::people::People;
-use reception::{Arrival, Closing, Reception};
+use reception::{Arrival, Closing, Lines, Reception};
 use rest::{Rest, RestError};
 use standing::Standings;
 use waiting::Waiting;
@@ -211,6 +211,7 @@ struct Inner {
     standings: Standings,
     /// The channels and members that were looked up.
     people: Arc<People>,
+    lines: Arc<Lines>,
     /// Whether this node is to be logged in.
     logs_in: AtomicBool,
     /// Where arrivals go in, once somebody listens.
@@ -302,6 +303,7 @@ impl Discord {
                 holding: Holding::default(),
                 standings: Standings::default(),
                 people: Arc::default(),
+                lines: Arc::default(),
                 logs_in: AtomicBool::new(true),
                 arrivals: OnceLock::new(),
                 sign_in: OnceLock::new(),
@@ -343,6 +345,7 @@ impl Discord {
                 Arc::clone(&self.inner.asks),
             ),
             (dispatcher.clone(), Arc::clone(&self.inner.notes), Arc::clone(&self.inner.people)),
+            Arc::clone(&self.inner.lines),
             Arc::clone(&closing),
             (self.inner.options.windows.send, self.inner.options.redactor.clone()),
         );

@@ -39,6 +39,27 @@ impl Discord {
         Ok(channels)
     }
 
+    /// Whether nothing that came from these channels is being seen to, and nothing that was missed
+    /// there is read.
+    #[must_use]
+    pub fn is_quiet_in(&self, is_theirs: impl Fn(u64) -> bool) -> bool {
+        !self.inner.lines.lock().keys().any(|channel| is_theirs(*channel))
+    }
+
+    /// Notes messages as seen to, each with its channel. Returns the channels of which nothing was
+    /// noted before.
+    #[must_use]
+    pub fn note_taken(&self, messages: &[(u64, u64)]) -> Vec<u64> {
+        let mut new = Vec::new();
+        for (channel, message) in messages {
+            if self.inner.notes.last(*channel).is_none() {
+                new.push(*channel);
+            }
+            self.inner.notes.saw(*channel, *message);
+        }
+        new
+    }
+
     /// Takes in what was written in these channels since it was last seen to. Nobody may have heard
     /// it while they were on their way. Of interest once somebody listens; before that nothing
     /// happens.

@@ -82,7 +82,7 @@ impl Schedules {
     pub fn run(mut self) -> Running {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let task = vigil::task("schedules", async move {
+        let task = vigil::errand("schedules", async move {
             while !stopped.is_cancelled() {
                 let began = Instant::now();
                 let rest = self.step(Timestamp::now()).await.saturating_sub(began.elapsed());

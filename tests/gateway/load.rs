@@ -148,7 +148,8 @@ impl Prompts {
                 );
                 continue;
             };
-            if !offered && replies.len() > 1 {
+            let told = replies.iter().filter(|reply| !is_delay(reply)).count();
+            if !offered && told > 1 {
                 let _ = writeln!(
                     faults,
                     "{question} in {channel} has more than its answer: {:?}",
@@ -177,11 +178,15 @@ fn is_final(message: &Message) -> bool {
 }
 
 fn is_notice(message: &Message) -> bool {
-    ["(interrupted)", "(set aside)", "Started again by"]
-        .iter()
-        .any(|kind| message.content.contains(kind))
+    let kinds = ["(interrupted)", "(set aside)", "Started again by"];
+    kinds.iter().any(|kind| message.content.contains(kind)) || is_delay(message)
 }
 
 fn texts(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.content.as_str()).collect()
+}
+
+/// Told while the database is away.
+fn is_delay(message: &Message) -> bool {
+    message.content.contains("it is answered as soon as I can. (storage)")
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, RwLock, mpsc};
 
 use crate::cluster::{Cluster, ClusterError, Inbox, Letter, Taken};
 use crate::discord::{Discord, Heard, Parent, Receipt};
@@ -219,8 +219,12 @@ impl Hands {
     }
 }
 
+/// Closed while lanes come from another node: nobody hands letters on then.
+pub(super) type Gate = Arc<RwLock<()>>;
+
 /// Hands letters on to whoever sees to them.
 pub(super) struct Reader {
+    pub(super) gate: Gate,
     pub(super) discord: mpsc::UnboundedSender<(Heard, Receipt)>,
     pub(super) dispatcher: Dispatcher,
     pub(super) hands: Hands,
@@ -248,6 +252,7 @@ impl Reader {
                     continue;
                 }
             };
+            let _open = self.gate.read().await;
             for letter in letters {
                 let root = letter.root.clone().unwrap_or_default();
                 self.hands.take(&root);

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::mail::{Hands, Poster, Reader};
+use self::mail::{Gate, Hands, Poster, Reader};
 use self::moving::Movers;
 use self::router::ToNodes;
 pub(super) use self::seat::WithSeat;
@@ -116,7 +116,7 @@ impl Place {
         (workspace, discord): (&Workspace, &Discord),
         (backends, slots): (Arc<dyn Backends>, usize),
     ) {
-        let (cluster, hands) = (self.cluster.clone(), self.hands.clone());
+        let (cluster, hands, gate) = (self.cluster.clone(), self.hands.clone(), Gate::default());
         let poster = Poster::new(cluster.clone(), discord.clone(), workspace.clone());
         vigil::errand("letters to others", poster.run(ends.heard));
         let movers = Movers {
@@ -125,6 +125,7 @@ impl Place {
             workspace: workspace.clone(),
             discord: discord.clone(),
             hands: hands.clone(),
+            gate: Arc::clone(&gate),
             slots,
             backends,
         };
@@ -132,6 +133,7 @@ impl Place {
             Some(vigil::task("channels of the cluster", movers.run(self.seat.subscribe())));
         let inbox = cluster.inbox();
         let reader = Reader {
+            gate,
             discord: ends.letters,
             dispatcher: dispatcher.clone(),
             hands,

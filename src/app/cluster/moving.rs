@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::mail::{Hands, patiently};
+use super::mail::{Gate, Hands, patiently};
 use super::sameness;
 use tokio::sync::watch;
 
@@ -34,6 +34,7 @@ pub(super) struct Movers {
     pub(super) workspace: Workspace,
     pub(super) discord: Discord,
     pub(super) hands: Hands,
+    pub(super) gate: Gate,
     /// Most turns at the same time.
     pub(super) slots: usize,
     pub(super) backends: Arc<dyn Backends>,
@@ -131,6 +132,10 @@ impl Movers {
         if let Err(error) = self.workspace.absorb(&handover.files).await {
             return failed(error.to_string());
         }
+        // Of what was taken a moment before the other node died its state files say nothing yet.
+        channels.extend(self.discord.note_taken(&self.dispatcher.taken_messages()));
+        // What is at hand comes first: no letter of these lanes is handed on before.
+        let _closed = self.gate.write().await;
         patiently!(self.cluster.taken_in(handover.id));
         tracing::warn!(
             from = handover.from,
@@ -157,38 +162,51 @@ impl Movers {
 
     fn is_idle(&self, row: &LaneRow) -> bool {
         self.dispatcher.is_idle_in(|lane| belongs(lane, &row.root, &row.threads))
+            && self.discord.is_quiet_in(|id| belongs(&Lane::Channel(id), &row.root, &row.threads))
     }
 
+    /// Gives a lane to another node; false: it stays here for now.
     async fn give(&self, row: &LaneRow) -> bool {
         let root = row.root.as_str();
         let theirs: Arc<dyn Fn(&Lane) -> bool + Send + Sync> = {
             let row = row.clone();
             Arc::new(move |lane: &Lane| belongs(lane, &row.root, &row.threads))
         };
+        let of_channel = |channel| theirs(&Lane::Channel(channel));
         patiently!(self.cluster.hold_letters(root, true));
         let in_hand = tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(Some(root))).await;
+        if in_hand.is_err() || !self.is_idle(row) {
+            patiently!(self.cluster.hold_letters(root, false));
+            return false;
+        }
+        // Without these notes nothing that was missed is read any more.
+        let noted = self.discord.give(of_channel).await;
+        if let Err(error) = self.discord.given(of_channel).await {
+            tracing::warn!(%error, lane = root, "state files keep notes of a channel that is moved");
+        }
         let mut gone = None;
-        if in_hand.is_ok() && self.is_idle(row) {
+        if self.is_idle(row) {
             let journal = self.dispatcher.leave(&*theirs);
             let mut files = self.workspace.give(Arc::clone(&theirs)).await;
-            let of_channel = |channel| theirs(&Lane::Channel(channel));
-            files.push((DISCORD.to_owned(), self.discord.give(of_channel).await));
+            files.push((DISCORD.to_owned(), noted.clone()));
             gone = patiently!(self.cluster.hand_over(root, &journal, &files)).flatten();
-            if let Some(to) = &gone {
-                if let Err(error) = self.discord.given(of_channel).await {
-                    tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
-                }
-                self.dispatcher.left(&*theirs).await;
-                if let Err(error) = self.workspace.given(Arc::clone(&theirs)).await {
-                    tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
-                }
-                tracing::info!(lane = root, to, "a channel was moved to another node");
+        }
+        if let Some(to) = gone {
+            tracing::info!(lane = root, to, "a channel was moved to another node");
+            self.dispatcher.left(&*theirs).await;
+            if let Err(error) = self.workspace.given(theirs).await {
+                tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
+            }
+            return true;
+        }
+        match self.discord.absorb(&noted).await {
+            Ok(channels) => self.discord.catch_up(channels),
+            Err(error) => {
+                tracing::warn!(%error, lane = root, "cannot note again what was seen to");
             }
         }
-        if gone.is_none() {
-            patiently!(self.cluster.hold_letters(root, false));
-        }
-        gone.is_some()
+        patiently!(self.cluster.hold_letters(root, false));
+        false
     }
 }
 

@@ -107,11 +107,14 @@ enum Work {
 
 /// The work a channel still waits for; there is one while somebody does it.
 #[derive(Default)]
-struct Line {
+pub(super) struct Line {
     work: VecDeque<(Work, Receipt)>,
     /// Notified when more work comes.
     pressed: Arc<Notify>,
 }
+
+/// The channels in which there is something to be seen to.
+pub(super) type Lines = Mutex<HashMap<u64, Line>>;
 
 /// Whether prompts are left to the next life.
 #[derive(Debug, Default)]
@@ -150,7 +153,7 @@ pub(super) struct Reception {
     pub(super) timeouts: Timeouts,
     /// Applied to what we show of a prompt.
     pub(super) redactor: Redactor,
-    lines: Mutex<HashMap<u64, Line>>,
+    lines: Arc<Lines>,
     recent: Mutex<Recent>,
     pub(super) people: Arc<People>,
     /// When channels were last told something.
@@ -167,6 +170,7 @@ impl Reception {
         identity: Arc<Identity>,
         (interactions, waiting, asks): (Arc<Interactions>, Arc<Waiting>, Arc<Asks>),
         (dispatcher, notes, people): (Dispatcher, Arc<Notes>, Arc<People>),
+        lines: Arc<Lines>,
         closing: Arc<Closing>,
         (timeouts, redactor): (Timeouts, Redactor),
     ) -> Self {
@@ -181,7 +185,7 @@ impl Reception {
             closing,
             timeouts,
             redactor,
-            lines: Mutex::default(),
+            lines,
             recent: Mutex::default(),
             people,
             reported: Mutex::default(),

@@ -6,6 +6,7 @@
 use crate::dispatch::Dispatcher;
 use crate::dispatch::outlet::messages::Refusal;
 use crate::event::{Lane, Sequence};
+use crate::workspace::Journal;
 
 /// Events of another node that are this one's now, and have not begun here. Where it is dropped,
 /// they begin with the next start.
@@ -58,6 +59,13 @@ impl Dispatcher {
         }
         let events = own.absorb(journal).await.ok_or(Refusal::NotSaved)?;
         Ok(Absorbed { dispatcher: self.clone(), events })
+    }
+
+    /// Channel and id of every Discord message that was taken, here or by a node whose journal was
+    /// taken over, as far as is known.
+    #[must_use]
+    pub fn taken_messages(&self) -> Vec<(u64, u64)> {
+        self.inner.parts.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
     /// Whether nothing is in hand in some lanes: nothing waits, is held for, or runs there, no answer
