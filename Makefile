@@ -19,7 +19,7 @@ export BACKEND CASE CLI_VERSIONS FRESH
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo test test-templates test-browser chaos check fuzz bench test-live dist test-dist clean
+.PHONY: help setup guests languages language demo test test-templates test-browser chaos chaos-cluster check fuzz bench test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -58,7 +58,11 @@ test-browser: guests ## use the dashboard with Chromium: keys, no script, phones
 	cargo test --test integration browser:: -- --ignored
 
 chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
-	KILLS=$${KILLS:-200} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos -- --nocapture
+	KILLS=$${KILLS:-200} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-200} cargo test --test integration gateway::chaos:: -- --nocapture
+
+chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cut and stalled links, a killed database, clocks 30 s apart; an hour; FAULTS= EVENTS= CHANNELS= SEED=
+	@scripts/postgres
+	FAULTS=$${FAULTS:-1000} CHANNELS=$${CHANNELS:-100} cargo test --test integration gateway::chaos_cluster -- --nocapture
 
 check: setup ## formatting, lints, documentation, dependencies: what CI insists on
 	cargo fmt --all --check
