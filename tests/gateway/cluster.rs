@@ -301,6 +301,37 @@ async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
 }
 
 #[tokio::test]
+async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_small_ones() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one");
+    let mut program = hearing(&one).await;
+    program.signal(Signal::INT);
+    program.ended().await;
+    postgres.ask("alter sequence aetheel.start restart with 1048576");
+    let _program = hearing(&one).await;
+    local.mention(CHANNEL, ANN, "ask make");
+    let asked = local.wait_for_message(CHANNEL, |text| text.contains("make")).await;
+    let number = |digit: char| digit.is_ascii_digit();
+    let journal = || postgres.ask("select string_agg(lines, '') from aetheel.journal");
+    let block = (1_u64 << 52).to_string();
+    local.wait_for("the journal", |_| journal().contains(&block[..12]).then_some(())).await;
+    local.press(asked.id, ANN, "Allow");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
+    local.mention(CHANNEL, ANN, "hang");
+    local.wait_for("the agent", |_| (agents(&one).len() == 1).then_some(())).await;
+    local.mention(CHANNEL, ANN, "behind it");
+    local.wait_for("the second", |_| journal().contains("behind it").then_some(())).await;
+    let shown = local.slash(CHANNEL, ANN, "queue", None);
+    let shown = local.answer_to(shown).await.content;
+    assert!(shown.contains("hang") && shown.contains("behind it"), "{shown}");
+    let longest = shown.split(|letter| !number(letter)).map(str::len).max();
+    assert!(longest < Some(10), "no such number is shown to people: {shown}");
+    let stop = local.slash(CHANNEL, ANN, "stop", None);
+    local.answer_to(stop).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
+}
+
+#[tokio::test]
 async fn any_machine_takes_a_webhook_and_it_is_answered_once() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let with_webhooks = |name| {
