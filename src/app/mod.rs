@@ -128,6 +128,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     }
     let workspace = prepared.workspace.clone();
     let (agents, state) = (prepared.agents(), workspace.folder().join("state"));
+    let installer = prepared.installer();
     let router = place.as_ref().map(|place| place.router(&workspace));
     let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
     // Before anything new comes: what was accepted earlier is first in its lane.
@@ -174,6 +175,7 @@ pub async fn serve(mut settings: Settings) -> u8 {
     if let (Some(place), Some(ends)) = (&mut place, ends) {
         let agents = (Arc::clone(&backends), config.max_concurrent_queries);
         place.begin(ends, &dispatcher, (&workspace, &discord), agents);
+        place.take_components(installer, config.limits.component);
     }
     webhooks.open().await;
     let rooms = dashboard::Rooms {

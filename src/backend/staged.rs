@@ -10,7 +10,7 @@ use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::error::AdmissionError;
 use super::install::{self, Prepared};
-use super::source;
+use super::source::{self, Source};
 use super::standing::Standing;
 use super::trust::{Gate, read_signature, signature_of};
 use crate::config::Trust;
@@ -41,32 +41,43 @@ impl Engine {
         gate: &Gate,
         pin: bool,
     ) -> Result<StagedComponent, AdmissionError> {
-        let source = source::read(path.to_owned(), self.limits().component).await?;
+        let Source { bytes, digest, .. } =
+            source::read(path.to_owned(), self.limits().component).await?;
         let beside = signature_of(path);
         let signature =
             tokio::task::spawn_blocking(move || read_signature(&beside)).await.unwrap_or_default();
+        self.stage_bytes(path, Served { digest, bytes, signature }, gate, pin).await
+    }
+
+    /// Judges and admits what came another way than as a file. `path` is for the words only, and
+    /// the digest must be that of the bytes.
+    ///
+    /// # Errors
+    /// [`AdmissionError`], the reason why it could not serve.
+    pub async fn stage_bytes(
+        &self,
+        path: &Path,
+        Served { digest, bytes, signature }: Served,
+        gate: &Gate,
+        pin: bool,
+    ) -> Result<StagedComponent, AdmissionError> {
+        let (size, limit) = (bytes.len() as u64, self.limits().component);
+        if size > limit {
+            return Err(AdmissionError::TooLarge { size, limit });
+        }
         let vouched = pin && gate.level() == Trust::Pinned;
         let standing = match vouched {
             true => Standing::Pinned,
-            false => {
-                gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await?
-            }
+            false => gate.judge_bytes(path, &digest, &bytes, signature.as_deref()).await?,
         };
         let Admitted { descriptor, blueprint, contract, imports } =
-            self.admit(source.bytes.clone(), path).await?;
+            self.admit(bytes.clone(), path).await?;
         if !vouched {
-            gate.judge_name(&source.digest, &descriptor.name).await?;
+            gate.judge_name(&digest, &descriptor.name).await?;
         }
-        let backend =
-            ComponentBackend::on_trial(descriptor.clone(), source.digest.clone(), blueprint);
-        let inspection = Inspection {
-            descriptor,
-            contract,
-            imports,
-            size: source.bytes.len() as u64,
-            digest: source.digest,
-        };
-        Ok(StagedComponent { inspection, standing, backend, bytes: source.bytes, signature })
+        let backend = ComponentBackend::on_trial(descriptor.clone(), digest.clone(), blueprint);
+        let inspection = Inspection { descriptor, contract, imports, size, digest };
+        Ok(StagedComponent { inspection, standing, backend, bytes, signature })
     }
 }
 

@@ -166,6 +166,9 @@ pub enum BackendCommand {
         /// Accept what it may do without being asked
         #[arg(long)]
         yes: bool,
+        /// Hand it to all machines of the cluster, too; each takes it by its own rules
+        #[arg(long)]
+        all_nodes: bool,
     },
     /// Show what a component may do that was not accepted yet, and accept it; a running gateway
     /// then takes it up

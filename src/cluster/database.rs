@@ -23,10 +23,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// After which a connection that is silent is tried: one that only listens is.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 /// The oldest server that is known to work, as `server_version_num` has it: PostgreSQL 14.
-const OLDEST_SERVER: i32 = 140_000;
+pub(super) const OLDEST_SERVER: i32 = 140_000;
 /// Form of the tables that this program makes, and the oldest program that may go on beside it: an
 /// older one does while a cluster is upgraded, node after node.
-const SCHEMA: i32 = 1;
+pub(super) const SCHEMA: i32 = 1;
 const SCHEMA_SINCE: i32 = 1;
 /// What makes each form of the tables from the one before.
 const STEPS: [&str; SCHEMA as usize] = [include_str!("schema/1.sql")];
@@ -171,19 +171,27 @@ impl Database {
         }
     }
 
+    /// Version of the server, as `server_version_num` has it.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub(super) async fn server(&self) -> Result<i32, ClusterError> {
+        let version = "show server_version_num";
+        let row = self.call(async |client| client.query_one(version, &[]).await).await?;
+        Ok(row.get::<_, String>(0).parse().unwrap_or(0))
+    }
+
     /// Looks at the server, and makes the tables what this program needs.
     ///
     /// # Errors
     /// Why this program cannot use it.
     pub(super) async fn prepare(&self) -> Result<(), ClusterError> {
-        let server: String = self
-            .call(async |client| client.query_one("show server_version_num", &[]).await)
-            .await?
-            .get(0);
-        if server.parse().unwrap_or(0) < OLDEST_SERVER {
+        let server = self.server().await?;
+        if server < OLDEST_SERVER {
             return Err(ClusterError::Refused(format!(
-                "the server is PostgreSQL {}; 14 or newer is needed",
-                server.parse().unwrap_or(0) / 10_000
+                "the server is PostgreSQL {}; {} or newer is needed",
+                server / 10_000,
+                OLDEST_SERVER / 10_000
             )));
         }
         let form = self.call(async |client| make_tables(client).await).await?;
@@ -206,14 +214,8 @@ async fn make_tables(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgr
 }
 
 async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
-    let begun: bool =
-        client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
-    let form = if begun {
-        let row = client.query_one("select version, since from aetheel.form", &[]).await?;
-        (row.get(0), row.get(1))
-    } else {
-        (0, 0)
-    };
+    let found = form(client).await?;
+    let (begun, form) = (found.is_some(), found.unwrap_or_default());
     if form.0 > SCHEMA {
         return Ok(Some(form));
     }
@@ -235,6 +237,18 @@ async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_
         return Err(error);
     }
     Ok(None)
+}
+
+/// The form of the tables, and the oldest that a program may know that uses them; none: there are
+/// no tables.
+pub(super) async fn form(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+    let begun: bool =
+        client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
+    if !begun {
+        return Ok(None);
+    }
+    let row = client.query_one("select version, since from aetheel.form", &[]).await?;
+    Ok(Some((row.get(0), row.get(1))))
 }
 
 fn is_local(host: &Host) -> bool {

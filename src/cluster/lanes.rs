@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 
 use super::database::Database;
 use super::{Cluster, ClusterError, Inner, NodeOptions};
+use crate::event::Lane;
 
 /// A lane of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +110,37 @@ impl Cluster {
             row.get::<_, Vec<i64>>(1).into_iter().map(i64::cast_unsigned).collect()
         };
         Ok(rows.iter().map(|row| LaneRow { root: row.get(0), threads: threads(row) }).collect())
+    }
+
+    /// Which of these lanes, threads included, the database gives to another node.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn elsewhere(&self, lanes: &[Lane]) -> Result<HashSet<Lane>, ClusterError> {
+        let (bot, name) = (self.inner.bot(), &self.inner.options.name);
+        let roots: Vec<String> = lanes.iter().map(Lane::to_string).collect();
+        let channels: Vec<Option<i64>> = lanes
+            .iter()
+            .map(|lane| match lane {
+                Lane::Channel(channel) => Some(channel.cast_signed()),
+                _ => None,
+            })
+            .collect();
+        let statement = "select mine.place
+             from unnest($3::text[], $4::int8[]) with ordinality as mine (root, channel, place)
+             left join aetheel.thread on thread.bot = $1 and thread.thread = mine.channel
+             join aetheel.lane on lane.bot = $1 and lane.root = coalesce(thread.root, mine.root)
+             where lane.node <> $2";
+        let rows = self
+            .inner
+            .bulk()
+            .call(async |client| client.query(statement, &[&bot, name, &roots, &channels]).await)
+            .await?;
+        let lane = |row: &tokio_postgres::Row| {
+            let place = usize::try_from(row.get::<_, i64>(0) - 1).ok()?;
+            lanes.get(place).cloned()
+        };
+        Ok(rows.iter().filter_map(lane).collect())
     }
 
     /// Root of a channel or thread, if a letter about it was posted.

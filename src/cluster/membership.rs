@@ -38,6 +38,10 @@ pub struct Node {
     pub lanes: u64,
     /// How many letters wait for it.
     pub letters: u64,
+    /// Which machine has the name, or had it last.
+    pub identity: String,
+    /// It has something that another node must take over when it is gone.
+    pub has_something: bool,
 }
 
 /// What a node says of itself with each renewal.
@@ -71,6 +75,9 @@ pub struct Peers {
     pub drain_wanted: bool,
     /// Which node has the seat, or had it last.
     pub seat: Option<String>,
+    /// Number of the component that was handed to all nodes last
+    /// ([`super::Cluster::next_component`]).
+    pub component: i64,
 }
 
 /// How a node comes into its cluster.
@@ -103,8 +110,8 @@ pub(super) fn until(asked_ms: u64, span: Duration) -> u64 {
     asked_ms + u64::try_from(acts.as_millis()).unwrap_or(0)
 }
 
-/// Compares this machine's clock with the database's.
-pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
+/// How far this machine's clock and the database's are apart, at least.
+pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, ClusterError> {
     let before = Timestamp::now();
     let theirs: f64 = database
         .call(async |client| {
@@ -118,7 +125,12 @@ pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterErr
     let (before, after) = (before.as_millisecond() as f64, after.as_millisecond() as f64);
     // Somewhere between asking and hearing.
     let apart = (before - theirs).max(theirs - after).max(0.0);
-    let apart = Duration::from_millis(apart as u64);
+    Ok(Duration::from_millis(apart as u64))
+}
+
+/// Compares this machine's clock with the database's.
+pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
+    let apart = clocks_apart(database).await?;
     let seconds = apart.as_secs();
     if apart > SKEW_LIMIT {
         return Err(ClusterError::Refused(format!(
@@ -265,7 +277,8 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
              (select count(*) from aetheel.node
               where bot = $1 and lease <= clock_timestamp() and aetheel.has_something(bot, name)),
              (select count(*) from aetheel.handover where bot = $1 and to_node = $2),
-             (select node from aetheel.seat where bot = $1)";
+             (select node from aetheel.seat where bot = $1),
+             (select coalesce(max(number), 0) from aetheel.component where bot = $1)";
     let renewed = inner
         .renewals
         .call(async |client| {
@@ -296,6 +309,7 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
         left_behind: number(2),
         handovers: number(3),
         seat: row.get(4),
+        component: row.get(5),
     };
     inner.peers.send_if_modified(|known| {
         let news = *known != peers;
@@ -330,7 +344,8 @@ pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> 
                 (select count(*) from aetheel.mail
                  left join aetheel.lane on lane.bot = mail.bot and lane.root = mail.root
                  where mail.bot = node.bot and mail.done is null
-                   and (mail.node = name or lane.node = name))
+                   and (mail.node = name or lane.node = name)),
+                identity, aetheel.has_something(node.bot, name)
          from aetheel.node order by name, bot";
     let rows = database.call(async |client| client.query(statement, &[]).await).await?;
     let count = |row: &Row, at: usize| u32::try_from(row.get::<_, i32>(at)).unwrap_or(0);
@@ -353,6 +368,8 @@ pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> 
         drain_wanted: row.get(13),
         lanes: row.get::<_, i64>(14).cast_unsigned(),
         letters: row.get::<_, i64>(15).cast_unsigned(),
+        identity: row.get(16),
+        has_something: row.get(17),
     };
     Ok(rows.iter().map(node).collect())
 }

@@ -16,17 +16,21 @@
 //! | [`mail`] | letters for whoever has a lane |
 //! | [`handover`] | what one node leaves to another |
 //! | [`leaving`] | the end of a cluster |
+//! | [`look`] | a look by somebody who takes no part |
+//! | [`components`] | components that an operator handed to all nodes |
 //! | [`lines`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
 //!
 //! What is more than a statement is a function of the database (`schema/`): one call, one
 //! transaction.
 
+mod components;
 mod database;
 mod handover;
 mod lanes;
 mod leaving;
 mod lines;
+mod look;
 mod mail;
 mod membership;
 mod mirror;
@@ -40,11 +44,13 @@ use tokio::sync::{Notify, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+pub use self::components::{Component, Handed};
 use self::database::Database;
 pub use self::handover::Handover;
 pub use self::lanes::LaneRow;
 pub use self::leaving::InTheWay;
 pub use self::lines::SharedLines;
+pub use self::look::{Look, Skew, Tables};
 pub use self::mail::{Inbox, Letter, Taken};
 use self::membership::Membership;
 pub use self::membership::{Joined, Load, Node, Peers};

@@ -75,12 +75,12 @@ pub fn run(cli: Cli) -> u8 {
         Command::Backend(BackendCommand::Ping { common, name }) => {
             with_settings(&common, name, |settings| block_on(ping(settings)))
         }
-        Command::Backend(BackendCommand::Install { common, component, pin, yes }) => {
+        Command::Backend(BackendCommand::Install { common, component, pin, yes, all_nodes }) => {
             with_sound_settings(&common, |settings| {
                 block_on(backend::install::run(
                     settings,
                     component,
-                    backend::install::Wish { pin, yes },
+                    backend::install::Wish { pin, yes, all_nodes },
                 ))
             })
         }

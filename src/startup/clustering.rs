@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
@@ -38,8 +39,9 @@ const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Largest state file that is handed on.
 const MOST: u64 = 16 << 20;
 
-/// What is wrong with the settings of a node.
-pub(super) fn faults(config: &Config) -> Vec<String> {
+/// What is wrong with the settings of a node; nothing where there are none.
+#[must_use]
+pub fn faults(config: &Config) -> Vec<String> {
     let Some(url) = &config.cluster_url else { return Vec::new() };
     let mut faults = Vec::new();
     if let Err(why) = Cluster::check(url.expose_secret()) {
@@ -84,6 +86,7 @@ pub(super) async fn open_journal(
     let journal = workspace.journal_in(text, store, first).await.map_err(|error| {
         Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
     })?;
+    forget_what_went(&cluster, workspace, &journal).await?;
     let files = StateFiles::of(&cluster, workspace.folder());
     vigil::task("state files", files.keep_handing_on());
     Ok((journal, Some(cluster)))
@@ -94,12 +97,12 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused
     let missing = |name: &str| Refused::because(exit::CONFIG, format!("`{name}` is not set"));
     let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
     let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
-    let identity = identity(&workspace.folder().join("state").join(IDENTITY)).map_err(|error| {
+    let identity = identity(workspace.folder()).map_err(|error| {
         let why = format!("CONFIG_DIR: cannot keep the node's identity: {error}");
         Refused::because(exit::CONFIG, why)
     })?;
     let options = NodeOptions {
-        name: config.node_name.clone().unwrap_or_else(host_name),
+        name: node_name(config),
         identity,
         bot: bot_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
@@ -204,6 +207,55 @@ async fn bring(cluster: &Cluster, workspace: &Workspace) -> Result<SharedLines, 
         patiently(async || cluster.settled().await).await?;
     }
     Ok(lines)
+}
+
+/// Forgets what is here of lanes that another node has: an earlier life gave them away, and died
+/// before it noted that.
+async fn forget_what_went(
+    cluster: &Cluster,
+    workspace: &Workspace,
+    journal: &Journal,
+) -> Result<(), Refused> {
+    let notes = workspace.discord_notes();
+    let mut known: BTreeSet<Lane> = workspace.lanes().await.into_iter().collect();
+    known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
+    known.extend(notes.seen().await.into_keys().map(Lane::Channel));
+    known.extend(journal.messages().into_iter().map(|(channel, _)| Lane::Channel(channel)));
+    let questions = notes.questions().await;
+    known.extend(questions.iter().map(|(_, channel, _)| Lane::Channel(*channel)));
+    known.retain(|lane| !lane.stays());
+    let known: Vec<Lane> = known.into_iter().collect();
+    let gone = Arc::new(patiently(async || cluster.elsewhere(&known).await).await?);
+    if gone.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!(
+        lanes = gone.len(),
+        "another node has channels that this one gave away before it ended; it forgets them"
+    );
+    let failed = |error: &dyn std::error::Error| {
+        let why = format!("CONFIG_DIR: cannot forget channels of others: {}", with_causes(error));
+        Refused::because(exit::CONFIG, why)
+    };
+    for lane in gone.iter() {
+        if let Lane::Channel(channel) = lane {
+            notes.forget(*channel);
+        }
+    }
+    for (question, channel, _) in &questions {
+        if gone.contains(&Lane::Channel(*channel)) {
+            notes.close_question(question);
+        }
+    }
+    notes.save().await.map_err(|error| failed(&error))?;
+    let theirs = Arc::clone(&gone);
+    let given = workspace.given(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
+    given.map_err(|error| failed(&error))?;
+    if !journal.given(|lane| gone.contains(lane)).await {
+        let why = "CLUSTER_URL: the journal cannot be written; this node starts again".to_owned();
+        return Err(Refused::because(exit::TEMPORARY, why));
+    }
+    Ok(())
 }
 
 /// The lanes that this machine has something of, as roots. Those of hooks and of the console stay
@@ -314,21 +366,32 @@ fn own_journal(state: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Which machine this is, made at its first start.
-fn identity(path: &Path) -> io::Result<String> {
-    let text = match read_ordinary(path, 1 << 10) {
+/// Which machine this is, among those of its cluster; none: it never took part.
+///
+/// # Errors
+/// The system's error.
+pub fn known_identity(config: &Path) -> io::Result<Option<String>> {
+    let text = match read_ordinary(&config.join("state").join(IDENTITY), 1 << 10) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         text => text.unwrap_or_default(),
     };
-    if let Some(known) = String::from_utf8_lossy(&text).split('`').nth(1) {
-        return Ok(known.to_owned());
+    Ok(String::from_utf8_lossy(&text).split('`').nth(1).map(str::to_owned))
+}
+
+/// Which machine this is, made at its first start.
+fn identity(config: &Path) -> io::Result<String> {
+    if let Some(known) = known_identity(config)? {
+        return Ok(known);
     }
     let made = uuid::Uuid::new_v4().to_string();
     let text = format!("# Node\n\nWhich machine this is among those of its cluster: `{made}`.\n");
-    replace(path, text.as_bytes())?;
+    replace(&config.join("state").join(IDENTITY), text.as_bytes())?;
     Ok(made)
 }
 
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// The name of this machine among those of its cluster.
+#[must_use]
+pub fn node_name(config: &Config) -> String {
+    let machines = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    config.node_name.clone().unwrap_or_else(machines)
 }

@@ -7,6 +7,7 @@ pub mod confinement;
 pub mod dashboard;
 pub mod exposure;
 mod holding;
+mod installing;
 mod loaded;
 mod prepare;
 mod refused;
@@ -19,6 +20,7 @@ pub mod unknown;
 pub mod webhooks;
 
 pub use closing::ShutdownGuard;
+pub use installing::{Installer, Plan, is_component_name};
 pub use loaded::LoadedBackends;
 pub use prepare::{Prepared, Purpose};
 pub use refused::{LeftOut, Refused};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::closing::ShutdownGuard;
 use super::settings::Settings;
-use super::{LoadedBackends, Refused};
+use super::{Installer, LoadedBackends, Refused};
 use super::{
     clustering, confinement, dashboard, exposure, holding, shipped, survey, tidying, unknown,
     webhooks,
@@ -64,6 +64,7 @@ pub struct Prepared {
     /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
     agents: Arc<AgentRegistry>,
+    installer: Installer,
     custody: Custody,
     /// Starts agents where they outlive the gateway.
     held: Option<HeldLauncher>,
@@ -173,6 +174,7 @@ impl Prepared {
             (Some(workspace), Some(loaded), Some(findings))
                 if faults.is_empty() && missing.is_empty() =>
             {
+                let installer = Installer::of(&loaded, &config);
                 let LoadedBackends { custody, agents, detected, .. } = loaded;
                 let exposed = exposure::warnings(&settings.secret_files, custody.sandbox().is_on());
                 told.extend(
@@ -193,6 +195,7 @@ impl Prepared {
                     variables,
                     workspace,
                     agents,
+                    installer,
                     custody,
                     held: None,
                     findings,
@@ -365,6 +368,11 @@ impl Prepared {
     /// The backends.
     pub fn agents(&self) -> Arc<AgentRegistry> {
         Arc::clone(&self.agents)
+    }
+
+    /// Puts components that come from elsewhere into the folder of backends.
+    pub fn installer(&self) -> Installer {
+        self.installer.clone()
     }
 
     /// Builds the dispatcher; must be called within the runtime.

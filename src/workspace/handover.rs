@@ -29,6 +29,15 @@ impl Workspace {
         Ok(self.history.forget_all(lanes).await?)
     }
 
+    /// The lanes that the state files say something about.
+    pub async fn lanes(&self) -> Vec<Lane> {
+        let mut lanes = self.bindings.lanes().await;
+        lanes.extend(self.history.lanes().await);
+        lanes.sort();
+        lanes.dedup();
+        lanes
+    }
+
     /// Takes over what the state files of another machine say, whole files or some lines of them.
     /// What is known here stays; files of other names are left out. The sessions are on that machine:
     /// [`super::Binding::moved`] says that there was one. Done again it changes nothing.

@@ -131,6 +131,11 @@ impl History {
         self.look(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect()).await
     }
 
+    /// The lanes that something is known of; one may stand there more than once.
+    pub(super) async fn lanes(&self) -> Vec<Lane> {
+        self.look(|all| all.map(|past| past.lane.clone()).collect()).await
+    }
+
     /// Forgets everything about some lanes.
     pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), FileError> {
         self.write(move |ledger| {

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use super::{installed, serving};
 use crate::support::caller::Call;
-use crate::support::discord::{ANN, CHANNEL, CROWD, LocalDiscord, OTHER};
+use crate::support::discord::{ANN, CHANNEL, CROWD, LocalDiscord, OTHER, THREAD};
 use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
@@ -17,7 +17,7 @@ use crate::support::program::{Installation, Program};
 const PINNED: &str = "## channel 500000000000000001\n- node: gpu\n";
 const GOES_ON: &str = "this node goes on with what another one had";
 
-fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Installation {
+pub(super) fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Installation {
     let node = installed(local)
         .with("AGENT_HOLDER", "require")
         .with("CLUSTER_URL", &postgres.url())
@@ -32,14 +32,14 @@ fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Installation {
 }
 
 /// A machine that has Discord's connection.
-async fn hearing(installation: &Installation) -> Program {
+pub(super) async fn hearing(installation: &Installation) -> Program {
     let program = serving(installation).await;
     program.logs("discord is ready").await;
     program
 }
 
 /// Two machines: the first one has Discord's connection, and the second one serves `CHANNEL`.
-async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Program); 2] {
+pub(super) async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Program); 2] {
     let one = node(local, postgres, "one");
     let first = hearing(&one).await;
     let two = node(local, postgres, "two").with("NODE_LABELS", "gpu");
@@ -48,7 +48,7 @@ async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Progr
 }
 
 /// The node that has a channel.
-fn node_of(postgres: &Postgres, channel: u64) -> String {
+pub(super) fn node_of(postgres: &Postgres, channel: u64) -> String {
     postgres.ask(&format!("select node from aetheel.lane where root = 'channel:{channel}'"))
 }
 
@@ -251,6 +251,84 @@ async fn a_machine_that_is_drained_finishes_its_turns_and_gives_its_channels_awa
         })
         .await;
     assert_eq!(one.run(&["drain", "nobody"], "").await.code, 64);
+}
+
+#[tokio::test]
+async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one");
+    let mut program = hearing(&one).await;
+    for channel in [CHANNEL, OTHER, THREAD] {
+        local.mention(channel, ANN, "hello");
+        local.wait_for_message(channel, |text| text.contains("You said: hello")).await;
+    }
+    let files = || ["sessions.md", "discord.md"].map(|name| one.read(&format!("state/{name}")));
+    let has =
+        |channel: u64| files().iter().filter(|text| text.contains(&channel.to_string())).count();
+    local.wait_for("the notes", |_| (has(CHANNEL) == 2 && has(THREAD) == 2).then_some(())).await;
+    local.mention(CHANNEL, ANN, "hang");
+    local.wait_for("its agent", |_| (!agents(&one).is_empty()).then_some(())).await;
+    local.mention(CHANNEL, ANN, "waits behind it");
+    let waits = || postgres.ask("select string_agg(lines, '') from aetheel.journal");
+    local.wait_for("the last prompt", |_| waits().contains("waits behind it").then_some(())).await;
+    program.signal(Signal::KILL);
+    program.ended().await;
+    // What the handover says in the database, and what this node had no time to note.
+    postgres.ask(&format!(
+        "insert into aetheel.node (bot, name, identity, start, lease, version, labels, files, components)
+         select bot, 'two', 'x', 7, clock_timestamp() + interval '1 day', version, labels, files, components
+         from aetheel.node where name = 'one';
+         update aetheel.lane set node = 'two' where root = 'channel:{CHANNEL}';"
+    ));
+    assert_eq!(postgres.ask("select root from aetheel.thread"), format!("channel:{CHANNEL}"));
+    // Nobody hears of it: the other node would.
+    local.mention(CHANNEL, ANN, "for the other node");
+
+    let program = serving(&one).await;
+    program.logs("another node has channels that this one gave away").await;
+    program.logs("discord is ready").await;
+    local.mention(OTHER, ANN, "and you?");
+    let answer = local.wait_for_message(OTHER, |text| text.contains("You said: and you?")).await;
+    assert!(answer.content.contains("message 2"), "its own go on: {}", answer.content);
+    assert_eq!((has(CHANNEL), has(THREAD)), (0, 0), "{:?}", files());
+    assert_eq!(has(OTHER), 2);
+    local.wait_for("the end of its agent", |_| agents(&one).is_empty().then_some(())).await;
+    let said = local.texts(CHANNEL);
+    assert!(
+        !said.iter().any(|text| text.contains("waits behind") || text.contains("for the other")),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_small_ones() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = node(&local, &postgres, "one");
+    let mut program = hearing(&one).await;
+    program.signal(Signal::INT);
+    program.ended().await;
+    postgres.ask("alter sequence aetheel.start restart with 1048576");
+    let _program = hearing(&one).await;
+    local.mention(CHANNEL, ANN, "ask make");
+    let asked = local.wait_for_message(CHANNEL, |text| text.contains("make")).await;
+    let number = |digit: char| digit.is_ascii_digit();
+    let journal = || postgres.ask("select string_agg(lines, '') from aetheel.journal");
+    let block = (1_u64 << 52).to_string();
+    local.wait_for("the journal", |_| journal().contains(&block[..12]).then_some(())).await;
+    local.press(asked.id, ANN, "Allow");
+    local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
+    local.mention(CHANNEL, ANN, "hang");
+    local.wait_for("the agent", |_| (agents(&one).len() == 1).then_some(())).await;
+    local.mention(CHANNEL, ANN, "behind it");
+    local.wait_for("the second", |_| journal().contains("behind it").then_some(())).await;
+    let shown = local.slash(CHANNEL, ANN, "queue", None);
+    let shown = local.answer_to(shown).await.content;
+    assert!(shown.contains("hang") && shown.contains("behind it"), "{shown}");
+    let longest = shown.split(|letter| !number(letter)).map(str::len).max();
+    assert!(longest < Some(10), "no such number is shown to people: {shown}");
+    let stop = local.slash(CHANNEL, ANN, "stop", None);
+    local.answer_to(stop).await;
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
 }
 
 #[tokio::test]

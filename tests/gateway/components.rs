@@ -15,7 +15,7 @@ use crate::support::guests::Wat;
 use crate::support::program::{Ended, Installation, Program};
 
 /// A component of the backend `mini`, which answers with its version.
-fn mini(version: &str, descriptor: Value) -> Vec<u8> {
+pub(super) fn mini(version: &str, descriptor: Value) -> Vec<u8> {
     wat(version, descriptor).build()
 }
 
@@ -37,7 +37,7 @@ fn agent(installation: &Installation, version: &str) {
 }
 
 /// With the agent `mini` 1.0.0, which answers by default; its backend was accepted.
-fn prepared(installation: Installation) -> Installation {
+pub(super) fn prepared(installation: Installation) -> Installation {
     agent(&installation, "1.0.0");
     wat("1.0.0", json!({})).accepted_in(&installation.path("config"));
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
@@ -45,7 +45,7 @@ fn prepared(installation: Installation) -> Installation {
 }
 
 /// Puts a component beside everything and returns its path.
-fn download(installation: &Installation, name: &str, bytes: &[u8]) -> String {
+pub(super) fn download(installation: &Installation, name: &str, bytes: &[u8]) -> String {
     fs::write(installation.path(name), bytes).unwrap();
     installation.path(name).display().to_string()
 }
@@ -55,7 +55,7 @@ async fn install(installation: &Installation, file: &str, further: &[&str]) -> E
 }
 
 /// Asks, and expects the next answer to be this version's.
-async fn answers(local: &LocalDiscord, version: &str) {
+pub(super) async fn answers(local: &LocalDiscord, version: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
     let came = |local: &LocalDiscord| {
@@ -64,7 +64,7 @@ async fn answers(local: &LocalDiscord, version: &str) {
     local.wait_for(&format!("the answer {version}"), came).await;
 }
 
-async fn loaded(bot: &Program, number: u32) -> Value {
+pub(super) async fn loaded(bot: &Program, number: u32) -> Value {
     let begins = format!("{number}@");
     bot.logs_where(&format!("generation {number}"), |line| {
         line["backend"] == "mini"
@@ -82,7 +82,7 @@ fn backends(installation: &Installation) -> Vec<String> {
     names
 }
 
-async fn listed(installation: &Installation) -> Value {
+pub(super) async fn listed(installation: &Installation) -> Value {
     let ended = installation.run(&["backend", "list", "--json"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     serde_json::from_str(&ended.stdout).unwrap()

@@ -2,10 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::installed;
-use crate::support::discord::{BOT, CHANNEL, GUILD, LocalDiscord, OTHER, THREAD, TOKEN};
+use crate::support::discord::{ANN, BOT, CHANNEL, GUILD, LocalDiscord, OTHER, THREAD, TOKEN};
+use crate::support::postgres::Postgres;
 use crate::support::program::{Ended, Installation};
 
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
@@ -189,4 +191,70 @@ async fn a_default_backend_that_cannot_work_and_folders_that_cannot_be_made_are_
     assert_eq!(told.about("default backend").0, "fault");
     assert_eq!(told.about("RECORDINGS_DIR").0, "fault");
     assert_eq!(told.about("CONFIG_DIR").0, "ok");
+}
+
+#[tokio::test]
+async fn of_a_cluster_it_tells_the_database_the_names_and_what_differs_and_takes_no_part() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = super::cluster::node(&local, &postgres, "one");
+    let told = doctor(&one, &[]).await;
+    assert_eq!(told.about("cluster database").0, "ok");
+    assert_eq!(told.about("cluster clock").0, "ok");
+    assert!(told.about("cluster tables").1.contains("none yet"), "{:#}", told.all);
+    assert!(told.about("node one").1.contains("the name is free"), "{:#}", told.all);
+    assert_eq!(postgres.ask("select to_regclass('aetheel.form') is null"), "t", "it made nothing");
+    assert!(!one.path("config/state/node.md").exists());
+    assert!(doctor(&one, &["--offline"]).await.about("cluster").1.contains("--offline"));
+
+    let _first = super::cluster::hearing(&one).await;
+    let start = || postgres.ask("select start from aetheel.node where name = 'one'");
+    let before = start();
+    let told = doctor(&one, &[]).await;
+    assert!(told.about("cluster tables").1.contains("of this version"), "{:#}", told.all);
+    assert!(told.about("node one").1.contains("takes part now"), "{:#}", told.all);
+    assert!(told.about("cluster nodes").1.contains("1 take part: one"), "{:#}", told.all);
+    assert_eq!(start(), before, "it did not join");
+
+    let other = super::cluster::node(&local, &postgres, "one");
+    let told = doctor(&other, &[]).await;
+    let (level, says) = told.about("node one");
+    assert!(level == "fault" && says.contains("NODE_NAME"), "{says}");
+    // Two more nodes, as the database has them: one is gone, and left a channel.
+    postgres.ask(
+        "insert into aetheel.node (bot, name, identity, start, lease, version, labels, files, components)
+         select bot, 'two', 'x', 7, clock_timestamp() + interval '1 day', version, labels, 'y', 'z'
+         from aetheel.node where name = 'one'",
+    );
+    let told = doctor(&one, &[]).await;
+    let (level, says) = told.about("node two");
+    assert!(level == "warning" && says.contains("differ"), "{says}");
+    postgres.ask("update aetheel.form set version = 9, since = 9");
+    let told = doctor(&one, &[]).await;
+    let (level, says) = told.about("cluster tables");
+    assert!(level == "fault" && says.contains("upgrade this node"), "{says}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_and_a_node_that_left_something_are_told() {
+    let (local, mut postgres) = (LocalDiscord::start().await, Postgres::start());
+    let one = super::cluster::node(&local, &postgres, "one");
+    {
+        let mut first = super::cluster::hearing(&one).await;
+        local.mention(CHANNEL, ANN, "hello");
+        local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+        first.signal(Signal::KILL);
+        first.ended().await;
+    }
+    postgres.ask("update aetheel.node set lease = clock_timestamp() - interval '90 s'");
+    let two = super::cluster::node(&local, &postgres, "two");
+    let told = doctor(&two, &[]).await;
+    let (level, says) = told.about("node one");
+    assert!(level == "warning" && says.contains("1 channels that nobody serves"), "{says}");
+    assert!(says.contains("start it"), "{says}");
+    let told = doctor(&one, &[]).await;
+    assert!(told.all["lines"].to_string().contains("does not take part now"), "{:#}", told.all);
+    postgres.kill();
+    let told = doctor(&one, &[]).await;
+    let (level, says) = told.about("cluster database");
+    assert!(level == "fault" && says.contains("is away"), "{says}");
 }

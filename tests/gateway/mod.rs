@@ -20,6 +20,7 @@ mod failures;
 mod faults;
 mod fence;
 mod files;
+mod handed;
 mod health;
 mod holding;
 mod hooks;

@@ -5,12 +5,14 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`components`] | components that were handed to all nodes |
 //! | [`mail`] | letters: what a node hears, for whoever has the channel |
 //! | [`moving`] | channels that come from other nodes, and that go |
 //! | [`router`] | events of webhooks and schedules, for whoever has their lane |
 //! | [`sameness`] | what machines should have in common |
 //! | [`seat`] | what only one node does |
 
+mod components;
 mod mail;
 mod moving;
 mod router;
@@ -34,8 +36,8 @@ use crate::discord::{Discord, Heard, Receipt, Sharing};
 use crate::dispatch::{Dispatcher, Router};
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
-use crate::startup::Refused;
 use crate::startup::clustering::StateFiles;
+use crate::startup::{Installer, Refused};
 use crate::turn::Backends;
 use crate::vigil;
 use crate::workspace::Workspace;
@@ -141,6 +143,12 @@ impl Place {
         };
         self.reader = Some(vigil::task("letters", reader.run(inbox)));
         vigil::errand("seat", seat::keep(cluster, Arc::clone(&self.seat)));
+    }
+
+    /// Begins to take components that an operator handed to all nodes, of at most so many bytes.
+    pub(super) fn take_components(&self, installer: Installer, most: u64) {
+        let taking = components::take(self.cluster.clone(), installer, most);
+        vigil::errand("components for all nodes", taking);
     }
 
     /// Whether this node has the seat, now and later.

@@ -31,6 +31,8 @@ create table aetheel.node (
     draining bool not null default false,
     files text not null,
     components text not null,
+    -- Number of the last component handed to all nodes that it looked at.
+    component bigint not null default 0,
     primary key (bot, name)
 );
 
@@ -124,6 +126,22 @@ create table aetheel.file (
     primary key (bot, node, name)
 );
 
+-- Components handed to all nodes: of each file the newest. Each node judges them by its own rules.
+create sequence aetheel.handed;
+create table aetheel.component (
+    bot bigint not null,
+    file text not null,
+    -- A later one has a higher number; given under the bot's lock, so that none is overlooked.
+    number bigint not null,
+    digest text not null,
+    body bytea not null,
+    signature bytea,
+    -- Who handed it out, and when.
+    from_node text not null,
+    handed timestamptz not null default clock_timestamp(),
+    primary key (bot, file)
+);
+
 -- What a node leaves to another one, until that one has taken it in.
 create table aetheel.handover (
     id bigint generated always as identity primary key,
@@ -152,6 +170,20 @@ begin
     if not found then
         raise exception 'this node has lost its place' using errcode = 'AE001';
     end if;
+end
+$$;
+
+-- Hands a component to all nodes. It is an operator's word, and no node's: no lease is needed.
+create function aetheel.hand_out(
+    of_bot bigint, the_file text, the_digest text, the_body bytea, the_signature bytea, by_node text
+) returns void language plpgsql as $$
+begin
+    perform aetheel.alone(of_bot);
+    insert into aetheel.component (bot, file, number, digest, body, signature, from_node)
+    values (of_bot, the_file, nextval('aetheel.handed'), the_digest, the_body, the_signature, by_node)
+    on conflict (bot, file) do update
+    set number = excluded.number, digest = excluded.digest, body = excluded.body, signature = excluded.signature,
+        from_node = excluded.from_node, handed = excluded.handed;
 end
 $$;
 

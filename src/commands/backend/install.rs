@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::all_nodes::AllNodes;
 use super::assent;
 use super::changes::changes;
 use super::open;
@@ -16,14 +17,13 @@ use crate::config::{Config, LogFormat, Trust};
 use crate::kit;
 use crate::plain::with_causes;
 use crate::redact::Redactor;
-use crate::startup::LoadedBackends;
-use crate::startup::Refused;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::Settings;
+use crate::startup::{Installer, LoadedBackends, Plan, Refused};
 use crate::telemetry;
 use crate::terminal::say;
 use crate::turn::Backend as _;
-use crate::workspace::{BackendFile, Components};
+use crate::workspace::{BackendFile, Served};
 
 /// The operator's consent, given beforehand as arguments.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,17 @@ pub(in crate::commands) struct Wish {
     pub pin: bool,
     /// It may do what it wants to.
     pub yes: bool,
+    /// The other machines of the cluster get it, too.
+    pub all_nodes: bool,
+}
+
+/// What was done.
+struct Installed {
+    /// To be told.
+    said: String,
+    /// The file, and what is in it.
+    target: PathBuf,
+    served: Served,
 }
 
 pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wish: Wish) -> u8 {
@@ -40,6 +51,10 @@ pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wis
         say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
+    let others = match wish.all_nodes.then(|| AllNodes::of(&config)).transpose() {
+        Ok(others) => others,
+        Err(why) => return refuse(&redactor, exit::CONFIG, &why),
+    };
     if !config.backends_dir.is_dir() {
         let fault = format!(
             "BACKENDS_DIR: there is no folder {}; make it or set it",
@@ -51,13 +66,25 @@ pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wis
         Ok(loaded) => loaded,
         Err(faults) => return Refused { code: exit::CONFIG, faults }.print(),
     };
-    match install(&loaded, &config, &component, wish).await {
+    let Installed { said, target, served } = match install(&loaded, &config, &component, wish).await
+    {
+        Ok(installed) => installed,
+        Err((code, fault)) => return refuse(&redactor, code, &fault),
+    };
+    // A closed stdout has nobody to tell; the exit code still does.
+    let print = |said: String| std::io::stdout().write_all(redactor.clean(said).as_bytes());
+    let _ = print(said);
+    let Some(others) = others else { return exit::OK };
+    match others.hand_on(&target, served).await {
         Ok(said) => {
-            // A closed stdout has nobody to tell; the exit code still does.
-            let _ = std::io::stdout().write_all(redactor.clean(said).as_bytes());
+            let _ = print(said);
             exit::OK
         }
-        Err((code, fault)) => refuse(&redactor, code, &fault),
+        Err((code, why)) => {
+            say(&format!("error: {}", redactor.clean(why)));
+            say("it is installed here, and was not handed to the other machines; run this again");
+            code
+        }
     }
 }
 
@@ -72,8 +99,8 @@ async fn install(
     config: &Config,
     file: &Path,
     wish: Wish,
-) -> Result<String, (u8, String)> {
-    let Wish { pin, yes } = wish;
+) -> Result<Installed, (u8, String)> {
+    let Wish { pin, yes, .. } = wish;
     let shown = file.display();
     let failed = |what: String| (exit::FAILED, what);
     let staged = loaded.engine.stage(file, &loaded.gate, pin).await.map_err(|error| {
@@ -86,11 +113,11 @@ async fn install(
     })?;
     check(&staged, file).await?;
     let name = staged.inspection.descriptor.name.clone();
-    // For which of several files it stands depends on the installed agent.
-    loaded.agents.examine(&name).await;
-    let target = target(loaded, config, &name, file);
-    staged.try_in_place(&target).await.map_err(|error| {
-        let cases = kit::selftest::folder_of(&target);
+    let installer = Installer::of(loaded, config);
+    let plan = installer.plan(staged, file).await;
+    let Plan { staged, target, before, aside, wants } = &plan;
+    staged.try_in_place(target).await.map_err(|error| {
+        let cases = kit::selftest::folder_of(target);
         failed(format!(
             "{shown} {}; hint: put the new version's recordings into {}, or remove it",
             with_causes(&error),
@@ -98,19 +125,8 @@ async fn install(
         ))
     })?;
     let digest = staged.inspection.digest.clone();
-    let before = match loaded.engine.stage(&target, &loaded.gate, false).await {
-        Ok(before) if before.inspection.descriptor.name == name => Some(before),
-        Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => None,
-        // Refused as it is, or another backend: it is put aside.
-        _ => None,
-    };
-    let aside = before
-        .is_none()
-        .then(|| target.with_extension("wasm.replaced"))
-        .filter(|_| target.exists());
-    let mut said = describe(&staged, before.as_ref(), &target);
-    let wants = loaded.gate.wants(&staged.inspection.descriptor).await;
-    if let Some(wants) = &wants {
+    let mut said = describe(staged, before.as_ref(), target);
+    if let Some(wants) = wants {
         let new = if wants.unknown { ", of which nothing was accepted so far," } else { "" };
         say(&format!("backend {name}{new} wants to\n{}", assent::list(&wants.more).trim_end()));
         assent::given(
@@ -126,32 +142,19 @@ async fn install(
             add_pin(config, &name, &digest).await.map_err(failed)?;
             said.push_str(&format!("pinned in backends.md: {digest}\n"));
         }
-        if let Some(wants) = &wants {
+        if let Some(wants) = wants {
             accept(config, wants).await.map_err(failed)?;
             said.push_str("accepted in backends.md: what it may do\n");
         }
-        return Ok(said + "it is there already: nothing else was changed\n");
+        said.push_str("it is there already: nothing else was changed\n");
+        return Ok(Installed { said, target: target.clone(), served: staged.served() });
     }
-    let installation = staged.prepare(&target).await.map_err(|error| {
-        failed(format!(
-            "cannot write to {}: {error}; check the permissions of BACKENDS_DIR",
-            config.backends_dir.display()
-        ))
-    })?;
-    if let Some(before) = &before {
-        let (components, served, backend) =
-            (Components::new(&config.config_dir), before.served(), name.clone());
-        let kept = tokio::task::spawn_blocking(move || components.keep(&backend, &served)).await;
-        let kept = kept.map_err(|error| failed(error.to_string()))?;
-        kept.map_err(|error| {
-            failed(format!("what it would replace cannot be kept: {}", with_causes(&error)))
-        })?;
-    }
+    let installation = installer.prepare(&plan).await.map_err(failed)?;
     if new_pin {
         add_pin(config, &name, &digest).await.map_err(failed)?;
         said.push_str(&format!("pinned in backends.md: {digest}\n"));
     }
-    if let Some(wants) = &wants {
+    if let Some(wants) = wants {
         accept(config, wants).await.map_err(failed)?;
         said.push_str("accepted in backends.md: what it may do\n");
     }
@@ -180,7 +183,7 @@ async fn install(
             config.backend_trust.word()
         ));
     }
-    Ok(said)
+    Ok(Installed { said, target: target.clone(), served: staged.served() })
 }
 
 /// Tries everything with the recordings that came with a component, `X.cases` beside `X.wasm`.
@@ -205,19 +208,6 @@ async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)
             "{shown} does not pass its check: {more}; hint: `aetheel backend check {shown}` shows all"
         ),
     ))
-}
-
-/// Where a component goes: over the file of its own file name if that is of its backend, else over
-/// the one that serves, else to a new file named after the backend.
-fn target(loaded: &LoadedBackends, config: &Config, name: &str, file: &Path) -> PathBuf {
-    let fresh = config.backends_dir.join(format!("{name}.wasm"));
-    let Some(chosen) = loaded.components.chosen(name) else { return fresh };
-    let of_its_name = chosen
-        .others
-        .iter()
-        .map(|other| &other.path)
-        .find(|path| path.file_name() == file.file_name());
-    of_its_name.unwrap_or(&chosen.path).clone()
 }
 
 async fn pinned(config: &Config, name: &str, digest: &str) -> bool {

@@ -5,6 +5,7 @@
 //! 64: it could not be tried). None of them needs a configuration, but those that touch the folder
 //! of backends. The trials themselves are in [`crate::kit`].
 
+mod all_nodes;
 pub(super) mod approve;
 mod assent;
 mod bench;

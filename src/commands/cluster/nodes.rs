@@ -103,6 +103,8 @@ mod tests {
             drain_wanted: false,
             lanes,
             letters: 0,
+            identity: String::new(),
+            has_something: false,
         };
         let drains = |node: Node| Node { drain_wanted: true, ..node };
         let nodes = [

@@ -5,6 +5,7 @@
 //! fault, and everything else is looked at all the same. Pinned by `tests/gateway/doctor.rs`.
 
 mod agents;
+mod cluster;
 mod discord;
 mod drift;
 mod lost;
@@ -56,6 +57,7 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     let backends = agents::examine(&mut report, config, variables, &settings.unplaced).await;
     drift::examine(&mut report, config, &backends);
     lost::examine(&mut report, config);
+    cluster::examine(&mut report, config, wish.offline).await;
     if wish.offline {
         report.ok("discord", "not asked: --offline");
     } else {

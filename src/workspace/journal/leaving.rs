@@ -66,6 +66,14 @@ impl Pages {
         of
     }
 
+    /// Forgets which messages were finished in some lanes: another node catches up there.
+    pub(super) fn forget_messages_in(&mut self, lanes: impl Fn(&Lane) -> bool) {
+        for (_, finished) in &mut self.finished {
+            finished.message =
+                finished.message.filter(|(channel, _)| !lanes(&Lane::Channel(*channel)));
+        }
+    }
+
     /// The events that are open in some lanes.
     pub(super) fn open_in(&self, lanes: impl Fn(&Lane) -> bool) -> Vec<Event> {
         let open = self.open.values().filter(|entry| lanes(&entry.event.lane));

@@ -186,9 +186,13 @@ impl Journal {
     }
 
     /// Another node has what is open in some lanes now. Waits until that is on disk; false when it
-    /// cannot be written, and is tried again.
+    /// cannot be written, and is tried again. What was finished there is known by its key only.
     pub async fn given(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
-        let open = self.pages.lock().open_in(lanes);
+        let open = {
+            let mut pages = self.pages.lock();
+            pages.forget_messages_in(&lanes);
+            pages.open_in(lanes)
+        };
         for event in open {
             self.mark(event.sequence, Mark::Given);
         }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::record::{Finished, Mark, Record};
 use super::{Journal, Pages};
-use crate::event::{EventKind, Lane, NewEvent, Origin};
+use crate::event::{BLOCK_BITS, EventKind, Lane, NewEvent, Origin};
 
 fn event(sequence: u64, prompt: &str) -> crate::event::Event {
     let origin = Origin::Message { channel: 5, message: sequence.wrapping_add(100) };
@@ -39,28 +39,93 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     proptest::collection::vec(record, 1..12)
 }
 
+/// A file of these lines, cut at any byte, says what its whole lines say.
+fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError> {
+    let lines: Vec<String> = records.iter().map(Record::write).collect();
+    let text = lines.concat();
+    for cut in (0..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
+        let (mut wanted, mut length) = (Pages::read("", first).0, 0);
+        for (record, line) in records.iter().zip(&lines) {
+            length += line.len();
+            // Of a line that lacks but its end nothing is missing.
+            if length > cut + 1 {
+                break;
+            }
+            wanted.apply(record);
+        }
+        let (found, warnings) = Pages::read(&text[..cut], first);
+        prop_assert_eq!(&found, &wanted, "cut at {}", cut);
+        let torn = cut > 0 && !text[..cut].ends_with('\n') && !text[cut..].starts_with('\n');
+        prop_assert_eq!(warnings.len(), usize::from(torn));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn a_file_cut_anywhere_says_exactly_what_its_whole_lines_say(records in records()) {
-        let lines: Vec<String> = records.iter().map(Record::write).collect();
-        let text = lines.concat();
-        for cut in (0..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
-            let (mut wanted, mut length) = (Pages::default(), 0);
-            for (record, line) in records.iter().zip(&lines) {
-                length += line.len();
-                // Of a line that lacks but its end nothing is missing.
-                if length > cut + 1 {
-                    break;
-                }
-                wanted.apply(record);
+        whole_lines_count(&records, 0)?;
+    }
+
+    #[test]
+    fn of_a_file_cut_anywhere_a_handover_is_taken_over_whole_or_not_at_all(
+        mine in records(),
+        theirs in records(),
+        later in records(),
+    ) {
+        let mut of_theirs = Pages::default();
+        // Of a block of their own, as nodes number events.
+        theirs.into_iter().for_each(|record| of_theirs.apply(&record.lifted(7 << BLOCK_BITS)));
+        let absorbed = Record::Mark(0, Mark::Absorbed(of_theirs.lines()));
+        let first = 5 << BLOCK_BITS;
+        let own = |records: Vec<Record>| records.into_iter().map(move |record| record.lifted(first));
+        let all: Vec<Record> = own(mine).chain([absorbed]).chain(own(later)).collect();
+        whole_lines_count(&all, first)?;
+    }
+
+    #[test]
+    fn of_several_blocks_each_number_stays_and_the_next_one_is_of_the_own_block(
+        events in proptest::collection::btree_map((0..3_u64, 1..9_u64), any::<bool>(), 0..12),
+        own in 0..4_u64,
+    ) {
+        // The first is that of a machine that served alone; the last has no event yet.
+        let blocks = [0, 1 << 8, 1 << 20, (1 << 20) + 1].map(|start: u64| start << BLOCK_BITS);
+        let first = blocks[usize::try_from(own).unwrap()];
+        let mut text = String::new();
+        let mut open = Vec::new();
+        let mut last = first;
+        for ((block, number), finished) in events {
+            let sequence = blocks[usize::try_from(block).unwrap()] + number;
+            let event = event(sequence, "hello");
+            text += &Record::Accepted(Box::new(event.clone()), None).write();
+            if finished {
+                let over = Mark::Finished(Finished::of(&event, 1_700_000_000_000));
+                text += &Record::Mark(sequence, over).write();
             }
-            let (found, warnings) = Pages::read(&text[..cut], 0);
-            prop_assert_eq!(&found, &wanted, "cut at {}", cut);
-            let torn = cut > 0 && !text[..cut].ends_with('\n') && !text[cut..].starts_with('\n');
-            prop_assert_eq!(warnings.len(), usize::from(torn));
+            // Where there are blocks, it is one more of them.
+            let lifted = if block == 0 { sequence | first } else { sequence };
+            if block == 0 || block == own {
+                last = last.max(lifted);
+            }
+            open.extend((!finished).then_some(lifted));
         }
+        open.sort_unstable();
+        open.dedup();
+        let (pages, warnings) = Pages::read(&text, first);
+        prop_assert_eq!(warnings, Vec::<String>::new());
+        if own == 0 || own == 3 {
+            let found: Vec<u64> = pages.open().map(|entry| entry.event.sequence).collect();
+            prop_assert_eq!(found, open);
+        }
+        if own > 0 {
+            prop_assert_eq!(pages.last(), last);
+        }
+        let mut moved = pages;
+        moved.number_from(9 << 50);
+        prop_assert!(moved.last() >= last);
+        prop_assert!(moved.highest() <= moved.last());
     }
 
     #[test]

@@ -1,0 +1,143 @@
+//! Components that an operator handed to all nodes (`aetheel backend install --all-nodes`).
+//!
+//! This node takes one as its operator would install it, without anybody to ask: what is not
+//! trusted here, or fails here, changes nothing. One that wants more than is accepted is put in its
+//! place and waits there, as any other; what served goes on. Pinned by `tests/gateway/handed.rs`.
+
+use std::future::pending;
+use std::path::Path;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::mail::patiently;
+use crate::backend::AdmissionError;
+use crate::cluster::{Cluster, Component};
+use crate::kit::selftest;
+use crate::plain::with_causes;
+use crate::startup::{Installer, Plan, is_component_name};
+use crate::workspace::Served;
+
+/// After which one is tried again that could not be written.
+const AGAIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What became of one.
+enum Taken {
+    /// It is in its place, or was there before.
+    There,
+    /// It is in its place, and waits for the operator.
+    Waits(String),
+    /// It may not serve here: why, and what to do.
+    Refused(String),
+}
+
+/// Takes what is handed out, until the program ends.
+pub(super) async fn take(cluster: Cluster, installer: Installer, most: u64) {
+    let (mut peers, mut looked_at) = (cluster.peers(), 0);
+    loop {
+        let news = peers.wait_for(|peers| peers.component > looked_at).await;
+        let Ok(newest) = news.map(|peers| peers.component) else { return pending().await };
+        looked_at = newest;
+        while let Some(handed) = patiently!(cluster.next_component(most)).flatten() {
+            take_one(&installer, handed.component, most).await;
+            patiently!(cluster.looked_at_component(handed.number));
+        }
+    }
+}
+
+/// Returns once that is settled.
+async fn take_one(installer: &Installer, component: Component, most: u64) {
+    let (file, from) = (component.file.clone(), component.from.clone());
+    loop {
+        match install(installer, &component, most).await {
+            Ok(Taken::There) => {
+                tracing::info!(file, from, "a component for all nodes is in its place");
+            }
+            Ok(Taken::Waits(why)) => {
+                tracing::warn!(
+                    file,
+                    from,
+                    "a component for all nodes waits to be accepted on this machine: it {why}"
+                );
+            }
+            Ok(Taken::Refused(why)) => {
+                tracing::warn!(
+                    file,
+                    from,
+                    "a component for all nodes is not taken by this one, and nothing was changed: it {why}"
+                );
+            }
+            Err(error) => {
+                tracing::warn!(
+                    file,
+                    from,
+                    error,
+                    "a component for all nodes cannot be put in its place; trying again"
+                );
+                tokio::time::sleep(AGAIN_INTERVAL).await;
+                continue;
+            }
+        }
+        return;
+    }
+}
+
+/// # Errors
+/// What could not be written.
+async fn install(installer: &Installer, component: &Component, most: u64) -> Result<Taken, String> {
+    let Component { file, digest, bytes, signature, .. } = component;
+    let refused = |why: String| Ok(Taken::Refused(why));
+    if !is_component_name(file) {
+        return refused("has a name that no component's file has; hand it out again by `aetheel backend install FILE --all-nodes`".to_owned());
+    }
+    if bytes.is_empty() {
+        return refused(format!(
+            "is larger than {most} bytes; raise COMPONENT_LIMIT_BYTES and hand it out again"
+        ));
+    }
+    if sha256(bytes) != *digest {
+        return refused("is not what was handed out: its SHA-256 is another one; look who else writes to the database of the cluster".to_owned());
+    }
+    let hint = |error: &AdmissionError| {
+        format!(
+            "{}; hint: {}; then `aetheel backend install FILE` on this machine",
+            with_causes(error),
+            error.hint()
+        )
+    };
+    let served = Served {
+        digest: digest.clone(),
+        bytes: bytes.as_slice().into(),
+        signature: signature.clone(),
+    };
+    let staged = match installer.stage(file, served).await {
+        Ok(staged) => staged,
+        Err(error) => return refused(hint(&error)),
+    };
+    let plan = installer.plan(staged, Path::new(file)).await;
+    if let Err(error) = plan.staged.try_in_place(&plan.target).await {
+        let cases = selftest::folder_of(&plan.target);
+        return refused(format!(
+            "{}; hint: put the new version's recordings into {}, then `aetheel backend install FILE` on this machine",
+            with_causes(&error),
+            cases.display()
+        ));
+    }
+    let Plan { staged, before, aside, wants, .. } = &plan;
+    if before.as_ref().is_none_or(|before| before.inspection.digest != *digest) {
+        let installation = installer.prepare(&plan).await?;
+        let finished = installation.finish(aside.clone()).await;
+        finished.map_err(|error| format!("{}: {error}", plan.target.display()))?;
+    }
+    let name = &staged.inspection.descriptor.name;
+    Ok(match wants {
+        Some(wants) => Taken::Waits(format!(
+            "{wants}; hint: `aetheel backend approve {name}` shows all of it and asks; what served goes on"
+        )),
+        None => Taken::There,
+    })
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

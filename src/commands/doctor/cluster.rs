@@ -1,0 +1,165 @@
+//! The cluster, as its database has it. It takes no part in it.
+
+use secrecy::ExposeSecret as _;
+
+use super::report::Report;
+use crate::cluster::{Cluster, Look, Node, Skew, Tables};
+use crate::commands::cluster::nodes::usual;
+use crate::config::Config;
+use crate::discord::bot_of;
+use crate::startup::clustering;
+
+/// The next step for whoever has two machines of one name.
+const RENAME: &str = "give this one another `NODE_NAME`";
+
+/// Tells of the database and the nodes, where there is a cluster.
+pub(super) async fn examine(report: &mut Report, config: &Config, offline: bool) {
+    let Some(url) = &config.cluster_url else { return };
+    for fault in clustering::faults(config) {
+        report.fault("cluster settings", fault, "docs/cluster.md says how machines share a bot");
+    }
+    if Cluster::check(url.expose_secret()).is_err() {
+        return;
+    }
+    if offline {
+        return report.ok("cluster", "not asked: --offline");
+    }
+    let look = match Cluster::look(url.expose_secret()).await {
+        Ok(look) => look,
+        Err(error) => {
+            return report.fault(
+                "cluster database",
+                error.to_string(),
+                "without it no node serves: look at CLUSTER_URL, at the server, and at the network between",
+            );
+        }
+    };
+    database(report, &look);
+    clock(report, &look);
+    tables(report, look.tables);
+    let bot = config.discord_bot_token.as_ref().and_then(|token| bot_of(token.expose_secret()));
+    let of_bot = |node: &&Node| bot.is_none_or(|bot| node.bot == bot);
+    let nodes: Vec<&Node> = look.nodes.iter().filter(of_bot).collect();
+    if matches!(look.tables, Tables::Ours | Tables::Newer(_) | Tables::None) {
+        name(report, config, &nodes);
+        living(report, &nodes);
+        left(report, &nodes);
+    }
+}
+
+fn database(report: &mut Report, look: &Look) {
+    let says = format!("PostgreSQL {}", look.server);
+    if look.serves {
+        report.ok("cluster database", says);
+    } else {
+        report.fault("cluster database", says, "14 or newer is needed: upgrade the server");
+    }
+}
+
+fn clock(report: &mut Report, look: &Look) {
+    let about = "cluster clock";
+    let says = format!("{} s apart from the database's", look.apart.as_secs());
+    let hint = "set both by NTP (`timedatectl set-ntp true`)";
+    match look.skew() {
+        Skew::Fine => report.ok(about, "that of the database"),
+        Skew::Told => report.warning(about, says, hint),
+        Skew::Refused => report.fault(about, format!("{says}: this node cannot join"), hint),
+    }
+}
+
+fn tables(report: &mut Report, tables: Tables) {
+    let about = "cluster tables";
+    match tables {
+        Tables::None => report.ok(about, "none yet: the first node makes them"),
+        Tables::Ours => report.ok(about, "of this version"),
+        Tables::Older(form) => report.ok(
+            about,
+            format!("of an older version (form {form}): the next start of this node changes them"),
+        ),
+        Tables::Newer(form) => report
+            .ok(about, format!("of a newer version (form {form}) that goes on beside this one")),
+        Tables::TooNew(form) => report.fault(
+            about,
+            format!("of a newer version (form {form}) that this one cannot share them with"),
+            "upgrade this node",
+        ),
+    }
+}
+
+/// Whether this machine may have its name.
+fn name(report: &mut Report, config: &Config, nodes: &[&Node]) {
+    let name = clustering::node_name(config);
+    let about = format!("node {name}");
+    let own = match clustering::known_identity(&config.config_dir) {
+        Ok(own) => own,
+        Err(error) => {
+            let says = format!("cannot read which machine this is: {error}");
+            return report.fault(about, says, "make state/node.md readable");
+        }
+    };
+    let Some(node) = nodes.iter().find(|node| node.name == name) else {
+        return report.ok(about, "the name is free");
+    };
+    match (own.as_deref() == Some(&node.identity), node.lease_ms > 0) {
+        (true, true) => report.ok(about, "this machine, which takes part now"),
+        (true, false) => report.ok(about, "this machine, which does not take part now"),
+        (false, true) => report.fault(about, "another machine takes part under this name", RENAME),
+        (false, false) => report.warning(
+            about,
+            "another machine had this name, and this one would go on with what it left",
+            format!("that is right where it took its place; else {RENAME}"),
+        ),
+    }
+}
+
+/// Who works, and what of them is not the same.
+fn living(report: &mut Report, nodes: &[&Node]) {
+    let living: Vec<&&Node> = nodes.iter().filter(|node| node.lease_ms > 0).collect();
+    let names: Vec<&str> = living.iter().map(|node| node.name.as_str()).collect();
+    let says = match names.is_empty() {
+        true => "none takes part now".to_owned(),
+        false => format!("{} take part: {}", names.len(), names.join(", ")),
+    };
+    report.ok("cluster nodes", says);
+    let of: [(&str, fn(&Node) -> &str, &str); 2] = [
+        (
+            "its config/",
+            |node| &node.load.files,
+            "make the files of both the same, or people are answered by another soul",
+        ),
+        (
+            "its components",
+            |node| &node.load.components,
+            "`aetheel backend install FILE --all-nodes` hands one to all; the log of the node says what it did not take",
+        ),
+    ];
+    for (what, digest, hint) in of {
+        let usual = usual(living.iter().map(|node| digest(node)));
+        for node in living.iter().filter(|node| Some(digest(node)) != usual) {
+            let says = format!(
+                "{what} differ{} from most nodes'",
+                if what.ends_with('s') { "" } else { "s" }
+            );
+            report.warning(format!("node {}", node.name), says, hint);
+        }
+    }
+}
+
+/// Nodes that are gone, and nobody took over what they had.
+fn left(report: &mut Report, nodes: &[&Node]) {
+    let some_work = nodes.iter().any(|node| node.lease_ms > 0);
+    for node in nodes.iter().filter(|node| node.lease_ms <= 0 && node.has_something) {
+        let says = format!(
+            "gone for {} s, with {} channels that nobody serves",
+            -node.lease_ms / 1_000,
+            node.lanes
+        );
+        let hint = match some_work {
+            true => {
+                "a node that works takes over within seconds: look into its log, and `aetheel nodes`"
+            }
+            false => "start it, or any other node",
+        };
+        report.warning(format!("node {}", node.name), says, hint);
+    }
+}
