@@ -225,6 +225,9 @@ pub(super) struct TeamMember {
 #[derive(Debug, Deserialize)]
 pub(super) struct GatewayBot {
     pub(super) url: String,
+    /// How many shards Discord recommends.
+    #[serde(default = "one")]
+    pub(super) shards: u32,
     pub(super) session_start_limit: StartLimit,
 }
 
@@ -234,6 +237,13 @@ pub(super) struct StartLimit {
     pub(super) remaining: u64,
     /// Milliseconds until there are more.
     pub(super) reset_after: u64,
+    /// How many shards may log in at the same time.
+    #[serde(default = "one")]
+    pub(super) max_concurrency: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
