@@ -215,7 +215,10 @@ impl Keeper {
             None => {
                 let gateway = gateway(inner, false).await.map_err(Over::Refused)?;
                 if inner.options.shards.is_none() && gateway.shards > *count {
-                    info!(shards = gateway.shards, "discord recommends more shards; logging in anew");
+                    info!(
+                        shards = gateway.shards,
+                        "discord recommends more shards; logging in anew"
+                    );
                     return Err(Over::Recount);
                 }
                 gateway.url

@@ -88,26 +88,27 @@ mod tests {
         assert_eq!(shards.connected(), (0, 2), "of a new login nothing was seen yet");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn one_of_a_line_logs_in_every_five_seconds_and_lines_do_not_wait_for_each_other() {
-        let pace = Arc::new(Pace::new(Duration::from_secs(5)));
-        let began = tokio::time::Instant::now();
-        let logins = (0..6).map(|shard| {
+    #[tokio::test]
+    async fn one_of_a_line_logs_in_after_the_other_and_lines_do_not_wait_for_each_other() {
+        let interval = Duration::from_millis(50);
+        let pace = Arc::new(Pace::new(interval));
+        let first = pace.slot(0).await;
+        let next = tokio::spawn({
             let pace = Arc::clone(&pace);
-            tokio::spawn(async move {
-                let slot = pace.slot(shard % 2).await;
-                let at = began.elapsed().as_secs();
-                // The login itself takes a while.
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                drop(slot);
-                at
-            })
+            async move {
+                let _slot = pace.slot(0).await;
+                Instant::now()
+            }
         });
-        let logins: Vec<_> = logins.collect();
-        let mut at = Vec::new();
-        for login in logins {
-            at.push(login.await.unwrap());
-        }
-        assert_eq!(at, [0, 0, 6, 6, 12, 12]);
+        // Another line is free.
+        drop(pace.slot(1).await);
+        assert!(!next.is_finished(), "one of a line logs in");
+        drop(first);
+        let freed = Instant::now();
+        assert!(next.await.unwrap() + Duration::from_millis(2) >= freed + interval);
+        // Who gives up in the line does not hold it up.
+        let gave_up = tokio::time::timeout(Duration::ZERO, pace.slot(0)).await;
+        assert!(gave_up.is_err(), "there is a pause first");
+        drop(pace.slot(0).await);
     }
 }

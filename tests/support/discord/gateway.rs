@@ -15,7 +15,9 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::World;
-use super::state::{APPLICATION, BOT, Control, GUILD, Session, TOKEN, guild_json, shard_of, user_json};
+use super::state::{
+    APPLICATION, BOT, Control, GUILD, Session, TOKEN, guild_json, shard_of, user_json,
+};
 use super::tls::Stream;
 
 pub(super) async fn serve(world: Arc<World>, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
@@ -128,10 +130,9 @@ fn payload_taken(
                 other % state.gateway.max_concurrency == line && at.elapsed() < pace
             };
             if let Some((other, _, at)) = state.gateway.logins.iter().find(too_soon) {
-                state.violations.push(format!(
-                    "shard {id} logged in {:?} after shard {other}",
-                    at.elapsed()
-                ));
+                state
+                    .violations
+                    .push(format!("shard {id} logged in {:?} after shard {other}", at.elapsed()));
             }
             state.gateway.logins.push((id, count, Instant::now()));
             state.gateway.identified += 1;
