@@ -39,7 +39,7 @@ async fn hearing(installation: &Installation) -> Program {
 }
 
 /// Two machines: the first one has Discord's connection, and the second one serves `CHANNEL`.
-async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Program); 2] {
+pub(super) async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Program); 2] {
     let one = node(local, postgres, "one");
     let first = hearing(&one).await;
     let two = node(local, postgres, "two").with("NODE_LABELS", "gpu");
