@@ -207,6 +207,9 @@ pub struct Event {
     /// See [`NewEvent::opens_thread`]; no longer, once there is one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_thread: bool,
+    /// Whether its author is told that it was taken late, as in [`NewEvent::late`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 impl Event {
@@ -256,6 +259,9 @@ pub struct NewEvent {
     /// It was written while nobody could take it: how fast its author may ask is no matter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missed: bool,
+    /// It was written so long before it could be taken that its author is told so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 impl NewEvent {
@@ -276,6 +282,7 @@ impl NewEvent {
             key: None,
             opens_thread: false,
             missed: false,
+            late: false,
         }
     }
 
@@ -295,6 +302,7 @@ impl NewEvent {
             key,
             opens_thread,
             missed: _,
+            late,
         } = self;
         Event {
             sequence,
@@ -310,6 +318,7 @@ impl NewEvent {
             quoted,
             key,
             opens_thread,
+            late,
         }
     }
 }

@@ -95,6 +95,7 @@ const QUESTIONS: &str = "aetheel_questions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
 const PUSHES: &str = "aetheel_pushes_total";
 const CONNECTED: &str = "aetheel_discord_connected";
+const SHARDS: &str = "aetheel_discord_shards";
 const LOGINS: &str = "aetheel_discord_logins_total";
 const LOGINS_LEFT: &str = "aetheel_discord_logins_left";
 const CLUSTER_LEASE: &str = "aetheel_cluster_lease_left_seconds";
@@ -198,7 +199,8 @@ pub const FIGURES: &[Figure] = &[
         &["outcome"],
         "Pushes to people's devices: `taken`, `gone`, `refused`, `silent`, or `left-out` (too many at the same time)",
     ),
-    f(CONNECTED, Gauge, &[], "1 while Discord's gateway is connected"),
+    f(CONNECTED, Gauge, &[], "Shards that are connected to Discord's gateway"),
+    f(SHARDS, Gauge, &[], "Shards that this node is to have connected; 0: another node has them"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
     f(
@@ -420,9 +422,10 @@ pub fn pushed(outcome: &'static str) {
     counter!(PUSHES, "outcome" => outcome).increment(1);
 }
 
-/// Discord's gateway is connected, or not any more.
-pub fn discord_connected(connected: bool) {
-    gauge!(CONNECTED).set(u8::from(connected));
+/// So many of so many shards are connected to Discord's gateway.
+pub fn discord_connected((connected, shards): (usize, usize)) {
+    gauge!(CONNECTED).set(connected as f64);
+    gauge!(SHARDS).set(shards as f64);
 }
 
 /// A login to Discord's gateway begins.

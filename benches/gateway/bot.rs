@@ -145,6 +145,7 @@ fn options(local: &LocalDiscord) -> Options {
         output_channel: None,
         long_answer: None,
         requests_per_second: 0,
+        shards: None,
         footer: Vec::new(),
         owners: Vec::new(),
         allowed: AllowLists::default(),

@@ -87,7 +87,7 @@ impl Health for ProgramHealth {
         let _ = spawn_blocking(move || {
             if let Some(watched) = watched.get() {
                 let _ = watched.dispatcher.stats();
-                figures::discord_connected(watched.discord.is_connected());
+                figures::discord_connected(watched.discord.shards());
                 figures::discord_invalid(watched.discord.invalid_requests());
             }
             let resident = std::fs::read_to_string("/proc/self/status")
@@ -106,7 +106,10 @@ impl Watched {
     fn complaints(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.discord.has_login() && !self.discord.is_connected() {
-            reasons.push("discord is not connected".to_owned());
+            reasons.push(match self.discord.shards() {
+                (_, 0 | 1) => "discord is not connected".to_owned(),
+                (up, all) => format!("discord is not connected: {up} of {all} shards are"),
+            });
         }
         match self.agents.look(&self.backend) {
             None => reasons.push(format!("backend `{}` is not loaded", self.backend)),

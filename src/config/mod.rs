@@ -165,6 +165,8 @@ pub struct Config {
     pub discord_api_base: String,
     /// Requests to Discord in a second, at most; 0: no limit.
     pub discord_requests_per_second: usize,
+    /// How many shards the bot has; none: as many as Discord recommends.
+    pub shards: Option<u32>,
     /// Form of log lines: for people or JSON.
     pub log_format: LogFormat,
     /// Minimum level of log lines, or a filter of the `tracing` library.
@@ -317,6 +319,7 @@ impl Config {
             discord_api_base: read.address("DISCORD_API_BASE"),
             discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)
                 as usize,
+            shards: read.number_or_auto("SHARDS", 1, 1_000).map(|shards| shards as u32),
             log_format: read.one_of(
                 "LOG_FORMAT",
                 &[

@@ -117,6 +117,21 @@ impl Reader<'_> {
         }
     }
 
+    /// A number, or none for `auto`.
+    pub(super) fn number_or_auto(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
+        let text = self.text(name);
+        if text == super::AUTO {
+            return None;
+        }
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        if number.is_none() {
+            self.faults.push(format!(
+                "{name} {text:?} must be `auto` or a whole number from {least} to {most}"
+            ));
+        }
+        number
+    }
+
     pub(super) fn milliseconds(&mut self, name: &str, least: u64) -> Duration {
         Duration::from_millis(self.number(name, least, 30 * 86_400_000))
     }

@@ -269,6 +269,11 @@ pub const VARIABLES: &[Variable] = &[
         "45",
         "Most requests to Discord in a second; Discord takes 50; 0: no limit",
     ),
+    v(
+        "SHARDS",
+        "auto",
+        "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000",
+    ),
     v("LOG_FORMAT", "auto", "`human`, `json`, or `auto`: human on a terminal"),
     v(
         "LOG_LEVEL",

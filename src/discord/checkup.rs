@@ -35,6 +35,8 @@ pub struct Known {
     pub message_content: bool,
     /// Logins to the gateway left today, and how many a day has.
     pub logins: (u64, u64),
+    /// How many shards Discord recommends.
+    pub shards: u32,
 }
 
 impl Known {
@@ -100,6 +102,7 @@ struct Logins {
 
 #[derive(Deserialize)]
 struct Gateway {
+    shards: u32,
     session_start_limit: Logins,
 }
 
@@ -154,6 +157,7 @@ impl Checkup {
             application: application.id,
             message_content: application.flags & MESSAGE_CONTENT != 0,
             logins: (limit.remaining, limit.total),
+            shards: gateway.shards,
         })
     }
 

@@ -36,6 +36,7 @@ mod holding;
 mod interactions;
 mod limits;
 mod live;
+mod login;
 mod mention;
 mod moving;
 mod notes;
@@ -52,6 +53,7 @@ mod receipt;
 mod reception;
 mod reply;
 mod rest;
+mod shards;
 mod sharing;
 mod standing;
 mod stopping;
@@ -102,6 +104,7 @@ use reader::{Parts, Reader};
 use reception::people::People;
 use reception::{Arrival, Closing, Lines, Reception};
 use rest::{Rest, RestError};
+use shards::Shards;
 use standing::Standings;
 use waiting::Waiting;
 
@@ -218,8 +221,8 @@ struct Inner {
     arrivals: OnceLock<mpsc::UnboundedSender<(Arrival, Receipt)>>,
     /// Who lets people into the dashboard, once it is there.
     sign_in: OnceLock<Arc<dyn SignIn>>,
-    /// When the gateway was last seen connected.
-    connected: Arc<Mutex<Option<Instant>>>,
+    /// Which of its shards are connected.
+    shards: Shards,
     /// When this life began, milliseconds since 1970.
     began_ms: i64,
 }
@@ -288,7 +291,7 @@ impl Discord {
         });
         let notes = Arc::new(Notes::read(notes).await);
         let asks = Arc::new(Asks::new(Arc::clone(&notes)));
-        let (interactions, waiting, connected) = (Arc::default(), Arc::default(), Arc::default());
+        let (interactions, waiting) = (Arc::default(), Arc::default());
         let began_ms = jiff::Timestamp::now().as_millisecond();
         Ok(Self {
             inner: Arc::new(Inner {
@@ -307,7 +310,7 @@ impl Discord {
                 logs_in: AtomicBool::new(true),
                 arrivals: OnceLock::new(),
                 sign_in: OnceLock::new(),
-                connected,
+                shards: Shards::default(),
                 began_ms,
             }),
         })
@@ -408,11 +411,18 @@ impl Discord {
         self.inner.logs_in.load(Ordering::SeqCst)
     }
 
-    /// Whether the gateway was connected within the last two seconds.
+    /// Whether all shards were connected within the last two seconds.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        let connected = self.inner.connected.lock();
-        connected.is_some_and(|at| at.elapsed() < gateway::CONNECTED_GRACE)
+        let (up, all) = self.shards();
+        up == all && all > 0
+    }
+
+    /// How many shards were connected within the last two seconds, and how many there are; none
+    /// where this node is not to be logged in.
+    #[must_use]
+    pub fn shards(&self) -> (usize, usize) {
+        self.inner.shards.connected()
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.

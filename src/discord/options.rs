@@ -28,6 +28,8 @@ pub struct Options {
     pub long_answer: Option<usize>,
     /// Requests in a second, at most; 0: no limit of our own.
     pub requests_per_second: usize,
+    /// How many shards the bot has; none: as many as Discord recommends.
+    pub shards: Option<u32>,
     /// The parts of the line below an answer.
     pub footer: Vec<FooterPart>,
     /// Users with the rights of the application's owner.
@@ -56,6 +58,7 @@ impl Options {
             output_channel: config.output_channel,
             long_answer: config.long_answer,
             requests_per_second: config.discord_requests_per_second,
+            shards: config.shards,
             footer: config.footer.clone(),
             owners: config.owners.clone(),
             allowed: config.allowed.clone(),
@@ -73,6 +76,8 @@ pub struct Windows {
     pub(super) send: Timeouts,
     /// After which a login that is not connected is replaced.
     pub(super) reconnect: Duration,
+    /// Between two logins of shards, as Discord wants it.
+    pub(super) identify: Duration,
     /// For which an interaction's token is used.
     pub(super) interaction: Duration,
     /// Between two tries of an answer that is held up: at first, and at most.
@@ -86,6 +91,7 @@ impl Default for Windows {
         Self {
             send: Timeouts::new(Duration::from_secs(30), Duration::from_secs(60)),
             reconnect: Duration::from_secs(20),
+            identify: Duration::from_secs(5),
             interaction: Duration::from_secs(14 * 60),
             again: (Duration::from_secs(5), Duration::from_secs(600)),
             clock: Clock::default(),
@@ -105,6 +111,13 @@ impl Windows {
     #[must_use]
     pub fn reconnect(mut self, after: Duration) -> Self {
         self.reconnect = after;
+        self
+    }
+
+    /// Sets the pause between two logins of shards.
+    #[must_use]
+    pub fn identify(mut self, interval: Duration) -> Self {
+        self.identify = interval;
         self
     }
 

@@ -25,7 +25,7 @@ use super::receipt::Receipt;
 use super::reception::{Arrival, CLOSING, Outcome, stop_text};
 use super::rest::Timeouts;
 
-use super::wire::{Edit, Message, Slash, age_of, id_in};
+use super::wire::{Edit, Message, Slash, age_by, id_in};
 use super::{Accept, Inner};
 use crate::dispatch::Dispatcher;
 use crate::event::Lane;
@@ -81,7 +81,7 @@ impl Reader {
 
     /// How long ago Discord gave an id, by its clock.
     pub(super) fn age_of(&self, id: u64) -> Duration {
-        age_by_discord(id, self.parts.inner.api.rest.clock_ahead())
+        age_by(id, self.parts.inner.api.rest.clock_ahead())
     }
 
     /// Reads one and has it seen to. Must be called within a Tokio runtime.
@@ -300,33 +300,5 @@ impl Reader {
                 warn!(interaction, %error, "cannot answer a command");
             }
         });
-    }
-}
-
-/// The age of an id by Discord's clock, as far as that is known: machines' clocks differ.
-fn age_by_discord(id: u64, ahead: Option<i64>) -> Duration {
-    let age = age_of(id);
-    match ahead.unwrap_or(0) {
-        ahead @ 0.. => age.saturating_sub(Duration::from_secs(ahead.unsigned_abs())),
-        behind => age + Duration::from_secs(behind.unsigned_abs()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::discord::wire::id_from;
-
-    #[test]
-    fn an_age_goes_by_the_clock_of_discord() {
-        let id = id_from(Duration::from_secs(60));
-        let about = |ahead, seconds: u64| {
-            let age = age_by_discord(id, ahead).as_secs();
-            assert!((seconds..seconds + 2).contains(&age), "{age} s");
-        };
-        about(None, 60);
-        about(Some(50), 10);
-        about(Some(-40), 100);
-        about(Some(90), 0);
     }
 }

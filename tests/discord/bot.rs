@@ -363,6 +363,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
         output_channel: None,
         long_answer: None,
         requests_per_second: 45,
+        shards: None,
         footer: Vec::new(),
         owners: Vec::new(),
         allowed: everybody(),

@@ -194,3 +194,19 @@ async fn a_life_goes_on_where_the_last_one_died_in_the_middle_of_catching_up() {
     assert_eq!(home.prompts()[0], "0", "it was interrupted");
     assert_eq!(home.prompts()[1..], wanted, "each once, in order");
 }
+
+#[tokio::test]
+async fn who_wrote_more_than_two_minutes_before_it_was_taken_is_told_so() {
+    let local = LocalDiscord::start().await;
+    let home = Home::new().await;
+    home.workspace.discord_notes().note(CHANNEL, 1);
+    // Our clock is wrong, and Discord's counts.
+    local.faults().clock_ahead(-60);
+    local.mention_earlier(CHANNEL, ANN, "long ago", Duration::from_secs(60 + 150));
+    local.mention_earlier(CHANNEL, ANN, "not so long ago", Duration::from_secs(60 + 90));
+    let bot = start(&local, &home).await;
+    assert!(bot.event(&local, "long ago").await.late);
+    assert!(!bot.event(&local, "not so long ago").await.late);
+    local.mention(OTHER, ANN, "now");
+    assert!(!bot.event(&local, "now").await.late);
+}

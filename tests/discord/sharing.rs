@@ -11,7 +11,9 @@ use tokio::sync::{mpsc, watch};
 
 use super::asks::{decision, permission};
 use super::bot::{Barrier, Bot, Home, answer, options};
-use crate::support::discord::{ANN, BOT, CHANNEL, CROWD, LIMIT, LocalDiscord, OTHER, THREAD};
+use crate::support::discord::{
+    ANN, BOT, CHANNEL, CROWD, DIRECT, LIMIT, LocalDiscord, OTHER, THREAD,
+};
 
 /// What carries events from node to node: as text, each to whoever has its channel, once.
 struct Carrier {
@@ -402,4 +404,45 @@ async fn a_thread_tells_where_it_belongs() {
     let began = std::time::Instant::now();
     assert!(bot.discord.root_of(OTHER).await.is_err());
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn the_seat_takes_all_shards_along_also_while_discord_is_away() {
+    let local = LocalDiscord::start().await;
+    local.faults().shards(4, 4, Duration::ZERO);
+    let (carrier, first, second) = two(&local).await;
+    let have = async |bot: &Bot, shards: (usize, usize)| {
+        let has = || (bot.discord.shards() == shards).then_some(());
+        local.wait_for(&format!("{shards:?} shards"), |_| has()).await;
+    };
+    have(&first, (4, 4)).await;
+    assert!(first.discord.is_connected());
+    assert_eq!(second.discord.shards(), (0, 0));
+    for (bot, channel) in [(&first, CHANNEL), (&second, OTHER)] {
+        local.mention(channel, ANN, "before");
+        bot.event(&local, "before").await;
+    }
+    local.mention(DIRECT, ANN, "in private");
+    first.event(&local, "in private").await;
+
+    local.faults().away(true);
+    carrier.seat(1);
+    local.wait_for("the seat to go", |_| second.discord.has_login().then_some(())).await;
+    have(&first, (0, 0)).await;
+    local.mention(CHANNEL, ANN, "missed by one");
+    local.mention(OTHER, ANN, "missed by two");
+    assert!(!second.discord.is_connected());
+    local.faults().away(false);
+    first.event(&local, "missed by one").await;
+    second.event(&local, "missed by two").await;
+    have(&second, (4, 4)).await;
+    let mut logins = local.shards();
+    assert_eq!(logins.len(), 8, "one login a shard on each node: {logins:?}");
+    logins[4..].sort_unstable();
+    assert_eq!(logins[4..], [(0, 4), (1, 4), (2, 4), (3, 4)]);
+    for bot in [&first, &second] {
+        bot.dispatcher.idle().await;
+    }
+    assert_eq!(first.home.prompts(), ["before", "in private", "missed by one"], "each once");
+    assert_eq!(second.home.prompts(), ["before", "missed by two"]);
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod away;
 mod backends;
 mod capabilities;
 mod chaos;

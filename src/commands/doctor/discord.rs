@@ -85,6 +85,7 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             } else {
                 report.ok("discord logins", says);
             }
+            shards(report, config.shards, known.shards);
             known.id
         }
         Err(error) => return tell(report, "discord", &error),
@@ -169,6 +170,20 @@ fn tell(report: &mut Report, about: &str, error: &StartError) {
     let text = error.to_string();
     let (says, hint) = text.split_once("\nhint: ").unwrap_or((&text, "see docs/operating.md"));
     report.fault(about, says, hint);
+}
+
+/// Compares the shards of the settings with what Discord recommends.
+fn shards(report: &mut Report, set: Option<u32>, recommended: u32) {
+    let says = format!("discord recommends {recommended}");
+    match set {
+        Some(set) if set < recommended => report.warning(
+            "discord shards",
+            format!("{says}, and `SHARDS` says {set}"),
+            "unset `SHARDS`: discord refuses a shard with more than 2,500 servers",
+        ),
+        Some(set) => report.ok("discord shards", format!("{says}; `SHARDS` says {set}")),
+        None => report.ok("discord shards", says),
+    }
 }
 
 #[cfg(test)]

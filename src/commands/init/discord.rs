@@ -93,6 +93,7 @@ mod tests {
             application: 8,
             message_content,
             logins: (1, 1),
+            shards: 1,
         };
         let off = next_steps(&known(false)).join("\n");
         assert!(off.contains("client_id=8&scope=bot+applications.commands&permissions="), "{off}");

@@ -1,14 +1,19 @@
 //! A message: is it for us, may its author ask, and what becomes of it.
 
+use std::time::Duration;
+
 use super::{RETRY_INTERVAL, Reception, key, mark, quotes, send};
 use crate::discord::asker::Asker;
 use crate::discord::heading;
 use crate::discord::heard::Parent;
 use crate::discord::mention::{self, Name};
 use crate::discord::rest::RestError;
-use crate::discord::wire::{Channel, Message};
+use crate::discord::wire::{Channel, Message, age_by};
 use crate::dispatch::{Accepted, AnswerRefusal, Person, Refusal};
 use crate::event::{EventKind, Lane, NewEvent, Origin};
+
+/// Who wrote a prompt so long before it could be taken is told so.
+const LATE: Duration = Duration::from_secs(120);
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
 const STRANGER: &str = "I answer here only whom my operator has let in. Ask them, or write to me in a server where I may answer you.";
@@ -110,7 +115,8 @@ impl Reception {
         if let Some(parent) = parent {
             self.dispatcher.learn(channel, parent);
         }
-        let prompt = NewEvent { missed, ..self.prompt(message, names, parent) };
+        let late = age_by(id, self.api.rest.clock_ahead()) > LATE;
+        let prompt = NewEvent { missed, late, ..self.prompt(message, names, parent) };
         let fate = match self.in_words(&asker, message, &prompt).await {
             Some(fate) => fate,
             None => self.until_kept(&prompt, (channel, id)).await,

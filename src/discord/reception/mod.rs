@@ -102,6 +102,8 @@ enum Work {
     Command(Claim),
     /// Catching up: what was written from this id on is answered.
     Missed(u64),
+    /// Catching up that what waits before it does, too.
+    Covered,
     Probe(HealthProbe),
 }
 
@@ -261,10 +263,16 @@ impl Reception {
     }
 
     /// Puts something to be done at the end of its channel's line, and has somebody see to that.
-    fn put(self: &Arc<Self>, channel: u64, work: (Work, Receipt), workers: &mut JoinSet<()>) {
+    fn put(self: &Arc<Self>, channel: u64, mut work: (Work, Receipt), workers: &mut JoinSet<()>) {
         let mut lines = self.lines.lock();
         let begins = !lines.contains_key(&channel);
         let line = lines.entry(channel).or_default();
+        // Shards log in one after the other, and each login has all channels caught up with.
+        if matches!(work.0, Work::Missed(_))
+            && line.work.iter().any(|(waiting, _)| matches!(waiting, Work::Missed(_)))
+        {
+            work.0 = Work::Covered;
+        }
         line.work.push_back(work);
         line.pressed.notify_one();
         if begins {
@@ -310,6 +318,7 @@ impl Reception {
             Work::Deleted(messages) => self.deleted(channel, &messages),
             Work::Command(claim) => self.claimed(&claim).await,
             Work::Missed(since) => return self.catch_up(channel, since, pressed).await,
+            Work::Covered => {}
             Work::Probe(probe) => self.dispatcher.probe(probe),
         }
         true

@@ -26,6 +26,16 @@ pub(super) fn age_of(id: u64) -> Duration {
     SystemTime::now().duration_since(given).unwrap_or_default()
 }
 
+/// The age of an id by Discord's clock, as far as that is known: machines' clocks differ. `ahead` is how
+/// many seconds ours is ahead of it.
+pub(super) fn age_by(id: u64, ahead: Option<i64>) -> Duration {
+    let age = age_of(id);
+    match ahead.unwrap_or(0) {
+        ahead @ 0.. => age.saturating_sub(Duration::from_secs(ahead.unsigned_abs())),
+        behind => age + Duration::from_secs(behind.unsigned_abs()),
+    }
+}
+
 /// A Discord account, of a person or a bot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct User {
@@ -225,6 +235,9 @@ pub(super) struct TeamMember {
 #[derive(Debug, Deserialize)]
 pub(super) struct GatewayBot {
     pub(super) url: String,
+    /// How many shards Discord recommends.
+    #[serde(default = "one")]
+    pub(super) shards: u32,
     pub(super) session_start_limit: StartLimit,
 }
 
@@ -234,6 +247,13 @@ pub(super) struct StartLimit {
     pub(super) remaining: u64,
     /// Milliseconds until there are more.
     pub(super) reset_after: u64,
+    /// How many shards may log in at the same time.
+    #[serde(default = "one")]
+    pub(super) max_concurrency: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
@@ -281,5 +301,18 @@ mod tests {
         };
         assert_eq!((slash(11).parent, slash(0).parent), (Some(9), None));
         assert_eq!((slash(0).prompt.as_str(), slash(0).roles), ("hello", vec![8]));
+    }
+
+    #[test]
+    fn an_age_goes_by_the_clock_of_discord() {
+        let id = id_from(Duration::from_secs(60));
+        let about = |ahead, seconds: u64| {
+            let age = age_by(id, ahead).as_secs();
+            assert!((seconds..seconds + 2).contains(&age), "{age} s");
+        };
+        about(None, 60);
+        about(Some(50), 10);
+        about(Some(-40), 100);
+        about(Some(90), 0);
     }
 }

@@ -11,6 +11,9 @@ use crate::turn::Ending;
 pub(crate) const MOVED: &str =
     "This conversation moved to another machine; I begin anew with what was written here.";
 
+/// Stands below the answer to a prompt that was written while nobody listened.
+pub(crate) const LATE: &str = "I was away when you wrote this.";
+
 /// Why a prompt was not accepted, in words for the person who wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

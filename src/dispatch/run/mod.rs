@@ -241,6 +241,9 @@ impl Inner {
             refused.as_deref(),
             begun.backend.descriptor().label(),
         ));
+        if event.late {
+            begun.taken.notices.push(messages::LATE.to_owned());
+        }
         if anew {
             begun.taken.notices.push(messages::MOVED.to_owned());
         }

@@ -3,6 +3,7 @@
 //! On a listener of its own, because only so can a connection be reset or refused.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -14,7 +15,9 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::World;
-use super::state::{APPLICATION, BOT, Control, GUILD, Session, TOKEN, guild_json, user_json};
+use super::state::{
+    APPLICATION, BOT, Control, GUILD, Session, TOKEN, guild_json, shard_of, user_json,
+};
 use super::tls::Stream;
 
 pub(super) async fn serve(world: Arc<World>, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
@@ -116,6 +119,22 @@ fn payload_taken(
             if payload["d"]["intents"].as_u64().unwrap_or(0) & privileged != 0 {
                 state.violations.push("the bot asked for a privileged intent".to_owned());
             }
+            let shard = &payload["d"]["shard"];
+            let (id, count) = (shard[0].as_u64().unwrap_or(0), shard[1].as_u64().unwrap_or(1));
+            if id >= count {
+                state.violations.push(format!("shard {id} of {count} does not exist"));
+                return vec![Control::Close(4010)];
+            }
+            let (line, pace) = (id % state.gateway.max_concurrency, state.gateway.pace);
+            let too_soon = |(other, _, at): &&(u64, u64, Instant)| {
+                other % state.gateway.max_concurrency == line && at.elapsed() < pace
+            };
+            if let Some((other, _, at)) = state.gateway.logins.iter().find(too_soon) {
+                state
+                    .violations
+                    .push(format!("shard {id} logged in {:?} after shard {other}", at.elapsed()));
+            }
+            state.gateway.logins.push((id, count, Instant::now()));
             state.gateway.identified += 1;
             state.gateway.logins_left = state.gateway.logins_left.saturating_sub(1);
             // Sessions of programs that are gone would keep every event for ever.
@@ -131,17 +150,25 @@ fn payload_taken(
                 left -= usize::from(drop);
                 !drop
             });
+            let (shard, has_guild) = ((id, count), shard_of(GUILD, count) == id);
             let id = format!("session-{}", state.gateway.identified);
+            let guilds = if has_guild {
+                json!([{"id": GUILD.to_string(), "unavailable": true}])
+            } else {
+                json!([])
+            };
             let ready = json!({"op": 0, "s": 1, "t": "READY", "d": {
-                "v": 10, "user": user_json(BOT), "guilds": [{"id": GUILD.to_string(), "unavailable": true}], "session_id": id,
+                "v": 10, "user": user_json(BOT), "guilds": guilds, "session_id": id, "shard": [shard.0, shard.1],
                 "resume_gateway_url": "ws://127.0.0.1:9", "session_type": "normal", "private_channels": [],
                 "application": {"id": APPLICATION.to_string(), "flags": 0},
             }});
             let guild = json!({"op": 0, "s": 2, "t": "GUILD_CREATE", "d": guild_json()});
-            let events = vec![ready, guild];
+            let mut events = vec![ready];
+            events.extend(has_guild.then_some(guild));
             state.gateway.sessions.push(Session {
                 id,
-                sequence: 2,
+                shard,
+                sequence: events.len() as u64,
                 events: events.clone(),
                 connection: Some(control.clone()),
             });

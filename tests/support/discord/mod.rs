@@ -430,6 +430,13 @@ impl LocalDiscord {
         self.world.with(|state| (state.gateway.identified, state.gateway.resumed))
     }
 
+    /// Every login: its shard, and of how many.
+    pub fn shards(&self) -> Vec<(u64, u64)> {
+        self.world.with(|state| {
+            state.gateway.logins.iter().map(|(shard, count, _)| (*shard, *count)).collect()
+        })
+    }
+
     /// Close codes of connections that the bot closed; none where it just vanished.
     pub fn closed_with(&self) -> Vec<Option<u16>> {
         self.world.with(|state| state.gateway.closed_with.clone())
@@ -646,6 +653,30 @@ impl Faults<'_> {
     /// Sets how many logins are left today.
     pub fn logins_left(&self, left: u64) {
         self.world.with(|state| state.gateway.logins_left = left);
+    }
+
+    /// Discord recommends so many shards, of which so many may log in at the same time, and others
+    /// so long after each other.
+    pub fn shards(&self, count: u64, at_once: u64, pace: Duration) {
+        self.world.with(|state| {
+            (state.gateway.shards, state.gateway.max_concurrency) = (count, at_once);
+            state.gateway.pace = pace;
+        });
+    }
+
+    /// Invalidates the session of one shard.
+    pub fn invalidate_shard(&self, shard: u64) {
+        self.world.with(|state| {
+            state.gateway.sessions.retain(|session| {
+                let gone = session.shard.0 == shard;
+                if let (true, Some(connection)) = (gone, &session.connection) {
+                    let told = json!({"op": 9, "s": null, "t": null, "d": false});
+                    let _ = connection.send(Control::Send(told));
+                }
+                !gone
+            });
+        });
+        self.world.tell();
     }
 
     /// Every request is done at once and answered so much later.

@@ -304,10 +304,10 @@ fn done(state: &mut State, call: &Call) -> Outcome {
         ),
         ("GET", ["gateway"]) => (200, json!({"url": state.gateway.url_for(&call.host)})),
         ("GET", ["gateway", "bot"]) => {
-            let limit = json!({"total": 1000, "remaining": state.gateway.logins_left, "reset_after": 3_600_000, "max_concurrency": 1});
+            let limit = json!({"total": 1000, "remaining": state.gateway.logins_left, "reset_after": 3_600_000, "max_concurrency": state.gateway.max_concurrency});
             (
                 200,
-                json!({"url": state.gateway.url_for(&call.host), "shards": 1, "session_start_limit": limit}),
+                json!({"url": state.gateway.url_for(&call.host), "shards": state.gateway.shards, "session_start_limit": limit}),
             )
         }
         ("GET", ["applications", _, "commands"]) => (200, state.commands.clone()),

@@ -99,6 +99,8 @@ pub struct Interaction {
 
 pub(super) struct Session {
     pub(super) id: String,
+    /// The number of its shard, and how many the bot says there are.
+    pub(super) shard: (u64, u64),
     pub(super) sequence: u64,
     pub(super) events: Vec<Value>,
     pub(super) connection: Option<mpsc::UnboundedSender<Control>>,
@@ -132,6 +134,13 @@ pub(super) struct Gateway {
     pub(super) refused: usize,
     pub(super) close_identify: Option<u16>,
     pub(super) logins_left: u64,
+    /// How many shards it recommends, how many may log in at the same time, and how long it wants
+    /// between two others.
+    pub(super) shards: u64,
+    pub(super) max_concurrency: u64,
+    pub(super) pace: Duration,
+    /// Every login: its shard, of how many, and when.
+    pub(super) logins: Vec<(u64, u64, Instant)>,
     pub(super) identified: usize,
     pub(super) resumed: usize,
     pub(super) closed_with: Vec<Option<u16>>,
@@ -244,6 +253,10 @@ impl State {
                 refused: 0,
                 close_identify: None,
                 logins_left: 1_000,
+                shards: 1,
+                max_concurrency: 1,
+                pace: Duration::ZERO,
+                logins: Vec::new(),
                 identified: 0,
                 resumed: 0,
                 closed_with: Vec::new(),
@@ -301,9 +314,13 @@ impl State {
         id
     }
 
-    /// Tells every session, connected or not, as Discord does.
+    /// Tells every session of the shard that is responsible, connected or not, as Discord does.
     pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
+        let guild: u64 = data["guild_id"].as_str().map_or(0, |id| id.parse().expect("an id"));
         for session in &mut self.gateway.sessions {
+            if session.shard.0 != shard_of(guild, session.shard.1) {
+                continue;
+            }
             session.sequence += 1;
             let event = json!({"op": 0, "s": session.sequence, "t": name, "d": data});
             session.events.push(event.clone());
@@ -380,6 +397,11 @@ impl State {
         }
         value
     }
+}
+
+/// The shard that hears of a guild, of so many; of direct messages, which have none, the first.
+pub(super) fn shard_of(guild: u64, shards: u64) -> u64 {
+    (guild >> 22) % shards
 }
 
 pub(super) fn user_json(id: u64) -> Value {

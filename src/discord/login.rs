@@ -1,0 +1,243 @@
+//! One login to Discord's gateway: a shard, with serenity on a thread of its own.
+//!
+//! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and
+//! its shutdown can hang or do nothing while it reconnects. So each login has its own thread and
+//! runtime that can be given up at any moment. serenity's runner of a shard is driven here without
+//! its client: where a session is gone for good, the client would log in by itself, without regard
+//! to other shards. Here the login ends instead, and `gateway` says when the next one begins.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use secrecy::ExposeSecret;
+use serenity::all::{Cache, GatewayIntents, ShardId, ShardInfo};
+use serenity::gateway::{
+    ConnectionStage, GatewayError, Shard, ShardManager, ShardManagerOptions, ShardMessenger,
+    ShardRunner, ShardRunnerInfo, ShardRunnerOptions,
+};
+use serenity::http::HttpBuilder;
+use serenity::prelude::{RawEventHandler, RwLock, TypeMap};
+use tokio::sync::{oneshot, watch};
+use tracing::{debug, info, warn};
+
+use super::gateway::{Ear, Phase};
+use super::handler::Handler;
+use super::rest::http_client;
+use super::{Inner, StartError};
+
+/// Between two looks at serenity's connection: it says nothing when it stalls.
+pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+/// For serenity to close the connection.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// For its thread to end after that.
+const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// One login on its thread.
+pub(super) struct Login {
+    seen: Arc<Seen>,
+    stop: Option<oneshot::Sender<()>>,
+    /// Resolves when it ended by itself.
+    pub(super) ended: oneshot::Receiver<End>,
+}
+
+/// What is seen of a login from outside.
+struct Seen {
+    /// When it was last connected; at first, when it began.
+    connected: Mutex<Instant>,
+    /// It told Discord who it is.
+    identified: AtomicBool,
+}
+
+/// Why a login ended by itself.
+pub(super) enum End {
+    /// Discord will not have the bot.
+    Refused(StartError),
+    /// Anything that another login may mend.
+    Other(String),
+}
+
+/// Whose login it is, and where it says so.
+pub(super) struct Who {
+    /// The number of the shard, and how many there are.
+    pub(super) shard: (u32, u32),
+    /// Which of the shard's logins this is, and which one counts.
+    pub(super) generation: (u64, Arc<AtomicU64>),
+    pub(super) phase: Arc<watch::Sender<Phase>>,
+}
+
+impl Login {
+    pub(super) fn begin(inner: &Arc<Inner>, ear: Ear, who: Who, url: String) -> Self {
+        let seen = Arc::new(Seen {
+            connected: Mutex::new(Instant::now()),
+            identified: AtomicBool::new(false),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let (watched, inner) = (Arc::clone(&seen), Arc::clone(inner));
+        let run = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let _ = end.send(End::Other(error.to_string()));
+                    return;
+                }
+            };
+            let result = runtime.block_on(async {
+                let takes = ear.open().map_err(|error| End::Other(error.to_string()))?;
+                let (generation, current) = who.generation;
+                let handler = Handler {
+                    generation,
+                    current,
+                    identity: Arc::clone(&inner.identity),
+                    takes,
+                    phase: who.phase,
+                    warned: Mutex::new(HashSet::new()),
+                };
+                connect(&inner, handler, who.shard, url, &watched, stopped).await
+            });
+            runtime.shutdown_background();
+            if let Err(why) = result {
+                let _ = end.send(why);
+            }
+        };
+        if let Err(error) =
+            std::thread::Builder::new().name("discord-gateway".to_owned()).spawn(run)
+        {
+            warn!(%error, "cannot start the discord thread");
+        }
+        Self { seen, stop: Some(stop), ended }
+    }
+
+    /// For how long it was not seen connected.
+    pub(super) fn silent(&self) -> Duration {
+        self.seen.connected.lock().elapsed()
+    }
+
+    /// Whether it told Discord who it is.
+    pub(super) fn is_identified(&self) -> bool {
+        self.seen.identified.load(Ordering::SeqCst)
+    }
+
+    /// Lets it go, whatever state it is in: it ends as soon as its thread notices, and nobody
+    /// listens to it any more.
+    pub(super) fn give_up(mut self) {
+        self.stop.take();
+    }
+
+    pub(super) async fn say_goodbye(mut self) {
+        self.stop.take();
+        if tokio::time::timeout(THREAD_END_TIMEOUT, &mut self.ended).await.is_err() {
+            debug!("the discord thread did not end in time; leaving it behind");
+        }
+    }
+}
+
+/// Runs serenity until the session is over or `stopped` resolves.
+async fn connect(
+    inner: &Arc<Inner>,
+    handler: Handler,
+    (shard, count): (u32, u32),
+    url: String,
+    seen: &Arc<Seen>,
+    mut stopped: oneshot::Receiver<()>,
+) -> Result<(), End> {
+    let other = |error: &dyn std::error::Error| End::Other(error.to_string());
+    // Without its own limiter serenity honours the base address; it sends nothing.
+    let http = HttpBuilder::new(inner.options.token.expose_secret())
+        .proxy(inner.options.api_base.as_str())
+        .ratelimiter_disabled(true)
+        .client(http_client(Duration::from_secs(10)).map_err(|error| other(&error))?)
+        .build();
+    let http = Arc::new(http);
+    let mut settings = serenity::cache::Settings::default();
+    settings.max_messages = 0;
+    settings.cache_users = false;
+    let cache = Arc::new(Cache::new_with_settings(settings));
+    let mut intents =
+        GatewayIntents::GUILDS | GatewayIntents::GUILD_MESSAGES | GatewayIntents::DIRECT_MESSAGES;
+    if inner.identity.reads {
+        intents |= GatewayIntents::MESSAGE_CONTENT;
+    }
+    let info: ShardInfo =
+        serde_json::from_value(serde_json::json!([shard, count])).expect("a shard is two numbers");
+    let (id, url) = (ShardId(shard), Arc::new(tokio::sync::Mutex::new(url)));
+    let handlers: Vec<Arc<dyn RawEventHandler>> = vec![Arc::new(handler)];
+    let data = Arc::new(RwLock::new(TypeMap::new()));
+    let (manager, _fates) = ShardManager::new(ShardManagerOptions {
+        data: Arc::clone(&data),
+        event_handlers: Vec::new(),
+        raw_event_handlers: Vec::new(),
+        shard_index: shard,
+        shard_init: 1,
+        shard_total: count,
+        ws_url: Arc::clone(&url),
+        cache: Arc::clone(&cache),
+        http: Arc::clone(&http),
+        intents,
+        presence: None,
+    });
+    let opened = tokio::select! {
+        opened = Shard::new(url, http.token(), info, intents, None) => opened,
+        _ = &mut stopped => return Ok(()),
+    };
+    let mut runner = ShardRunner::new(ShardRunnerOptions {
+        data,
+        event_handlers: Vec::new(),
+        raw_event_handlers: handlers,
+        manager: Arc::clone(&manager),
+        shard: opened.map_err(|error| other(&error))?,
+        cache,
+        http,
+    });
+    let shown = ShardRunnerInfo {
+        latency: None,
+        runner_tx: ShardMessenger::new(&runner),
+        stage: ConnectionStage::Handshake,
+    };
+    manager.runners.lock().await.insert(id, shown);
+    // Its manager waits for five seconds for a runner that is over to say so; it never does.
+    manager.shutdown_finished(id);
+    let mut running = pin!(runner.run());
+    let mut looks = tokio::time::interval(WATCH_INTERVAL);
+    let ended = loop {
+        tokio::select! {
+            ended = &mut running => break ended,
+            _ = &mut stopped => {
+                let closed = async { tokio::join!(manager.shutdown(id, 1000), running) };
+                let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, closed).await;
+                info!("disconnected from discord");
+                return Ok(());
+            }
+            _ = looks.tick() => {
+                match manager.runners.lock().await.get(&id).map(|runner| runner.stage) {
+                    Some(ConnectionStage::Connected) => {
+                        seen.identified.store(true, Ordering::SeqCst);
+                        *seen.connected.lock() = Instant::now();
+                        inner.shards.seen(shard);
+                    }
+                    Some(ConnectionStage::Identifying) => {
+                        seen.identified.store(true, Ordering::SeqCst);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    };
+    Err(match ended {
+        Err(serenity::Error::Gateway(GatewayError::InvalidAuthentication)) => {
+            End::Refused(StartError::TokenRefused)
+        }
+        Err(serenity::Error::Gateway(GatewayError::InvalidGatewayIntents)) => {
+            End::Refused(StartError::Intents(4013))
+        }
+        Err(serenity::Error::Gateway(GatewayError::DisallowedGatewayIntents)) => {
+            End::Refused(StartError::Intents(4014))
+        }
+        Err(error) => other(&error),
+        Ok(()) => End::Other("the session is over".to_owned()),
+    })
+}

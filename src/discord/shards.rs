@@ -1,0 +1,114 @@
+//! The shards of the bot: how many there are, which are connected, and when each may log in.
+//!
+//! Discord sends the events of a guild to one shard, by its id, and direct messages to the first.
+//! One node has all shards: each is a login of its own (`login.rs`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+
+/// A connection that was not seen for so long is down.
+pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
+
+/// When each shard was last seen connected.
+#[derive(Debug, Default)]
+pub(super) struct Shards(Mutex<Vec<Option<Instant>>>);
+
+impl Shards {
+    /// From now on there are so many, of which none is connected.
+    pub(super) fn begin(&self, count: u32) {
+        *self.0.lock() = vec![None; count as usize];
+    }
+
+    /// A shard is connected at this moment.
+    pub(super) fn seen(&self, shard: u32) {
+        if let Some(seen) = self.0.lock().get_mut(shard as usize) {
+            *seen = Some(Instant::now());
+        }
+    }
+
+    /// How many are connected, and how many there are.
+    pub(super) fn connected(&self) -> (usize, usize) {
+        let shards = self.0.lock();
+        let up = shards.iter().flatten().filter(|at| at.elapsed() < CONNECTED_GRACE).count();
+        (up, shards.len())
+    }
+}
+
+/// Lets shards log in one after the other: those of a line with a pause between them. Discord has
+/// `max_concurrency` lines; a shard stands in that of its number's remainder.
+#[derive(Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    lines: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<Option<tokio::time::Instant>>>>>,
+}
+
+/// The right to log in, for as long as it is held; the pause begins when it is dropped.
+pub(super) struct Slot(OwnedMutexGuard<Option<tokio::time::Instant>>);
+
+impl Pace {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { interval, lines: Mutex::default() }
+    }
+
+    /// Waits until the next of a line may log in. First come, first served.
+    pub(super) async fn slot(&self, line: u32) -> Slot {
+        let line = Arc::clone(self.lines.lock().entry(line).or_default());
+        let last = line.lock_owned().await;
+        if let Some(last) = *last {
+            tokio::time::sleep_until(last + self.interval).await;
+        }
+        Slot(last)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *self.0 = Some(tokio::time::Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_count_as_connected_one_by_one() {
+        let shards = Shards::default();
+        assert_eq!(shards.connected(), (0, 0));
+        shards.begin(3);
+        shards.seen(1);
+        shards.seen(1);
+        shards.seen(3);
+        assert_eq!(shards.connected(), (1, 3));
+        shards.begin(2);
+        assert_eq!(shards.connected(), (0, 2), "of a new login nothing was seen yet");
+    }
+
+    #[tokio::test]
+    async fn one_of_a_line_logs_in_after_the_other_and_lines_do_not_wait_for_each_other() {
+        let interval = Duration::from_millis(50);
+        let pace = Arc::new(Pace::new(interval));
+        let first = pace.slot(0).await;
+        let next = tokio::spawn({
+            let pace = Arc::clone(&pace);
+            async move {
+                let _slot = pace.slot(0).await;
+                Instant::now()
+            }
+        });
+        // Another line is free.
+        drop(pace.slot(1).await);
+        assert!(!next.is_finished(), "one of a line logs in");
+        drop(first);
+        let freed = Instant::now();
+        assert!(next.await.unwrap() + Duration::from_millis(2) >= freed + interval);
+        // Who gives up in the line does not hold it up.
+        let gave_up = tokio::time::timeout(Duration::ZERO, pace.slot(0)).await;
+        assert!(gave_up.is_err(), "there is a pause first");
+        drop(pace.slot(0).await);
+    }
+}
