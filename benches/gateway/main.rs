@@ -1,10 +1,10 @@
 //! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
 //! gateway`, a part of it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `--
-//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard` or `--
-//! letters`; one backend's parser with `-- parse claude`.
+//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard`, `--
+//! letters` or `-- cluster`; one backend's parser with `-- parse claude`.
 //!
 //! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make
-//! bench` builds all of it. `letters` needs a PostgreSQL server's programs, as the tests do. Without optimisation (`cargo test --bench gateway -- live`), `parse`
+//! bench` builds all of it. `letters` and `cluster` need a PostgreSQL server's programs, as the tests do. Without optimisation (`cargo test --bench gateway -- live`), `parse`
 //! and `live` do everything only a few times, to see that it works. Figures that stand against a
 //! goal are ratios where the machine's speed would decide, and what is compared is measured in
 //! turn, so that other work on the machine hits both.
@@ -17,6 +17,7 @@ mod backends;
 mod bot;
 #[path = "../../tests/support/caller.rs"]
 mod caller;
+mod cluster;
 mod cpu;
 mod dashboard;
 mod host;
@@ -101,6 +102,9 @@ fn main() {
     }
     if wants("letters") {
         runtime.block_on(letters::measure());
+    }
+    if wants("cluster") {
+        runtime.block_on(cluster::measure());
     }
 }
 

@@ -18,24 +18,23 @@ const CROWDED: usize = 2_000;
 const UNLIMITED: u32 = 1_000_000;
 const CHANNELS: usize = 1_000;
 
+/// Settings under which nothing waits for Discord's limits.
+pub const ENVIRONMENT: [(&str, &str); 6] = [
+    ("DISCORD_BOT_TOKEN", TOKEN),
+    ("DISCORD_REQUESTS_PER_SECOND", "0"),
+    ("FOOTER", "none"),
+    ("USER_PROMPTS_PER_MINUTE", "0"),
+    ("BUSY_POLICY", "queue"),
+    ("MAX_QUEUE_DEPTH", "100000"),
+];
+
 /// Measures messages through the whole program, and prints the figures.
 pub async fn measure() {
     report::part("messages, demo backend, whole program with its journal, local Discord beside it");
     let (home, local) = (Home::new(), LocalDiscord::start().await);
-    for route in ["POST messages", "PATCH message", "POST typing", "guilds", "channels"] {
-        local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
-    }
-    local.faults().most_per_second(usize::MAX);
-    let environment = [
-        ("DISCORD_API_BASE", local.url()),
-        ("DISCORD_BOT_TOKEN", TOKEN),
-        ("DISCORD_REQUESTS_PER_SECOND", "0"),
-        ("FOOTER", "none"),
-        ("USER_PROMPTS_PER_MINUTE", "0"),
-        ("BUSY_POLICY", "queue"),
-        ("MAX_QUEUE_DEPTH", "100000"),
-        ("MAX_CONCURRENT_QUERIES", "16"),
-    ];
+    lift_limits(&local);
+    let mut environment = ENVIRONMENT.to_vec();
+    environment.extend([("DISCORD_API_BASE", local.url()), ("MAX_CONCURRENT_QUERIES", "16")]);
     let mut running = home.start(&["run"], &environment);
     running.until("aetheel is ready");
     let id = running.id();
@@ -86,8 +85,16 @@ pub async fn measure() {
     report::figure("the whole program then", &format!("{all:.1} MiB"));
 }
 
+/// Has the local Discord take as much as comes.
+pub fn lift_limits(local: &LocalDiscord) {
+    for route in ["POST messages", "PATCH message", "POST typing", "guilds", "channels"] {
+        local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
+    }
+    local.faults().most_per_second(usize::MAX);
+}
+
 /// Waits for the answer to a message to be whole.
-async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
+pub async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
     let whole = |local: &LocalDiscord| {
         let found =
             local.messages(channel).into_iter().find(|answer| answer.reply_to == Some(message))?;
@@ -98,7 +105,7 @@ async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
 
 /// The same for many. Looks at them now and then: at every change, it would cost more than what is
 /// measured.
-async fn all_answered(local: &LocalDiscord, mut messages: Vec<u64>) {
+pub async fn all_answered(local: &LocalDiscord, mut messages: Vec<u64>) {
     let begun = Instant::now();
     while !messages.is_empty() {
         assert!(
@@ -147,12 +154,12 @@ fn starts(home: &Home, sent: &HashMap<String, SystemTime>) -> Vec<Duration> {
 }
 
 /// Processor time of a process, its children apart; exact to 10 ms.
-fn cpu_of(process: u32) -> Duration {
+pub fn cpu_of(process: u32) -> Duration {
     cpu::used_by(&process.to_string()).own
 }
 
 /// Reads a log to its end, so that its writer is never held up.
-fn drain(mut log: impl std::io::Read + Send + 'static) {
+pub fn drain(mut log: impl std::io::Read + Send + 'static) {
     std::thread::spawn(move || {
         let mut some = [0; 1 << 16];
         while log.read(&mut some).is_ok_and(|read| read > 0) {}

@@ -40,7 +40,15 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`]
     pub async fn adopt(&self) -> Result<usize, ClusterError> {
-        let rows = self.inner.fenced("select aetheel.adopt($1, $2, $3)", &[]).await?;
+        // Without the bot's lock where there is nothing: all nodes ask all the time.
+        let statement = "select aetheel.adopt($1, $2, $3)
+             where exists (select from aetheel.node
+                           where bot = $1 and name <> $2 and lease <= clock_timestamp()
+                             and aetheel.has_something($1, name))
+                or not exists (select from aetheel.node
+                               where bot = $1 and name = $2 and start = $3
+                                 and lease > clock_timestamp())";
+        let rows = self.inner.fenced(statement, &[]).await?;
         let nodes: i64 = rows.first().map_or(0, |row| row.get(0));
         Ok(usize::try_from(nodes).unwrap_or(0))
     }

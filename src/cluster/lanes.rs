@@ -189,7 +189,7 @@ impl Cluster {
                  returning open
              )
              select from me";
-        self.inner.write(statement, &[&root, &hold]).await?;
+        self.inner.write(statement, &[(&root, Type::TEXT), (&hold, Type::BOOL)]).await?;
         if !hold {
             self.inner.let_go(root).await?;
         }

@@ -1,5 +1,7 @@
 //! A node's journal in the database: the lines of `state/queue.md`.
 
+use tokio_postgres::types::Type;
+
 use super::{Cluster, ClusterError, Value};
 
 /// The lines of a node's journal, and this process's place behind them.
@@ -74,7 +76,8 @@ impl SharedLines {
              ), besides as ({besides})
              select from written"
         );
-        let numbered: [Value<'_>; 3] = [&self.batch, &self.attempt, &lines];
+        let numbered: [(Value<'_>, Type); 3] =
+            [(&self.batch, Type::INT8), (&self.attempt, Type::INT8), (&lines, Type::TEXT)];
         self.cluster.inner.write(&statement, &numbered).await?;
         self.batch += 1;
         Ok(())

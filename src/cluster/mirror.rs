@@ -1,5 +1,7 @@
 //! A node's state files in the database, for whoever takes over what it had.
 
+use tokio_postgres::types::Type;
+
 use super::{Cluster, ClusterError};
 
 /// The state files of a node. Cheap to clone.
@@ -25,7 +27,7 @@ impl Mirror {
                  returning 1
              )
              select from kept";
-        self.cluster.inner.write(statement, &[&name, &body]).await
+        self.cluster.inner.write(statement, &[(&name, Type::TEXT), (&body, Type::TEXT)]).await
     }
 
     /// All files, by name.

@@ -181,11 +181,7 @@ impl Inner {
     /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) if its lease lasts.
     /// `statement` goes on behind `with me as (…),`: it writes if `me` has a row, and returns one.
     /// Nobody takes over what the node has before the transaction is over.
-    async fn write(&self, statement: &str, more: &[Value<'_>]) -> Result<(), ClusterError> {
-        if !self.membership.lease.lasts() {
-            return Err(ClusterError::Fenced);
-        }
-        let (bot, start) = (self.bot(), self.membership.start);
+    async fn write(&self, statement: &str, more: &[(Value<'_>, Type)]) -> Result<(), ClusterError> {
         let statement = format!(
             "with me as (
                  select from aetheel.node
@@ -193,11 +189,8 @@ impl Inner {
                  for share
              ), {statement}"
         );
-        let mut values: Vec<Value<'_>> = vec![&bot, &self.options.name, &start];
-        values.extend(more);
-        let written =
-            self.database.call(async |client| client.execute(&statement, &values).await).await?;
-        if written == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
+        let written = self.fenced(&statement, more).await?;
+        if written.len() == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
     }
 
     /// Calls what looks at the lease itself, in one round trip; values as in [`Inner::write`].

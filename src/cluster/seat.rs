@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio_postgres::types::Type;
+
 use super::{Cluster, ClusterError, Inner};
 
 /// Between two looks whether the seat is free.
@@ -83,7 +85,7 @@ impl Cluster {
              )
              select from kept"
         );
-        self.inner.write(&statement, &[&name, &body]).await
+        self.inner.write(&statement, &[(&name, Type::TEXT), (&body, Type::TEXT)]).await
     }
 
     /// When the bot logged in within the last 24 hours, on whatever node: milliseconds since 1970,
@@ -119,18 +121,23 @@ impl Cluster {
              )
              select from counted"
         );
-        self.inner.write(&statement, &[&at_ms, &DAY_MS]).await
+        self.inner.write(&statement, &[(&at_ms, Type::INT8), (&DAY_MS, Type::INT8)]).await
     }
 }
 
 /// Takes the seat if no other node has it whose lease lasts.
 async fn take(inner: &Inner) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
-    // Whoever writes by the seat holds its row, so this waits until they are through.
+    // Whoever writes by the seat holds its row, so this waits until they are through. Where another
+    // node has it nothing is written: all nodes ask all the time.
     let statement = "insert into aetheel.seat as seat (bot, node, start)
          select $1, $2, $3 from aetheel.node
          where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()
            and not (drain or draining)
+           and not exists (select from aetheel.seat as other
+                           join aetheel.node as its using (bot)
+                           where other.bot = $1 and other.node <> $2
+                             and its.name = other.node and its.lease > clock_timestamp())
          on conflict (bot) do update
          set node = excluded.node, start = excluded.start, taken = excluded.taken
          where seat.node = excluded.node

@@ -19,11 +19,29 @@ pub struct Postgres {
     folder: TempDir,
     programs: PathBuf,
     server: Child,
+    /// A setting, as its command line has it.
+    fsync: &'static str,
 }
 
 impl Postgres {
     /// Makes a server with an empty database, and waits until it answers.
     pub fn start() -> Self {
+        Self::start_with("fsync=off")
+    }
+
+    /// Makes one that waits for the disk, as one that is used does.
+    #[allow(dead_code, reason = "the benches use it")]
+    pub fn start_durable() -> Self {
+        Self::start_with("fsync=on")
+    }
+
+    /// Its process.
+    #[allow(dead_code, reason = "the benches use it")]
+    pub fn id(&self) -> u32 {
+        self.server.id()
+    }
+
+    fn start_with(fsync: &'static str) -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("its owner's");
@@ -42,8 +60,8 @@ impl Postgres {
             .output()
             .expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let server = serve(&programs, folder.path());
-        let postgres = Self { folder, programs, server };
+        let server = serve(&programs, folder.path(), fsync);
+        let postgres = Self { folder, programs, server, fsync };
         postgres.wait();
         postgres
     }
@@ -71,7 +89,7 @@ impl Postgres {
 
     /// Starts it again after [`Postgres::kill`], and waits until it answers.
     pub fn again(&mut self) {
-        self.server = serve(&self.programs, self.folder.path());
+        self.server = serve(&self.programs, self.folder.path(), self.fsync);
         self.wait();
     }
 
@@ -109,12 +127,12 @@ impl Drop for Postgres {
     }
 }
 
-fn serve(programs: &Path, folder: &Path) -> Child {
+fn serve(programs: &Path, folder: &Path, fsync: &str) -> Child {
     let log = fs::File::create(folder.join("server.log")).expect("a log");
     plain(&programs.join("postgres"))
         .arg("-D")
         .arg(folder.join("data"))
-        .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c"])
+        .args(["-c", "listen_addresses=", "-c", fsync, "-c"])
         .arg(format!("unix_socket_directories={}", folder.display()))
         .stdin(Stdio::null())
         .stdout(Stdio::null())

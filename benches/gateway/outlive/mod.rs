@@ -6,7 +6,7 @@
 
 mod cost;
 mod gap;
-mod holder;
+pub mod holder;
 mod revive;
 
 /// Measures all of it, and prints the figures.
