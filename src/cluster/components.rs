@@ -2,6 +2,8 @@
 //!
 //! Kept as bytes that nobody has judged: each node does, by its own rules.
 
+use tokio_postgres::types::Type;
+
 use super::database::Database;
 use super::{BULK_TIMEOUT, Cluster, ClusterError};
 
@@ -93,6 +95,6 @@ impl Cluster {
                  returning 1
              )
              select from looked";
-        self.inner.write(statement, &[&number]).await
+        self.inner.write(statement, &[(&number, Type::INT8)]).await
     }
 }
