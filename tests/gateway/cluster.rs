@@ -327,8 +327,9 @@ async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_sm
     let longest = shown.split(|letter| !number(letter)).map(str::len).max();
     assert!(longest < Some(10), "no such number is shown to people: {shown}");
     let stop = local.slash(CHANNEL, ANN, "stop", None);
-    local.answer_to(stop).await;
-    local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
+    assert!(local.answer_to(stop).await.content.starts_with("Stopped"));
+    local.mention(CHANNEL, ANN, "and after that");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: and after that")).await;
 }
 
 #[tokio::test]

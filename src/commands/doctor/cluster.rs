@@ -121,27 +121,32 @@ fn living(report: &mut Report, nodes: &[&Node]) {
         false => format!("{} take part: {}", names.len(), names.join(", ")),
     };
     report.ok("cluster nodes", says);
-    let of: [(&str, fn(&Node) -> &str, &str); 2] = [
-        (
-            "its config/",
-            |node| &node.load.files,
-            "make the files of both the same, or people are answered by another soul",
-        ),
-        (
-            "its components",
-            |node| &node.load.components,
-            "`aetheel backend install FILE --all-nodes` hands one to all; the log of the node says what it did not take",
-        ),
-    ];
-    for (what, digest, hint) in of {
-        let usual = usual(living.iter().map(|node| digest(node)));
-        for node in living.iter().filter(|node| Some(digest(node)) != usual) {
-            let says = format!(
-                "{what} differ{} from most nodes'",
-                if what.ends_with('s') { "" } else { "s" }
-            );
-            report.warning(format!("node {}", node.name), says, hint);
-        }
+    differing(
+        report,
+        &living,
+        |node| &node.load.files,
+        "its config/ differs from most nodes'",
+        "make the files of both the same, or people are answered by another soul",
+    );
+    differing(
+        report,
+        &living,
+        |node| &node.load.components,
+        "its components differ from most nodes'",
+        "`aetheel backend install FILE --all-nodes` hands one to all; the log of the node says what it did not take",
+    );
+}
+
+fn differing(
+    report: &mut Report,
+    living: &[&&Node],
+    digest: fn(&Node) -> &str,
+    says: &str,
+    hint: &str,
+) {
+    let usual = usual(living.iter().map(|node| digest(node)));
+    for node in living.iter().filter(|node| Some(digest(node)) != usual) {
+        report.warning(format!("node {}", node.name), says, hint);
     }
 }
 
