@@ -199,8 +199,6 @@ async fn connect(
         stage: ConnectionStage::Handshake,
     };
     manager.runners.lock().await.insert(id, shown);
-    // Its manager waits for five seconds for a runner that is over to say so; it never does.
-    manager.shutdown_finished(id);
     let mut running = pin!(runner.run());
     let mut looks = tokio::time::interval(WATCH_INTERVAL);
     let ended = loop {

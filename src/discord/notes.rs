@@ -56,6 +56,13 @@ impl Notes {
         self.file.note(channel, message);
     }
 
+    /// Notes from where on a channel that nobody wrote in before is caught up with. Saved at once:
+    /// after a crash nothing else says that there is anything to be caught up with.
+    pub(super) fn begin(&self, channel: u64, message: u64) {
+        self.saw(channel, message);
+        self.save_soon();
+    }
+
     /// When the bot logged in lately, also in earlier lives; milliseconds since 1970.
     pub(super) fn logins(&self) -> Vec<i64> {
         self.logins.lock().clone()

@@ -187,7 +187,7 @@ impl Reception {
         loop {
             if self.notes.last(channel).is_none() {
                 // A channel that nobody wrote in before is caught up with from here on.
-                self.notes.saw(channel, message - 1);
+                self.notes.begin(channel, message - 1);
             }
             if self.closing.is_begun() {
                 if !self.closing.is_silent() {
