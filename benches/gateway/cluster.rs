@@ -71,22 +71,10 @@ async fn series(nodes: usize) {
         &format!("{} + {}", each(gateways() - before.0), each(holders() - before.1)),
     );
     if let (Some(postgres), Some(before)) = (&postgres, before.2) {
-        let now = Spent::of(postgres);
-        report::figure(
-            &format!("{name}: the same, PostgreSQL"),
-            &each(now.processor.saturating_sub(before.processor)),
-        );
-        let of = |now: u64, before: u64| (now - before) as f64 / CHANNELS as f64;
-        report::figure(
-            &format!("{name}: a message's transactions that write, and its log"),
-            &format!(
-                "{:.1}, {:.1} kB",
-                of(now.transactions, before.transactions),
-                of(now.log, before.log) / 1e3
-            ),
-        );
+        before.tell(postgres, &name, CHANNELS);
     }
 
+    let before = postgres.as_ref().map(Spent::of);
     let (mut typing, mut answers) = (Vec::new(), Vec::new());
     for number in 0..ALONE as u64 {
         let (channel, begun) = (CROWD + number, Instant::now());
@@ -97,6 +85,9 @@ async fn series(nodes: usize) {
     }
     report::figure(&format!("{name}: from message to typing"), &report::spread(&typing));
     report::figure(&format!("{name}: from message to the whole answer"), &report::spread(&answers));
+    if let (Some(postgres), Some(before)) = (&postgres, before) {
+        before.tell(postgres, &format!("{name}, one by one"), ALONE);
+    }
     for Node { running, holder, .. } in started {
         drop(running);
         holder.end().await;
@@ -141,6 +132,20 @@ impl Spent {
             transactions: transactions.parse().unwrap(),
             log: log.parse().unwrap(),
         }
+    }
+
+    /// Prints what was used since then, for each of so many messages.
+    fn tell(&self, postgres: &Postgres, what: &str, messages: usize) {
+        let now = Self::of(postgres);
+        let each = now.processor.saturating_sub(self.processor) / messages as u32;
+        report::figure(&format!("{what}: PostgreSQL's processor time"), &report::time(each));
+        let of = |now: u64, before: u64| (now - before) as f64 / messages as f64;
+        let (transactions, log) =
+            (of(now.transactions, self.transactions), of(now.log, self.log) / 1e3);
+        report::figure(
+            &format!("{what}: transactions that write, and log"),
+            &format!("{transactions:.1}, {log:.1} kB"),
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! The database: connecting to it, and its tables.
 //!
 //! One connection serves all calls but those that must not wait for one another: renewals of the
-//! lease, bulk, and what listens. When it fails or does not answer in time it is given up, and the
+//! lease, lines of the journal, bulk, and what listens. When it fails or does not answer in time it is given up, and the
 //! next call makes another.
 
 use std::future::poll_fn;

@@ -78,7 +78,8 @@ impl SharedLines {
         );
         let numbered: [(Value<'_>, Type); 3] =
             [(&self.batch, Type::INT8), (&self.attempt, Type::INT8), (&lines, Type::TEXT)];
-        self.cluster.inner.write(&statement, &numbered).await?;
+        let inner = &self.cluster.inner;
+        inner.write_by(&inner.lines, &statement, &numbered).await?;
         self.batch += 1;
         Ok(())
     }

@@ -137,6 +137,8 @@ struct Inner {
     database: Database,
     /// For what must not wait for those.
     renewals: Database,
+    /// For lines of the journal, which people wait for.
+    lines: Database,
     options: NodeOptions,
     membership: Membership,
     /// What goes out with the next renewal.
@@ -158,6 +160,7 @@ impl Inner {
         };
         Self {
             renewals: database.apart(options.lease / RENEWALS),
+            lines: database.apart(options.lease / RENEWALS),
             database,
             options,
             membership,
@@ -182,6 +185,16 @@ impl Inner {
     /// `statement` goes on behind `with me as (…),`: it writes if `me` has a row, and returns one.
     /// Nobody takes over what the node has before the transaction is over.
     async fn write(&self, statement: &str, more: &[(Value<'_>, Type)]) -> Result<(), ClusterError> {
+        self.write_by(&self.database, statement, more).await
+    }
+
+    /// The same on one of the connections.
+    async fn write_by(
+        &self,
+        database: &Database,
+        statement: &str,
+        more: &[(Value<'_>, Type)],
+    ) -> Result<(), ClusterError> {
         let statement = format!(
             "with me as (
                  select from aetheel.node
@@ -189,13 +202,22 @@ impl Inner {
                  for share
              ), {statement}"
         );
-        let written = self.fenced(&statement, more).await?;
+        let written = self.fenced_by(database, &statement, more).await?;
         if written.len() == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
     }
 
     /// Calls what looks at the lease itself, in one round trip; values as in [`Inner::write`].
     async fn fenced(
         &self,
+        statement: &str,
+        more: &[(Value<'_>, Type)],
+    ) -> Result<Vec<Row>, ClusterError> {
+        self.fenced_by(&self.database, statement, more).await
+    }
+
+    async fn fenced_by(
+        &self,
+        database: &Database,
         statement: &str,
         more: &[(Value<'_>, Type)],
     ) -> Result<Vec<Row>, ClusterError> {
@@ -206,7 +228,7 @@ impl Inner {
         let mut values: Vec<(Value<'_>, Type)> =
             vec![(&bot, Type::INT8), (&self.options.name, Type::TEXT), (&start, Type::INT8)];
         values.extend(more.iter().cloned());
-        self.database.call(async |client| client.query_typed(statement, &values).await).await
+        database.call(async |client| client.query_typed(statement, &values).await).await
     }
 }
 

@@ -107,4 +107,7 @@ async fn an_owner_sees_schedules_and_hooks_and_has_one_run_now() {
     assert!(olga.get("/schedules").await.body.contains("It runs, or waits for its turn."));
     local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ olga had cron:yearly run now.").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: count the sheep")).await;
+    // By its key no machine of a cluster does it twice.
+    let journal = || std::fs::read_to_string(installation.path("config/state/queue.md")).unwrap();
+    local.wait_for("its key", |_| journal().contains(" key `cron:yearly:").then_some(())).await;
 }
