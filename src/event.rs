@@ -1,6 +1,7 @@
 //! The events that enter the queue, and the lanes they wait in.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ impl Lane {
         matches!(self, Self::Console | Self::Hook(_))
     }
 }
+
+/// Tells which lanes are meant.
+pub type Lanes = Arc<dyn Fn(&Lane) -> bool + Send + Sync>;
 
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

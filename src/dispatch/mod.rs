@@ -51,7 +51,7 @@ pub use self::channel::options::{Setting, SettingOption};
 pub use self::channel::projects::Project;
 pub use self::channel::sessions::{Conversation, Conversations};
 pub use self::health::{HealthProbe, Stats};
-pub use self::intake::router::{Placed, Router};
+pub use self::intake::router::Placed;
 pub use self::intake::{Accepted, Declined, Steered, Underway};
 pub use self::lanes::EventSummary;
 pub use self::lanes::panics::catch_panic;
@@ -64,7 +64,7 @@ pub use self::outlet::{
     DeliveryError, Notice, Offer, Opened, Outlet, PriorDelivery, RECAP_MESSAGES, Reply, Said,
     Unseen,
 };
-pub use self::parts::{Choices, Parts};
+pub use self::parts::{Choices, Parts, Router};
 pub use self::questions::{AnswerRefusal, Person};
 pub use self::recovery::absorb::Absorbed;
 pub use self::recovery::restart::{Again, AgainRefusal};

@@ -3,14 +3,32 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::intake::router::Router;
+use async_trait::async_trait;
+
 use super::outlet::Outlet;
+use super::outlet::messages::Refusal;
 use crate::agent::{AllowedTools, Mode, Safety};
+use crate::event::NewEvent;
 use crate::queue::Limits;
 use crate::redact::Redactor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends, Host, Launcher};
 use crate::workspace::{Journal, Workspace};
+
+/// Knows which node has a lane, and the way there.
+#[async_trait]
+pub trait Router: Send + Sync {
+    /// Whether an event is not for this node: its lane is another's, or nobody's yet. Returns at
+    /// once.
+    fn elsewhere(&self, event: &NewEvent) -> bool;
+
+    /// Sends it to whoever has its lane; returns when it is safe. One that was sent before, by its
+    /// key, is not sent twice.
+    ///
+    /// # Errors
+    /// [`Refusal::NotSaved`]: it was not sent, as far as is known.
+    async fn send(&self, event: NewEvent) -> Result<(), Refusal>;
+}
 
 /// The operator's choices, and the parts that a dispatcher works with.
 pub struct Parts {

@@ -1,12 +1,7 @@
 //! What the state files of one machine say about lanes that another one gets.
 
-use std::sync::Arc;
-
 use super::{BindingsError, Workspace};
-use crate::event::Lane;
-
-/// Which lanes are meant.
-pub type Lanes = Arc<dyn Fn(&Lane) -> bool + Send + Sync>;
+use crate::event::Lanes;
 
 const SESSIONS: &str = "sessions.md";
 const HISTORY: &str = "history.md";

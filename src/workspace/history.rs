@@ -11,10 +11,9 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::bindings::SessionId;
-use super::handover::Lanes;
 use super::ledger::{Entry, Ledger, Token, code, entries_of, line_of};
 use super::{FileError, blocking};
-use crate::event::Lane;
+use crate::event::{Lane, Lanes};
 
 const HEADING: &str = "# History
 

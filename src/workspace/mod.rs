@@ -56,7 +56,6 @@ pub use components::{Components, KEPT, Last, Served};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::{DiscordNotes, Noted};
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
-pub use handover::Lanes;
 pub use heartbeats::{Check, Heartbeats};
 pub use history::{History, Past};
 pub use hooks::{Hook, Hooks, Instruction};

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
 use crate::discord::Discord;
 use crate::dispatch::Dispatcher;
-use crate::event::Lane;
+use crate::event::{Lane, Lanes};
 use crate::figures;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
@@ -168,7 +168,7 @@ impl Movers {
     /// Gives a lane to another node; false: it stays here for now.
     async fn give(&self, row: &LaneRow) -> bool {
         let root = row.root.as_str();
-        let theirs: Arc<dyn Fn(&Lane) -> bool + Send + Sync> = {
+        let theirs: Lanes = {
             let row = row.clone();
             Arc::new(move |lane: &Lane| belongs(lane, &row.root, &row.threads))
         };

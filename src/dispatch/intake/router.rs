@@ -1,27 +1,10 @@
 //! Events of lanes that another node has, where several machines share a bot.
 
-use async_trait::async_trait;
-
 use super::Accepted;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::outlet::messages::Refusal;
 use crate::event::{EventKind, NewEvent, Sequence};
 use crate::figures;
-
-/// Knows which node has a lane, and the way there.
-#[async_trait]
-pub trait Router: Send + Sync {
-    /// Whether an event is not for this node: its lane is another's, or nobody's yet. Returns at
-    /// once.
-    fn elsewhere(&self, event: &NewEvent) -> bool;
-
-    /// Sends it to whoever has its lane; returns when it is safe. One that was sent before, by its
-    /// key, is not sent twice.
-    ///
-    /// # Errors
-    /// [`Refusal::NotSaved`]: it was not sent, as far as is known.
-    async fn send(&self, event: NewEvent) -> Result<(), Refusal>;
-}
 
 /// Where an event went.
 #[derive(Debug)]

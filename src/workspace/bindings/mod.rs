@@ -11,10 +11,9 @@ pub(super) use item::Item;
 use item::is_setting;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::handover::Lanes;
 use super::ledger::{Entry as _, Ledger, entries_of, line_of};
 use super::{FileError, blocking};
-use crate::event::Lane;
+use crate::event::{Lane, Lanes};
 
 const HEADING: &str = "# Sessions
 
