@@ -28,7 +28,6 @@ const CIRCLES: [&str; 9] = [
     "console: names session",
     "discord: asks heading notices",
     "discord: commands panel",
-    "discord: gateway handler",
     "discord: reception threads",
     "kit: check golden",
     "prompt: marks neutral",
@@ -383,7 +382,7 @@ fn what_lives_as_long_as_the_program_is_watched() {
         "src/commands/backend/record/mod.rs",
         "src/backend/engine.rs",
         "src/console/input.rs",
-        "src/discord/gateway.rs",
+        "src/discord/login.rs",
     ];
     let mut faults = Vec::new();
     for source in sources("src")
@@ -404,7 +403,7 @@ fn what_lives_as_long_as_the_program_is_watched() {
             };
             // `typing` ends with its answer, and the gateway's look at the connection with that.
             if body.iter().any(endless)
-                && !["src/discord/typing.rs", "src/discord/gateway.rs"].contains(&path.as_str())
+                && !["src/discord/typing.rs", "src/discord/login.rs"].contains(&path.as_str())
             {
                 faults.push(format!(
                     "{path}: tasks without an end are started by `vigil::task`: {}",

@@ -8,19 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-use super::handler::Takes;
-use super::heard::Heard;
+use super::ear::Ear;
 use super::login::{End, Login, WATCH_INTERVAL, Who};
 use super::permit::{Lost, Permit};
-use super::reader::{Parts, Reader};
-use super::receipt::Receipt;
+use super::phase::Phase;
 use super::rest::{RestError, Timeouts};
 use super::shards::{CONNECTED_GRACE, Pace, Slot};
-use super::sharing::{Logins, Out};
+use super::sharing::Logins;
 use super::wire::GatewayBot;
 use super::{Inner, StartError};
 use crate::figures;
@@ -35,41 +33,6 @@ const FEW_LOGINS: u64 = 50;
 const LOGINS_MOST: usize = 20;
 const ROUNDS_MOST: usize = 5;
 const LOGIN_SPAN: Duration = Duration::from_secs(600);
-
-/// How far the connection is.
-#[derive(Clone, Debug)]
-pub(super) enum Phase {
-    Starting,
-    /// Logged in at least once.
-    Ready,
-    /// It will not work without a person.
-    Failed(StartError),
-}
-
-/// Who takes what logins hear.
-#[derive(Clone)]
-pub(super) enum Ear {
-    /// This node, in the login's own runtime.
-    Here(Parts),
-    /// Whoever has the channel.
-    Nodes(mpsc::UnboundedSender<Heard>),
-}
-
-impl Ear {
-    /// Opens it in the runtime of a login.
-    pub(super) fn open(self) -> Result<Takes, reqwest::Error> {
-        Ok(match self {
-            Self::Here(parts) => {
-                let reader = Reader::new(parts, None)?;
-                Box::new(move |heard| reader.read(&heard, Receipt::none()))
-            }
-            Self::Nodes(out) => {
-                let out = Out::new(out);
-                Box::new(move |heard| out.send(heard))
-            }
-        })
-    }
-}
 
 /// Keeps the bot logged in, with all its shards, while the permit says so.
 pub(super) async fn keep_connected(

@@ -22,9 +22,9 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::Identity;
-use super::gateway::Phase;
 use super::heard::{Heard, Parent};
 use super::mention::{self, Name};
+use super::phase::Phase;
 use super::wire::{Edit, Message, User, id_in};
 
 /// Events without which we are deaf.

@@ -24,8 +24,9 @@ use serenity::prelude::{RawEventHandler, RwLock, TypeMap};
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
 
-use super::gateway::{Ear, Phase};
+use super::ear::Ear;
 use super::handler::Handler;
+use super::phase::Phase;
 use super::rest::http_client;
 use super::{Inner, StartError};
 

@@ -25,6 +25,7 @@ mod clock;
 mod commands;
 mod dashboard;
 mod drawn;
+mod ear;
 mod edits;
 mod files;
 mod flow;
@@ -46,6 +47,7 @@ mod options;
 mod panel;
 mod permissions;
 mod permit;
+mod phase;
 mod pulses;
 mod reader;
 mod recap;
@@ -94,12 +96,13 @@ use crate::workspace::DiscordNotes;
 use api::Api;
 use asker::Asker;
 use asks::Asks;
+use ear::Ear;
 use files::Fetcher;
-use gateway::{Ear, Phase};
 use holding::Holding;
 use interactions::Interactions;
 use notes::Notes;
 use permit::Permit;
+use phase::Phase;
 use reader::{Parts, Reader};
 use reception::people::People;
 use reception::{Arrival, Closing, Lines, Reception};
@@ -409,20 +412,6 @@ impl Discord {
     #[must_use]
     pub fn has_login(&self) -> bool {
         self.inner.logs_in.load(Ordering::SeqCst)
-    }
-
-    /// Whether all shards were connected within the last two seconds.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        let (up, all) = self.shards();
-        up == all && all > 0
-    }
-
-    /// How many shards were connected within the last two seconds, and how many there are; none
-    /// where this node is not to be logged in.
-    #[must_use]
-    pub fn shards(&self) -> (usize, usize) {
-        self.inner.shards.connected()
     }
 
     /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
+use super::Discord;
+
 /// A connection that was not seen for so long is down.
 pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
 
@@ -68,6 +70,22 @@ impl Pace {
 impl Drop for Slot {
     fn drop(&mut self) {
         *self.0 = Some(tokio::time::Instant::now());
+    }
+}
+
+impl Discord {
+    /// Whether all shards were connected within the last two seconds.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let (up, all) = self.shards();
+        up == all && all > 0
+    }
+
+    /// How many shards were connected within the last two seconds, and how many there are; none
+    /// where this node is not to be logged in.
+    #[must_use]
+    pub fn shards(&self) -> (usize, usize) {
+        self.inner.shards.connected()
     }
 }
 
