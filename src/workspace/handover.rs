@@ -1,7 +1,7 @@
 //! What the state files of one machine say about lanes that another one gets.
 
 use super::{BindingsError, Workspace};
-use crate::event::Lanes;
+use crate::event::{Lane, Lanes};
 
 const SESSIONS: &str = "sessions.md";
 const HISTORY: &str = "history.md";

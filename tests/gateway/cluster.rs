@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use super::{installed, serving};
 use crate::support::caller::Call;
-use crate::support::discord::{ANN, CHANNEL, CROWD, LocalDiscord, OTHER, THREAD};
+use crate::support::discord::{ANN, BOT, CHANNEL, CROWD, LocalDiscord, OTHER, THREAD};
 use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
