@@ -198,7 +198,8 @@ async fn a_node_counts_itself_out_before_others_may_follow_when_the_database_is_
 #[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_in_time_is_only_waited_for() {
     let mut postgres = Postgres::start();
-    let ann = node(&postgres, "ann").await;
+    // However slow the machine starts the server again.
+    let ann = joined(&postgres, options("ann", "ann", Duration::from_secs(60))).await;
     let mut lines = ann.lines();
     lines.append("one\n").await.unwrap();
     let mut inbox = ann.inbox();

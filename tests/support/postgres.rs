@@ -132,7 +132,7 @@ fn serve(programs: &Path, folder: &Path, fsync: &str) -> Child {
     plain(&programs.join("postgres"))
         .arg("-D")
         .arg(folder.join("data"))
-        .args(["-c", "listen_addresses=", "-c", fsync, "-c"])
+        .args(["-c", "listen_addresses=", "-c", "max_connections=400", "-c", fsync, "-c"])
         .arg(format!("unix_socket_directories={}", folder.display()))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
