@@ -14,6 +14,9 @@ const PROGRESS: Duration = Duration::from_secs(60);
 const ENDS: [&str; 3] =
     ["of our conversation.", "One tool worked, one did not.", "Second 8. There."];
 
+/// Stands below what an interrupted turn had said.
+const CUT: &str = "This is not finished: I was interrupted here.";
+
 /// A number of the environment.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
@@ -174,16 +177,21 @@ impl Prompts {
 fn is_final(message: &Message) -> bool {
     // Below it stands what the bot itself has to say.
     let answer = message.content.split("\n-# ").next().unwrap_or_default();
-    ENDS.iter().any(|end| answer.ends_with(end))
+    !is_cut(message) && ENDS.iter().any(|end| answer.ends_with(end))
 }
 
 fn is_notice(message: &Message) -> bool {
     let kinds = ["(interrupted)", "(set aside)", "Started again by"];
-    kinds.iter().any(|kind| message.content.contains(kind)) || is_delay(message)
+    kinds.iter().any(|kind| message.content.contains(kind)) || is_delay(message) || is_cut(message)
 }
 
 fn texts(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.content.as_str()).collect()
+}
+
+/// The words of a turn that was interrupted: people were asked whether it is to be done again.
+fn is_cut(message: &Message) -> bool {
+    message.content.contains(CUT)
 }
 
 /// Told while the database is away.
