@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -12,6 +13,9 @@ use super::parts::Parts;
 use crate::event::{BLOCK_BITS, Event, NewEvent, Sequence};
 use crate::turn::TurnPlace;
 use crate::workspace::{Entry, Journal, Saving};
+
+/// Between two looks whether an answer can be saved.
+const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How far an event came, and where that is noted; empty for an event that is not kept.
 #[derive(Clone)]
@@ -106,10 +110,20 @@ impl Kept {
         Some(Next::Again)
     }
 
-    /// Keeps what the turn came to; returns when it is on disk.
+    /// Keeps what the turn came to; returns when it is on disk, or, where this machine serves alone,
+    /// cannot be.
     pub(crate) async fn answered(&self, answer: &Answer) {
         let Some((journal, entry)) = &self.noted else { return };
-        if !journal.answered(entry.event.sequence, answer.to_json()).done().await {
+        if journal.answered(entry.event.sequence, answer.to_json()).done().await {
+            return;
+        }
+        // Where other nodes may take this event over, nobody hears what they do not know of. One
+        // that cannot save for long loses its place, and ends.
+        let shared = journal.first() > 0;
+        while shared && !journal.flush().await {
+            tokio::time::sleep(AGAIN_INTERVAL).await;
+        }
+        if !shared {
             tracing::warn!(
                 "the answer could not be saved before it is delivered; after a crash now the agent would be asked again"
             );
