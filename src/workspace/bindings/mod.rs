@@ -336,15 +336,6 @@ impl Bindings {
         .await
     }
 
-    /// Forgets all sessions: those of agents on another machine. Settings stay.
-    ///
-    /// # Errors
-    /// [`BindingsError::File`].
-    pub async fn leave_sessions(&self) -> Result<(), BindingsError> {
-        self.write(|state| state.ledger.entries.values_mut().for_each(|item| item.session = None))
-            .await
-    }
-
     /// The lines about some lanes.
     pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
         self.look(move |state| {
