@@ -20,16 +20,19 @@ use super::ClusterError;
 
 /// For a new connection, its sign-in included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// After which a connection that is silent is tried: one that only listens is.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// How long a connection may be silent before the system probes it, the time between two probes, and
+/// how many of them may be lost.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 2;
 /// The oldest server that is known to work, as `server_version_num` has it: PostgreSQL 14.
 pub(super) const OLDEST_SERVER: i32 = 140_000;
 /// Form of the tables that this program makes, and the oldest program that may go on beside it: an
 /// older one does while a cluster is upgraded, node after node.
-pub(super) const SCHEMA: i32 = 1;
+pub(super) const SCHEMA: i32 = 2;
 const SCHEMA_SINCE: i32 = 1;
 /// What makes each form of the tables from the one before.
-const STEPS: [&str; SCHEMA as usize] = [include_str!("schema/1.sql")];
+const STEPS: [&str; SCHEMA as usize] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 /// Taken by the one node that looks at the tables' form and changes it.
 const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
 
@@ -67,40 +70,60 @@ impl Database {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(CONNECT_TIMEOUT)
             .keepalives_idle(KEEPALIVE_IDLE)
+            .keepalives_interval(KEEPALIVE_INTERVAL)
+            .keepalives_retries(KEEPALIVE_PROBES)
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let (tls, _) = MakeRustlsConnect::with_native_certs()
             .map_err(|_| "needs the certificates of this machine, and there are none; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
         Ok(Self { config, tls, client: Mutex::default(), patience })
     }
 
-    /// Runs one call on the connection, within the time for one.
+    /// Runs one call on the connection, within the time for one. A call must be one that may be
+    /// done twice: where a connection that had served before breaks, it is repeated once on a new
+    /// one. Firewalls and balancers cut connections that are idle, and only the next call shows it.
     ///
     /// # Errors
     /// [`ClusterError::Away`], when the database cannot be reached or does not answer in time;
     /// whether the call took effect is not known then.
     pub(super) async fn call<T>(
         &self,
-        work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+        work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error> + Clone,
     ) -> Result<T, ClusterError> {
-        let client = self.client().await?;
-        let failed = match timeout(self.patience, work(&client)).await {
-            Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => ClusterError::of(&error),
-            Err(_) => ClusterError::Away("it does not answer in time".to_owned()),
-        };
-        if matches!(failed, ClusterError::Away(_)) {
-            let mut known = self.client.lock().await;
-            if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &client)) {
-                *known = None;
+        let mut is_repeated = false;
+        loop {
+            let (client, is_new) = self.client().await?;
+            let (failed, is_broken) = match timeout(self.patience, work.clone()(&client)).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(error)) => {
+                    let is_broken = error.as_db_error().is_none() || client.is_closed();
+                    (ClusterError::of(&error), is_broken)
+                }
+                Err(_) => (ClusterError::Away("it does not answer in time".to_owned()), false),
+            };
+            if !matches!(failed, ClusterError::Away(_)) {
+                return Err(failed);
             }
+            self.give_up(&client).await;
+            if is_new || is_repeated || !is_broken {
+                return Err(failed);
+            }
+            is_repeated = true;
         }
-        Err(failed)
     }
 
-    async fn client(&self) -> Result<Arc<Client>, ClusterError> {
+    /// Has the next call make a new connection.
+    async fn give_up(&self, client: &Arc<Client>) {
+        let mut known = self.client.lock().await;
+        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, client)) {
+            *known = None;
+        }
+    }
+
+    /// Returns the connection, and whether it was made now.
+    async fn client(&self) -> Result<(Arc<Client>, bool), ClusterError> {
         let mut known = self.client.lock().await;
         if let Some(client) = known.as_ref().filter(|client| !client.is_closed()) {
-            return Ok(Arc::clone(client));
+            return Ok((Arc::clone(client), false));
         }
         let (client, connection) = self.connect().await?;
         // It ends with its client, which tells whoever calls why.
@@ -111,7 +134,7 @@ impl Database {
         });
         let client = Arc::new(client);
         *known = Some(Arc::clone(&client));
-        Ok(client)
+        Ok((client, true))
     }
 
     async fn connect(&self) -> Result<(Client, Connection), ClusterError> {
@@ -179,6 +202,19 @@ impl Database {
         let version = "show server_version_num";
         let row = self.call(async |client| client.query_one(version, &[]).await).await?;
         Ok(row.get::<_, String>(0).parse().unwrap_or(0))
+    }
+
+    /// Checks that a node has made the tables.
+    ///
+    /// # Errors
+    /// [`ClusterError::Refused`] when there are none.
+    pub(super) async fn has_tables(&self) -> Result<(), ClusterError> {
+        match self.call(async |client| form(client).await).await? {
+            Some(_) => Ok(()),
+            None => Err(ClusterError::Refused(
+                "it has no tables yet; hint: start the first node (`aetheel run` with this `CLUSTER_URL`), which makes them".to_owned(),
+            )),
+        }
     }
 
     /// Looks at the server, and makes the tables what this program needs.

@@ -34,8 +34,9 @@ impl Cluster {
     }
 
     /// Takes over all that nodes left whose lease is over: their lanes are this node's, and the
-    /// rest comes as [`Cluster::handovers`]. A node that is to hand over its own lanes takes none.
-    /// Returns from how many nodes something came.
+    /// rest comes as [`Cluster::handovers`]. A node that is to hand over its own lanes takes none,
+    /// and nobody takes any within [`super::NodeOptions::takeover_grace`]. Returns from how many
+    /// nodes something came.
     ///
     /// # Errors
     /// [`ClusterError`]
@@ -45,10 +46,15 @@ impl Cluster {
              where exists (select from aetheel.node
                            where bot = $1 and name <> $2 and lease <= clock_timestamp()
                              and aetheel.has_something($1, name))
+               and clock_timestamp() >= pg_postmaster_start_time() + make_interval(secs => $4)
+               and exists (select from aetheel.node
+                           where bot = $1 and name = $2
+                             and clock_timestamp() >= joined + make_interval(secs => $4))
                 or not exists (select from aetheel.node
                                where bot = $1 and name = $2 and start = $3
                                  and lease > clock_timestamp())";
-        let rows = self.inner.fenced(statement, &[]).await?;
+        let grace = self.inner.options.takeover_grace.as_secs_f64();
+        let rows = self.inner.fenced(statement, &[(&grace, Type::FLOAT8)]).await?;
         let nodes: i64 = rows.first().map_or(0, |row| row.get(0));
         Ok(usize::try_from(nodes).unwrap_or(0))
     }

@@ -17,6 +17,19 @@ pub struct LaneRow {
     pub threads: Vec<u64>,
 }
 
+/// Which node serves a lane, as the database says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// This node.
+    Here,
+    /// This node, but the lane is on its way to it or to another node.
+    Moving,
+    /// Another node.
+    Another,
+    /// No node. The string is the lane's root, for [`Cluster::claim`].
+    Nobody(String),
+}
+
 /// What this process knows of its lanes and their letters.
 #[derive(Default)]
 pub(super) struct Known {
@@ -143,6 +156,37 @@ impl Cluster {
         Ok(rows.iter().filter_map(lane).collect())
     }
 
+    /// Returns which node serves the lane of a channel or thread. A thread whose channel is not
+    /// known is a lane of its own.
+    ///
+    /// # Errors
+    /// [`ClusterError::Fenced`] when the lease of this node is over.
+    pub async fn owner_of(&self, channel: u64) -> Result<Owner, ClusterError> {
+        let own_root = format!("channel:{channel}");
+        if self.has(&own_root) && self.inner.membership.lease.lasts() {
+            return Ok(Owner::Here);
+        }
+        let statement = "select its.root, lane.node, lane.open and not lane.held
+             from (select coalesce((select root from aetheel.thread
+                                    where bot = $1 and thread = $4), $5) as root) as its
+             left join aetheel.lane on lane.bot = $1 and lane.root = its.root
+             where exists (select from aetheel.node
+                           where node.bot = $1 and node.name = $2 and node.start = $3)";
+        let thread = channel.cast_signed();
+        let values: [(super::Value<'_>, Type); 2] =
+            [(&thread, Type::INT8), (&own_root, Type::TEXT)];
+        let rows = self.inner.fenced(statement, &values).await?;
+        let row = rows.first().ok_or(ClusterError::Fenced)?;
+        let root: String = row.get(0);
+        let held = self.inner.lanes.lock().held.contains(&root);
+        Ok(match (row.get::<_, Option<&str>>(1), row.get::<_, Option<bool>>(2)) {
+            (None, _) => Owner::Nobody(root),
+            (Some(node), _) if node != self.name() => Owner::Another,
+            (Some(_), Some(true)) if !held => Owner::Here,
+            (Some(_), _) => Owner::Moving,
+        })
+    }
+
     /// Root of a channel or thread, if a letter about it was posted.
     ///
     /// # Errors
@@ -229,7 +273,12 @@ pub(super) async fn open_lanes(
     let statement = "select root from aetheel.lane
          where bot = $1 and node = $2 and open and not held
            and ($3::float8 is null or placed > clock_timestamp() - make_interval(secs => $3))";
-    let rows =
-        database.call(async |client| client.query(statement, &[&bot, name, &within]).await).await?;
+    let rows = database
+        .call(async |client| {
+            let values: [(super::Value<'_>, Type); 3] =
+                [(&bot, Type::INT8), (name, Type::TEXT), (&within, Type::FLOAT8)];
+            client.query_typed(statement, &values).await
+        })
+        .await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

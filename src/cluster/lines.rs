@@ -64,14 +64,15 @@ impl SharedLines {
     async fn write(&mut self, besides: &str, lines: &str) -> Result<(), ClusterError> {
         self.attempt += 1;
         // A try that was given up may reach the server later than the next one, which has its
-        // number: it must change nothing then.
+        // number: it must change nothing then. The same try may come twice: a call is repeated when
+        // its connection breaks.
         let statement = format!(
             "written as (
                  insert into aetheel.journal as known (bot, node, start, batch, attempt, lines)
                  select $1, $2, $3, $4, $5, $6 from me
                  on conflict (bot, node, start, batch) do update
                  set attempt = excluded.attempt, lines = excluded.lines
-                 where known.attempt < excluded.attempt
+                 where known.attempt <= excluded.attempt
                  returning 1
              ), besides as ({besides})
              select from written"

@@ -70,7 +70,7 @@ impl Cluster {
     pub async fn look(url: &str) -> Result<Look, ClusterError> {
         let database = Database::parse(url, PATIENCE)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
-        let server = database.server().await?;
+        let server = database.server().await.map_err(ClusterError::at_first)?;
         let apart = membership::clocks_apart(&database).await?;
         let found = database.call(async |client| form(client).await).await?;
         let tables = match found {

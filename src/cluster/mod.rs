@@ -10,6 +10,7 @@
 //! | room | owns |
 //! |---|---|
 //! | [`database`] | connections, the tables and their form |
+//! | [`error`] | why something was not done |
 //! | [`membership`] | nodes, their leases, what they say of themselves |
 //! | [`seat`] | who hears Discord, and what goes with that |
 //! | [`lanes`] | which node has which lane |
@@ -26,6 +27,7 @@
 
 mod components;
 mod database;
+mod error;
 mod handover;
 mod lanes;
 mod leaving;
@@ -46,8 +48,9 @@ use tokio_postgres::types::Type;
 
 pub use self::components::{Component, Handed};
 use self::database::Database;
+pub use self::error::ClusterError;
 pub use self::handover::Handover;
-pub use self::lanes::LaneRow;
+pub use self::lanes::{LaneRow, Owner};
 pub use self::leaving::InTheWay;
 pub use self::lines::SharedLines;
 pub use self::look::{Look, Skew, Tables};
@@ -69,43 +72,8 @@ const SKEW_TOLD: Duration = Duration::from_secs(2);
 
 /// For what may be large, and must not hold up anything else.
 const BULK_TIMEOUT: Duration = Duration::from_secs(60);
-/// What functions of the database say to a process whose lease is over.
-const LOST: &str = "AE001";
-
 /// A value of a statement.
 type Value<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
-
-/// Why something in the database was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClusterError {
-    /// It cannot be reached, or does not answer. Whether what was asked took effect is not known.
-    #[error("the database of the cluster is away: {0}")]
-    Away(String),
-    /// It refuses, and will again.
-    #[error("the database of the cluster cannot be used: {0}")]
-    Refused(String),
-    /// This node's lease is over, or another one took over what it had, or has the seat.
-    #[error("this node does not serve any more")]
-    Fenced,
-}
-
-impl ClusterError {
-    fn of(error: &tokio_postgres::Error) -> Self {
-        let why = crate::plain::with_causes(error);
-        match error.code().map(tokio_postgres::error::SqlState::code) {
-            Some(LOST) => Self::Fenced,
-            // Classes of SQLSTATE: connections, resources, an operator's intervention, and what is
-            // in the way of another transaction (PostgreSQL 18, appendix A).
-            Some(code)
-                if ["08", "40", "53", "57", "58"].iter().any(|class| code.starts_with(class)) =>
-            {
-                Self::Away(why)
-            }
-            Some(_) => Self::Refused(why),
-            None => Self::Away(why),
-        }
-    }
-}
 
 /// How a node takes part.
 #[derive(Clone, Debug)]
@@ -118,6 +86,9 @@ pub struct NodeOptions {
     pub bot: u64,
     /// How long a lease lasts.
     pub lease: Duration,
+    /// How long after a start of the database, and after its own, this node takes nothing over:
+    /// nodes whose leases ran out because the database was away come back in that time.
+    pub takeover_grace: Duration,
     /// What it has, so that lanes can be pinned to it.
     pub labels: Vec<String>,
     /// Digest of its operator's files, until it reports another one.
@@ -265,7 +236,7 @@ impl Cluster {
         let mut told = false;
         loop {
             let asked_ms = boot_ms();
-            match Self::try_join(&database, &options).await {
+            match Self::try_join(&database, &options).await.map_err(ClusterError::at_first) {
                 Ok((start, joined, roots)) => {
                     let until = membership::until(asked_ms, options.lease);
                     let membership = Membership { start, joined, lease: Lease::until(until) };
@@ -366,6 +337,7 @@ impl Cluster {
     pub async fn nodes(url: &str) -> Result<Vec<Node>, ClusterError> {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        database.has_tables().await.map_err(ClusterError::at_first)?;
         membership::all(&database).await
     }
 
@@ -377,6 +349,7 @@ impl Cluster {
     pub async fn want_drain(url: &str, node: &str, wanted: bool) -> Result<bool, ClusterError> {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
+        database.has_tables().await.map_err(ClusterError::at_first)?;
         membership::want_drain(&database, node, wanted).await
     }
 }

@@ -24,14 +24,19 @@ impl Discord {
         self.inner.notes.forget(is_theirs).await
     }
 
-    /// Takes over what another node noted, from its whole `discord.md` or some lines of it. Where
-    /// both noted something, the later message counts, so it may be done again. Questions that were
-    /// open are closed: their turns are gone. Returns the channels, for [`Discord::catch_up`].
+    /// Takes over what another node noted of some channels, from its whole `discord.md` or some
+    /// lines of it. Where both noted something, the later message counts, so it may be done again.
+    /// Questions that were open are closed: their turns are gone. Returns the channels, for
+    /// [`Discord::catch_up`].
     ///
     /// # Errors
     /// [`FileError`]; what was noted is in force, but a crash may lose it.
-    pub async fn absorb(&self, body: &str) -> Result<Vec<u64>, FileError> {
-        let channels = self.inner.notes.absorb(body).await?;
+    pub async fn absorb(
+        &self,
+        body: &str,
+        is_theirs: impl Fn(u64) -> bool,
+    ) -> Result<Vec<u64>, FileError> {
+        let channels = self.inner.notes.absorb(body, is_theirs).await?;
         let inner = Arc::clone(&self.inner);
         vigil::errand("old questions", async move {
             inner.asks.close_earlier(&inner.api, inner.options.windows.send).await

@@ -103,13 +103,19 @@ impl Notes {
         self.file.save().await.map(drop)
     }
 
-    /// Notes what another node noted: how far channels were handled, which are returned, and
-    /// questions that it left open.
+    /// Notes what another node noted of some channels: how far they were handled, which are
+    /// returned, and questions that it left open.
     ///
     /// # Errors
     /// [`FileError`].
-    pub(super) async fn absorb(&self, lines: &str) -> Result<Vec<u64>, FileError> {
-        let Noted { channels, questions } = DiscordNotes::read_lines(lines);
+    pub(super) async fn absorb(
+        &self,
+        lines: &str,
+        wanted: impl Fn(u64) -> bool,
+    ) -> Result<Vec<u64>, FileError> {
+        let Noted { mut channels, mut questions } = DiscordNotes::read_lines(lines);
+        channels.retain(|(channel, _)| wanted(*channel));
+        questions.retain(|(_, channel, _)| wanted(*channel));
         for (channel, message) in &channels {
             self.saw(*channel, *message);
         }

@@ -83,10 +83,14 @@ impl Kept {
         drop(std::mem::take(&mut *self.place.lock()));
     }
 
-    /// Notes in the journal that the turn of the event begins, if it keeps that event.
-    pub(crate) fn started(&self) {
-        if let Some((journal, entry)) = &self.noted {
-            journal.started(entry.event.sequence);
+    /// Notes in the journal that the turn of the event begins, if it keeps that event. Where other
+    /// nodes may take the event over this waits until it is safe: they must know of a turn whose
+    /// agent may have done something.
+    pub(crate) async fn started(&self) {
+        let Some((journal, entry)) = &self.noted else { return };
+        let saving = journal.started(entry.event.sequence);
+        if is_shared(journal) && !saving.done().await {
+            flushed_at_last(journal).await;
         }
     }
 
@@ -119,15 +123,25 @@ impl Kept {
         }
         // Where other nodes may take this event over, nobody hears what they do not know of. One
         // that cannot save for long loses its place, and ends.
-        let shared = journal.first() > 0;
-        while shared && !journal.flush().await {
-            tokio::time::sleep(AGAIN_INTERVAL).await;
-        }
-        if !shared {
+        if is_shared(journal) {
+            flushed_at_last(journal).await;
+        } else {
             tracing::warn!(
                 "the answer could not be saved before it is delivered; after a crash now the agent would be asked again"
             );
         }
+    }
+}
+
+/// Whether other nodes may take over what a journal keeps.
+fn is_shared(journal: &Journal) -> bool {
+    journal.first() > 0
+}
+
+/// Waits until everything so far is safe.
+async fn flushed_at_last(journal: &Journal) {
+    while !journal.flush().await {
+        tokio::time::sleep(AGAIN_INTERVAL).await;
     }
 }
 

@@ -22,6 +22,11 @@ pub trait Router: Send + Sync {
     /// once.
     fn elsewhere(&self, event: &NewEvent) -> bool;
 
+    /// Returns whether this node serves the lane of a channel or thread, as the database says. A
+    /// channel that no node serves becomes this node's. While the channel is on its way to another
+    /// node, or the database is away, this waits.
+    async fn serves(&self, channel: u64) -> bool;
+
     /// Sends it to whoever has its lane; returns when it is safe. One that was sent before, by its
     /// key, is not sent twice.
     ///

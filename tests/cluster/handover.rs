@@ -243,3 +243,18 @@ async fn a_node_hears_with_its_renewals_that_another_one_is_gone_and_what_was_le
     let come = peers.wait_for(|peers| peers.left_behind == 0 && peers.handovers == 1);
     tokio::time::timeout(super::TIMEOUT, come).await.expect("it is told").unwrap();
 }
+
+#[tokio::test]
+async fn nothing_is_taken_over_before_nodes_had_time_to_come_back_after_the_database() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    let grace = std::time::Duration::from_secs(3_600);
+    let patient =
+        super::NodeOptions { takeover_grace: grace, ..super::options("bob", "bob", super::LEASE) };
+    let bob = super::joined(&postgres, patient).await;
+    dies(&postgres, "ann");
+    assert_eq!(bob.adopt().await, Ok(0), "the database has just started");
+    let cyd = node(&postgres, "cyd").await;
+    assert_eq!(cyd.adopt().await, Ok(1), "without a grace");
+}

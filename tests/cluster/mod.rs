@@ -6,8 +6,9 @@ mod mail;
 
 use std::time::Duration;
 
-use aetheel::cluster::{Cluster, ClusterError, Inbox, Joined, Letter, NodeOptions, Taken};
+use aetheel::cluster::{Cluster, ClusterError, Inbox, Joined, Letter, NodeOptions, Owner, Taken};
 
+use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
 
 const BOT: u64 = 1_000_000_000_000_000_001;
@@ -21,6 +22,7 @@ fn options(name: &str, identity: &str, lease: Duration) -> NodeOptions {
         identity: identity.to_owned(),
         bot: BOT,
         lease,
+        takeover_grace: Duration::ZERO,
         labels: Vec::new(),
         files: "f1".to_owned(),
         components: "c1".to_owned(),
@@ -215,6 +217,90 @@ async fn a_server_that_is_killed_and_comes_back_in_time_is_only_waited_for() {
     ann.post(&late).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["after"]);
     assert!(ann.lease().lasts());
+}
+
+#[tokio::test]
+async fn a_connection_that_was_cut_while_it_was_idle_is_made_anew_and_nothing_fails() {
+    let postgres = Postgres::start();
+    let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").unwrap();
+    let link = Link::to_postgres(folder.path(), postgres.folder());
+    let url = postgres.url_by(folder.path());
+    let ann = Cluster::join(&url, options("ann", "ann", LEASE)).await.unwrap();
+    let mut lines = ann.lines();
+    for round in 0..10 {
+        lines.append(&format!("line {round}\n")).await.unwrap();
+        ann.post(&[letter("channel:1", &round.to_string())]).await.unwrap();
+        link.set(Way::Cut);
+        link.set(Way::Open);
+    }
+    let text: String = (0..10).map(|round| format!("line {round}\n")).collect();
+    assert_eq!(lines.read().await.unwrap(), text);
+    assert_eq!(bodies(&given(&mut ann.inbox()).await).len(), 10);
+}
+
+#[tokio::test]
+async fn a_command_before_the_first_start_of_a_node_says_what_to_do() {
+    let postgres = Postgres::start();
+    let asked = [
+        Cluster::nodes(&postgres.url()).await.err(),
+        Cluster::want_drain(&postgres.url(), "ann", true).await.err(),
+    ];
+    for refused in asked {
+        let why = refused.expect("refused").to_string();
+        assert!(why.contains("no tables yet; hint: start the first node"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_only_server_is_away_and_not_a_refusal() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    postgres.read_only(true);
+    // Sessions learn of it one after the other.
+    loop {
+        match ann.lines().append("x\n").await {
+            Ok(()) => tokio::task::yield_now().await,
+            Err(error) => break assert!(matches!(error, ClusterError::Away(_)), "{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_node_knows_whose_a_channel_is() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    assert_eq!(ann.owner_of(1).await, Ok(Owner::Nobody("channel:1".to_owned())));
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    let in_thread = Letter { thread: Some(12), ..letter("channel:1", "in a thread") };
+    bob.post(&[in_thread]).await.unwrap();
+    for channel in [1, 12] {
+        assert_eq!(ann.owner_of(channel).await, Ok(Owner::Here));
+        assert_eq!(bob.owner_of(channel).await, Ok(Owner::Another));
+    }
+    ann.hold_letters("channel:1", true).await.unwrap();
+    assert_eq!(ann.owner_of(1).await, Ok(Owner::Moving));
+    assert_eq!(ann.owner_of(12).await, Ok(Owner::Moving));
+    let heir = ann.hand_over("channel:1", "", &[]).await.unwrap();
+    assert_eq!(heir.as_deref(), Some("bob"));
+    assert_eq!(ann.owner_of(1).await, Ok(Owner::Another));
+    assert_eq!(bob.owner_of(12).await, Ok(Owner::Moving), "it has not come yet");
+    let left = bob.handovers().await.unwrap();
+    bob.taken_in(left[0].id).await.unwrap();
+    assert_eq!(bob.owner_of(12).await, Ok(Owner::Here));
+}
+
+#[tokio::test]
+async fn channels_that_come_at_once_are_spread_though_reports_of_room_are_late() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    let _others = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
+    for channel in 0..6 {
+        // A report that was made before the channel came, and arrived after it was placed.
+        postgres.ask("update aetheel.node set room = 6, reported = clock_timestamp()");
+        ann.post(&[letter(&format!("channel:{channel}"), "x")]).await.unwrap();
+    }
+    let lanes = "select string_agg(count::text, ' ') from (select count(*) from aetheel.lane group by node) as lanes";
+    assert_eq!(postgres.ask(lanes), "2 2 2");
 }
 
 #[tokio::test]

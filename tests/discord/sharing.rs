@@ -370,7 +370,7 @@ async fn what_is_noted_of_channels_moves_and_what_nobody_heard_is_caught_up_with
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
     local.mention(CHANNEL, ANN, "on the way");
     for _ in 0..2 {
-        let channels = second.discord.absorb(&lines).await.expect("saved");
+        let channels = second.discord.absorb(&lines, |_| true).await.expect("saved");
         assert_eq!(channels, [CHANNEL]);
         assert!(second.home.state("discord.md").contains(&format!("`channel:{CHANNEL}` seen to")));
         second.discord.catch_up(channels);
@@ -388,7 +388,7 @@ async fn a_question_that_a_dead_node_left_open_is_closed_by_the_one_that_takes_o
     let message = with_buttons_in(&local, CHANNEL).await;
     local.wait_for("the note", |_| first.home.is_noted(&question.id).then_some(())).await;
     let lines = first.home.state("discord.md");
-    second.discord.absorb(&lines).await.expect("saved");
+    second.discord.absorb(&lines, |_| true).await.expect("saved");
     local.wait_for("the buttons to go", |local| (!local.asks(message)).then_some(())).await;
     local.wait_for("the note to go", |_| (!second.home.is_noted(&question.id)).then_some(())).await;
 }

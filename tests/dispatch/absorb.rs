@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal};
+use aetheel::dispatch::{Again, AgainRefusal, Dispatcher, Person, Refusal, Router};
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
 use aetheel::queue::Limits;
 use aetheel::workspace::{Journal, LineStore};
 
 use super::kept::quick;
+use super::router::Other;
 use crate::support::scripted::{
     Collected, OneBackend, ScriptedBackend, ScriptedLauncher, behind_a_gate, message, parts, plain,
 };
@@ -23,6 +24,8 @@ const ANN: u64 = 4;
 struct Lines {
     text: Arc<Mutex<String>>,
     full: Arc<AtomicBool>,
+    /// Lines with this cannot be added; empty: all can.
+    refused: Arc<Mutex<String>>,
 }
 
 impl Lines {
@@ -38,6 +41,10 @@ impl Lines {
 impl LineStore for Lines {
     fn append(&mut self, lines: &str) -> io::Result<()> {
         self.check()?;
+        let refused = self.refused.lock().unwrap();
+        if !refused.is_empty() && lines.contains(&*refused) {
+            return Err(io::Error::other("refused"));
+        }
         self.text.lock().unwrap().push_str(lines);
         Ok(())
     }
@@ -66,6 +73,20 @@ struct Node {
 impl Node {
     /// Begins the process start of this number over these lines.
     async fn begin(start: u64, text: &str, launcher: Arc<ScriptedLauncher>) -> Self {
+        Self::begin_with(start, text, launcher, None).await
+    }
+
+    /// Begins it as one of several nodes.
+    async fn begin_shared(start: u64, text: &str, launcher: Arc<ScriptedLauncher>) -> Self {
+        Self::begin_with(start, text, launcher, Some(Arc::new(Other::default()))).await
+    }
+
+    async fn begin_with(
+        start: u64,
+        text: &str,
+        launcher: Arc<ScriptedLauncher>,
+        router: Option<Arc<dyn Router>>,
+    ) -> Self {
         let (folder, collected) = (tempfile::tempdir().unwrap(), Arc::new(Collected::default()));
         let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::with_feature(plain(), None))));
         let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Queue };
@@ -76,6 +97,7 @@ impl Node {
         let journal =
             parts.workspace.journal_in(text.to_owned(), store, start << 32).await.unwrap();
         parts.journal = Some(journal.clone());
+        parts.router = router;
         let dispatcher = Dispatcher::new(parts);
         dispatcher.recover();
         Self { dispatcher, collected, launcher, journal, lines, _folder: folder }
@@ -88,7 +110,7 @@ impl Node {
     }
 
     async fn absorb(&self, text: &str, first: u64) -> usize {
-        let absorbed = self.dispatcher.absorb(text, first).await.unwrap();
+        let absorbed = self.dispatcher.absorb(text, first, |_| true).await.unwrap();
         let count = absorbed.len();
         absorbed.begin();
         count
@@ -231,7 +253,7 @@ async fn absorbed_twice_it_is_done_once_whatever_dies_in_between() {
     let text = left_behind(5).await;
     let node = Node::begin(2, "", quick()).await;
     // It dies before anything begins.
-    assert_eq!(node.dispatcher.absorb(&text, 0).await.unwrap().len(), 8);
+    assert_eq!(node.dispatcher.absorb(&text, 0, |_| true).await.unwrap().len(), 8);
     let again = Node::begin(7, &node.lines.text(), quick()).await;
     assert_eq!(again.absorb(&text, 0).await, 0, "it is there already");
     sees_to_it(&again, 5).await;
@@ -277,7 +299,7 @@ async fn what_cannot_be_written_is_not_taken_over() {
     let text = left_behind(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.lines.full.store(true, Ordering::SeqCst);
-    let refused = node.dispatcher.absorb(&text, 0).await;
+    let refused = node.dispatcher.absorb(&text, 0, |_| true).await;
     assert_eq!(refused.err(), Some(Refusal::NotSaved));
     assert!(node.journal.open_events().is_empty() && !node.journal.knows("test:finished"));
     node.lines.full.store(false, Ordering::SeqCst);
@@ -360,4 +382,59 @@ async fn old_journal(folder: &Path) -> String {
     journal.offered(2, jiff::Timestamp::now().as_millisecond(), false);
     assert!(journal.flush().await);
     std::fs::read_to_string(folder.join("state/queue.md")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
+    let text = left_behind(5).await;
+    let heir = Node::begin_shared(6, "", quick()).await;
+    heir.absorb(&text, 0).await;
+    let own: String = text
+        .lines()
+        .filter(|line| !line.contains("boot:1"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let own = Node::begin_shared(6, &own, quick()).await;
+    for node in [&heir, &own] {
+        let notices = node.collected.notices(2).await;
+        let mut told: Vec<(Option<u64>, bool)> = notices
+            .iter()
+            .map(|notice| (notice.channel, notice.text.contains("may have used a tool")))
+            .collect();
+        told.sort();
+        assert_eq!(told, [(Some(11), true), (Some(12), false)]);
+        assert_eq!(node.prompts().await, ["waited"], "no turn that had begun is repeated");
+        let offer = notices.iter().find(|notice| notice.channel == Some(11)).unwrap();
+        let pressed = node.press(&offer.offer.clone().unwrap().id).await;
+        assert_eq!(pressed, Ok(Again::Started));
+        assert_eq!(node.prompts().await, ["ran", "waited"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_dead_nodes_journal_nothing_is_taken_over_that_another_node_has() {
+    let text = left_behind(5).await;
+    let node = Node::begin_shared(6, "", quick()).await;
+    let lanes = node.dispatcher.lanes_of(&text);
+    assert!(lanes.contains(&Lane::Channel(11)) && lanes.contains(&Lane::Channel(12)), "{lanes:?}");
+    let theirs = |lane: &Lane| *lane != Lane::Channel(11);
+    let absorbed = node.dispatcher.absorb(&text, 0, theirs).await.unwrap();
+    assert_eq!(absorbed.len(), 5);
+    absorbed.begin();
+    assert_eq!(node.prompts().await, [""; 0]);
+    assert!(!node.journal.knows("test:waited") && node.journal.knows("test:finished"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_begins_no_turn_before_others_can_know_of_it() {
+    let launcher = quick();
+    let node = Node::begin_shared(6, "", launcher.clone()).await;
+    " started".clone_into(&mut node.lines.refused.lock().unwrap());
+    node.ask(11, "first").await;
+    while !node.journal.is_failing() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(launcher.prompts(), [""; 0]);
+    node.lines.refused.lock().unwrap().clear();
+    assert_eq!(node.prompts().await, ["first"]);
 }

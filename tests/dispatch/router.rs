@@ -23,6 +23,10 @@ impl Router for Other {
         self.lanes.contains(&event.lane)
     }
 
+    async fn serves(&self, channel: u64) -> bool {
+        !self.lanes.contains(&Lane::Channel(channel))
+    }
+
     async fn send(&self, event: NewEvent) -> Result<(), Refusal> {
         if self.away {
             return Err(Refusal::NotSaved);

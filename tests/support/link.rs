@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -18,11 +19,18 @@ pub enum Way {
     Cut,
     /// Nothing goes through, and nobody is told.
     Stalled,
+    /// Each answer takes [`SLOW`] longer.
+    Slow,
 }
+
+/// What a slow link adds to an answer.
+const SLOW: Duration = Duration::from_millis(200);
 
 /// A link. Dropping it cuts it.
 pub struct Link {
     way: watch::Sender<Way>,
+    /// Connections that are silent for so long are cut.
+    idle: watch::Sender<Option<Duration>>,
     task: JoinHandle<()>,
 }
 
@@ -38,18 +46,18 @@ impl Link {
     pub async fn to_port(server: SocketAddr) -> (Self, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let way = watch::Sender::new(Way::Open);
-        let state = way.subscribe();
+        let (way, idle) = (watch::Sender::new(Way::Open), watch::Sender::new(None));
+        let (state, silence) = (way.subscribe(), idle.subscribe());
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                let state = state.clone();
+                let (state, silence) = (state.clone(), silence.clone());
                 tokio::spawn(async move {
                     let far = TcpStream::connect(server).await;
-                    join(near, far, state).await;
+                    join(near, far, state, silence).await;
                 });
             }
         });
-        (Self { way, task }, address)
+        (Self { way, idle, task }, address)
     }
 
     /// Forwards a socket of PostgreSQL's name in a folder to that in another one.
@@ -57,18 +65,24 @@ impl Link {
         const NAME: &str = ".s.PGSQL.5432";
         let listener = UnixListener::bind(folder.join(NAME)).expect("a socket");
         let server: Arc<PathBuf> = Arc::new(server.join(NAME));
-        let way = watch::Sender::new(Way::Open);
-        let state = way.subscribe();
+        let (way, idle) = (watch::Sender::new(Way::Open), watch::Sender::new(None));
+        let (state, silence) = (way.subscribe(), idle.subscribe());
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                let (state, server) = (state.clone(), Arc::clone(&server));
+                let (state, silence) = (state.clone(), silence.clone());
+                let server = Arc::clone(&server);
                 tokio::spawn(async move {
                     let far = UnixStream::connect(&*server).await;
-                    join(near, far, state).await;
+                    join(near, far, state, silence).await;
                 });
             }
         });
-        Self { way, task }
+        Self { way, idle, task }
+    }
+
+    /// Cuts connections that are silent for so long, as firewalls and balancers do.
+    pub fn cut_idle(&self, after: Duration) {
+        self.idle.send_replace(Some(after));
     }
 
     pub fn set(&self, way: Way) {
@@ -80,27 +94,51 @@ async fn join<S: AsyncRead + AsyncWrite>(
     near: S,
     far: io::Result<S>,
     mut state: watch::Receiver<Way>,
+    silence: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(far) = far else { return };
     let ((near_in, near_out), (far_in, far_out)) = (split(near), split(far));
     let (there, back) = (state.clone(), state.clone());
+    let activity = watch::Sender::new(());
     tokio::select! {
-        () = forward(near_in, far_out, there) => {}
-        () = forward(far_in, near_out, back) => {}
+        () = forward((near_in, false), far_out, there, &activity) => {}
+        () = forward((far_in, true), near_out, back, &activity) => {}
         _ = state.wait_for(|way| *way == Way::Cut) => {}
+        () = silent(activity.subscribe(), silence) => {}
+    }
+}
+
+/// Returns once nothing went through for as long as is allowed.
+async fn silent(mut activity: watch::Receiver<()>, mut allowed: watch::Receiver<Option<Duration>>) {
+    loop {
+        let limit = *allowed.borrow_and_update();
+        let Some(limit) = limit else {
+            if allowed.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            continue;
+        };
+        if tokio::time::timeout(limit, activity.changed()).await.is_err() {
+            return;
+        }
     }
 }
 
 async fn forward(
-    mut from: impl AsyncRead + Unpin,
+    (mut from, answers): (impl AsyncRead + Unpin, bool),
     mut to: impl AsyncWrite + Unpin,
     mut state: watch::Receiver<Way>,
+    activity: &watch::Sender<()>,
 ) {
     let mut buffer = vec![0; 16 << 10];
     loop {
         let Ok(read) = from.read(&mut buffer).await else { return };
         if read == 0 || state.wait_for(|way| *way != Way::Stalled).await.is_err() {
             return;
+        }
+        activity.send_replace(());
+        if answers && *state.borrow() == Way::Slow {
+            tokio::time::sleep(SLOW).await;
         }
         if to.write_all(&buffer[..read]).await.is_err() {
             return;

@@ -93,6 +93,14 @@ impl Postgres {
         self.wait();
     }
 
+    /// Has it refuse writes, also on connections that are open, or take them again.
+    pub fn read_only(&self, refuse: bool) {
+        let value = if refuse { "on" } else { "off" };
+        // Each statement by itself: this one runs in no transaction.
+        self.ask(&format!("alter system set default_transaction_read_only = {value}"));
+        self.ask("select pg_reload_conf()");
+    }
+
     /// Runs a statement; returns its rows, with `|` between columns.
     pub fn ask(&self, statement: &str) -> String {
         let out = self.psql(statement);

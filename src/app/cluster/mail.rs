@@ -50,7 +50,7 @@ pub(super) use patiently;
 /// program is about to end.
 pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
     match error {
-        ClusterError::Away(_) => {
+        ClusterError::Away(_) | ClusterError::Untrusted(_) => {
             tokio::time::sleep(AGAIN_INTERVAL).await;
             true
         }

@@ -118,13 +118,22 @@ impl Movers {
             tracing::error!(error, from, "cannot take in what another node left; trying again");
         };
         let Some(first) = patiently!(self.cluster.next_numbers()) else { return };
-        let absorbed = match self.dispatcher.absorb(&handover.journal, first).await {
+        let lanes = self.dispatcher.lanes_of(&handover.journal);
+        let Some(others) = patiently!(self.cluster.elsewhere(&lanes)) else { return };
+        let theirs = |lane: &Lane| !others.contains(lane);
+        let absorbed = match self.dispatcher.absorb(&handover.journal, first, theirs).await {
             Ok(absorbed) => absorbed,
             Err(error) => return failed(error.to_string()),
         };
+        // The files and the journal of a dead node may tell of channels that it gave away.
+        let threads: Vec<u64> = handover.threads.iter().map(|(thread, _)| *thread).collect();
+        let handed = |channel| {
+            let lane = Lane::Channel(channel);
+            handover.roots.iter().any(|root| belongs(&lane, root, &threads))
+        };
         let mut channels = Vec::new();
         for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD) {
-            match self.discord.absorb(body).await {
+            match self.discord.absorb(body, handed).await {
                 Ok(more) => channels.extend(more),
                 Err(error) => return failed(error.to_string()),
             }
@@ -133,7 +142,9 @@ impl Movers {
             return failed(error.to_string());
         }
         // Of what was taken a moment before the other node died its state files say nothing yet.
-        channels.extend(self.discord.note_taken(&self.dispatcher.taken_messages()));
+        let mut taken = self.dispatcher.taken_messages();
+        taken.retain(|(channel, _)| handed(*channel));
+        channels.extend(self.discord.note_taken(&taken));
         // What is at hand comes first: no letter of these lanes is handed on before.
         let _closed = self.gate.write().await;
         patiently!(self.cluster.taken_in(handover.id));
@@ -199,7 +210,7 @@ impl Movers {
             }
             return true;
         }
-        match self.discord.absorb(&noted).await {
+        match self.discord.absorb(&noted, |_| true).await {
             Ok(channels) => self.discord.catch_up(channels),
             Err(error) => {
                 tracing::warn!(%error, lane = root, "cannot note again what was seen to");

@@ -1,13 +1,18 @@
 //! Where webhooks and schedules send what they have: here, or to the node that has its lane.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::mail::{patiently, root_of};
-use crate::cluster::{Cluster, Letter};
+use crate::cluster::{Cluster, Letter, Owner};
 use crate::dispatch::{Refusal, Router};
 use crate::event::NewEvent;
 use crate::startup::clustering::EVENT;
 use crate::workspace::Workspace;
+
+/// Time between two looks at a lane that is on its way to or from this node.
+const MOVING_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The way to the other nodes.
 pub(super) struct ToNodes {
@@ -19,6 +24,20 @@ pub(super) struct ToNodes {
 impl Router for ToNodes {
     fn elsewhere(&self, event: &NewEvent) -> bool {
         !self.cluster.has(&root_of(&event.lane))
+    }
+
+    async fn serves(&self, channel: u64) -> bool {
+        loop {
+            match patiently!(self.cluster.owner_of(channel)) {
+                Some(Owner::Here) => return true,
+                Some(Owner::Moving) => tokio::time::sleep(MOVING_INTERVAL).await,
+                Some(Owner::Nobody(root)) => {
+                    let roots = [root];
+                    patiently!(self.cluster.claim(&roots));
+                }
+                Some(Owner::Another) | None => return false,
+            }
+        }
     }
 
     async fn send(&self, event: NewEvent) -> Result<(), Refusal> {

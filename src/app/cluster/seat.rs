@@ -1,6 +1,7 @@
 //! The seat: the node that has it is logged in to Discord, and runs the schedules.
 
 use std::future::pending;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,9 +71,10 @@ impl SeatFile {
     /// Puts what the one before noted in the place of what this node noted when it had the seat.
     pub(in crate::app) async fn take_over(&self) {
         let kept = patiently!(self.cluster.seat_file(SCHEDULES)).flatten();
-        if let Some(body) = kept
-            && let Err(error) = replace(&self.path, body.as_bytes())
-        {
+        let Some(body) = kept else { return };
+        let path = self.path.clone();
+        let replaced = tokio::task::spawn_blocking(move || replace(&path, body.as_bytes())).await;
+        if let Err(error) = replaced.map_err(io::Error::other).flatten() {
             tracing::error!(%error, "cannot keep up to which time schedules were handled; one may run twice");
         }
     }
@@ -81,7 +83,9 @@ impl SeatFile {
     pub(in crate::app) async fn keep(self) {
         let mut known = None;
         loop {
-            let body = read_ordinary(&self.path, MOST).ok();
+            let path = self.path.clone();
+            let read = tokio::task::spawn_blocking(move || read_ordinary(&path, MOST)).await;
+            let body = read.ok().and_then(Result::ok);
             if let Some(body) = body.filter(|body| known.as_ref() != Some(body)) {
                 let text = String::from_utf8_lossy(&body).into_owned();
                 patiently!(self.cluster.keep_seat_file(SCHEDULES, &text));

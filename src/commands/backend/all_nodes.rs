@@ -55,6 +55,7 @@ impl AllNodes {
             let code = match error {
                 ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
                 ClusterError::Refused(_) => exit::UNAVAILABLE,
+                ClusterError::Untrusted(_) => exit::CONFIG,
             };
             (code, error.to_string())
         })?;

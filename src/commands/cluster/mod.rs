@@ -22,5 +22,6 @@ fn refuse(settings: &Settings, error: &ClusterError) -> u8 {
     match error {
         ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
         ClusterError::Refused(_) => exit::UNAVAILABLE,
+        ClusterError::Untrusted(_) => exit::CONFIG,
     }
 }

@@ -65,6 +65,14 @@ impl Reception {
     /// Takes in what was written in a channel since it was last seen to. Nothing else of that
     /// channel is seen to meanwhile. False: the rest is left to the next life.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) -> bool {
+        if self.notes.last(channel).is_none() {
+            return true;
+        }
+        if !self.dispatcher.serves(channel).await {
+            debug!(channel, "another node serves this channel and catches up with it");
+            return true;
+        }
+        // It may have been forgotten meanwhile, with the channel.
         let Some(last) = self.notes.last(channel) else { return true };
         let counted = id_from(COUNTED_SPAN);
         let mut after = last.max(counted);

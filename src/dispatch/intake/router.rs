@@ -50,6 +50,15 @@ impl Dispatcher {
         Ok(Placed::Elsewhere)
     }
 
+    /// Returns whether messages of a channel or thread may be taken in here although nobody sent
+    /// them to this node. Always true where one machine serves the bot.
+    pub async fn serves(&self, channel: u64) -> bool {
+        match self.inner.parts.router.clone() {
+            Some(router) => router.serves(channel).await,
+            None => true,
+        }
+    }
+
     /// Accepts an event that another node sent here. None: it comes round, and the one before still
     /// runs or waits.
     ///

@@ -43,22 +43,33 @@ impl Absorbed {
 }
 
 impl Dispatcher {
-    /// Takes over the journal of another node, its lines; what is known here is left out. Returns
-    /// when it is safe. Events that this node takes from now on have numbers of the block that
+    /// Takes over what the journal of another node says of some lanes; what is known here is left
+    /// out. Returns when it is safe. Events that this node takes from now on have numbers of the block that
     /// begins with `first`, so that they come behind those: nobody else may give numbers of it, and
     /// it is later than every block there was when the other node left. Zero: its own goes on.
     ///
     /// # Errors
     /// [`Refusal::NotSaved`]: nothing was taken over.
-    pub async fn absorb(&self, journal: &str, first: Sequence) -> Result<Absorbed, Refusal> {
+    pub async fn absorb(
+        &self,
+        journal: &str,
+        first: Sequence,
+        lanes: impl Fn(&Lane) -> bool,
+    ) -> Result<Absorbed, Refusal> {
         let own = self.inner.parts.journal.as_ref().ok_or(Refusal::NotSaved)?;
         {
             let mut queue = self.inner.lanes.queue.lock();
             queue.count_from(first, 0);
             own.number_from(first);
         }
-        let events = own.absorb(journal).await.ok_or(Refusal::NotSaved)?;
+        let events = own.absorb(journal, lanes).await.ok_or(Refusal::NotSaved)?;
         Ok(Absorbed { dispatcher: self.clone(), events })
+    }
+
+    /// The lanes in which another node's journal has open events.
+    #[must_use]
+    pub fn lanes_of(&self, journal: &str) -> Vec<Lane> {
+        Journal::open_lanes(journal)
     }
 
     /// Channel and id of every Discord message that was taken, here or by a node whose journal was

@@ -2,7 +2,9 @@
 //!
 //! A turn whose agent outlived the gateway goes on. An event that waited runs. One that ran and had used no tool runs again; for one that had used a
 //! tool, people are asked. An answer that was not delivered is. An event that was running during
-//! three crashes of the gateway is set aside, and people are asked. Pinned by
+//! three crashes of the gateway is set aside, and people are asked. In a cluster people are asked
+//! about every turn that had begun and does not go on: its node may have lost its place before it
+//! could note that a tool was used. Pinned by
 //! `tests/dispatch/kept.rs`.
 
 use crate::dispatch::outlet::{Answer, Notice, Offer};
@@ -68,6 +70,8 @@ pub(crate) enum Why {
     SetAside,
     /// It was interrupted after its agent had used a tool.
     Interrupted,
+    /// It was interrupted, and its agent may have used a tool.
+    Unknown,
     /// Its turn panicked.
     Broke,
 }
@@ -158,7 +162,11 @@ impl Dispatcher {
             offers.iter().map(|entry| inner.delivery.in_hand.hold(&entry.event)).collect();
         let offering = async move {
             for entry in offers {
-                let why = if entry.tool { Why::Interrupted } else { Why::SetAside };
+                let why = match &entry {
+                    entry if entry.tool => Why::Interrupted,
+                    entry if entry.started >= CRASH_LIMIT => Why::SetAside,
+                    _ => Why::Unknown,
+                };
                 inner.offer(&journal, &entry, why).await;
             }
             drop(in_hand);
@@ -249,7 +257,7 @@ impl Inner {
         let mut taken = TakenUp::default();
         let mut queue = self.lanes.queue.lock();
         for entry in entries {
-            let turn = |turn| self.turn_of(journal.entry(turn).as_ref());
+            let turn = |turn| self.turn_after_start(journal.entry(turn).as_ref());
             match entry.heard.map_or(Turn::Again, turn) {
                 Turn::Again => {}
                 _ if entry.answer.is_some() => {}
@@ -272,7 +280,8 @@ impl Inner {
                     continue;
                 }
             }
-            if self.turn_of(Some(&entry)) == Turn::GoesOn {
+            let turn = self.turn_after_start(Some(&entry));
+            if turn == Turn::GoesOn {
                 taken.going_on.push(entry.event.sequence);
                 queue.restore(entry.event);
             } else if entry.offered.is_some() {
@@ -281,7 +290,7 @@ impl Inner {
                 taken.restored += 1;
                 queue.hold_again(entry.event.clone());
                 taken.threads.push(entry.event);
-            } else if Turn::of(Some(&entry)) == Turn::Asked {
+            } else if turn == Turn::Asked {
                 taken.offers.push(entry);
             } else {
                 taken.restored += 1;
@@ -328,6 +337,16 @@ impl Inner {
         entry.filter(goes_on).map_or_else(|| Turn::of(entry), |_| Turn::GoesOn)
     }
 
+    /// The treatment of an event by a process that did not see its turn. A node that lost its place
+    /// could not note what its agents did after that, so in a cluster a turn that had begun is not
+    /// simply repeated.
+    fn turn_after_start(&self, entry: Option<&Entry>) -> Turn {
+        let turn = self.turn_of(entry);
+        let had_begun = entry.is_some_and(|entry| entry.started > 0);
+        let shared = self.parts.router.is_some();
+        if turn == Turn::Again && had_begun && shared { Turn::Asked } else { turn }
+    }
+
     /// Asks people whether an event is to be done again, below what there is of its answer.
     pub(crate) async fn offer(&self, journal: &Journal, entry: &Entry, why: Why) {
         let (event, aside) = (&entry.event, why == Why::SetAside);
@@ -345,6 +364,12 @@ impl Inner {
                 tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
                 format!(
                     "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
+                )
+            }
+            Why::Unknown => {
+                tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted and its agent may have used a tool; people are asked");
+                format!(
+                    "I was interrupted while I worked on {what} and may have used a tool, so I have not simply begun again. (interrupted)"
                 )
             }
             Why::Broke => format!(

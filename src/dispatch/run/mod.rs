@@ -105,7 +105,7 @@ impl Inner {
             }
             self.lost.supersede(&event, &kept).await;
             if !continues {
-                kept.started();
+                kept.started().await;
             }
             // Before anything is done in the thread: after a restart nobody else says where it
             // belongs.

@@ -12,6 +12,7 @@ mod record;
 mod store;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,14 +151,24 @@ impl Journal {
         self.pages.lock().number_from(first);
     }
 
-    /// Takes over the lines of another node's journal, but for what is known here and what never
-    /// leaves a node. Returns the events that are open now and were not before, oldest first, once
+    /// Returns the lanes in which lines of a journal have open events.
+    #[must_use]
+    pub fn open_lanes(text: &str) -> Vec<Lane> {
+        let (pages, _) = Pages::read(text, 0);
+        let lanes: BTreeSet<Lane> = pages.open().map(|entry| entry.event.lane.clone()).collect();
+        lanes.into_iter().collect()
+    }
+
+    /// Takes over the lines of another node's journal about some lanes, but for what is known here
+    /// and what never leaves a node. Events that are over count whatever their lane: they are only
+    /// known by their keys. Returns the events that are open now and were not before, oldest first, once
     /// all of it is safe; none: it cannot be written, and nothing was taken over.
-    pub async fn absorb(&self, text: &str) -> Option<Vec<Sequence>> {
+    pub async fn absorb(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
         let (news, saving) = {
             // Held until it is on its way, so that the file says it in the same order.
             let mut pages = self.pages.lock();
-            let (theirs, warnings) = Pages::read(text, 0);
+            let (mut theirs, warnings) = Pages::read(text, 0);
+            theirs.open.retain(|_, entry| lanes(&entry.event.lane));
             for warning in warnings {
                 tracing::warn!("the journal of another node: {warning}");
             }
@@ -246,8 +257,8 @@ impl Journal {
     }
 
     /// Notes that a turn begins.
-    pub fn started(&self, sequence: Sequence) {
-        self.mark(sequence, Mark::Started);
+    pub fn started(&self, sequence: Sequence) -> Saving {
+        self.mark(sequence, Mark::Started)
     }
 
     /// Notes that the agent used a tool.

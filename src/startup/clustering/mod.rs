@@ -3,6 +3,8 @@
 //! What channels need on another machine, should this one be gone, is there too: those state files
 //! in [`MOVING`]. A node that others took over begins without them.
 
+mod store;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use tokio::runtime::Handle;
 
+use self::store::{SharedStore, journal_refused};
 use super::Refused;
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError, Joined, Mirror, NodeOptions, SharedLines};
@@ -22,7 +25,7 @@ use crate::event::Lane;
 use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::vigil;
-use crate::workspace::{Journal, LineStore, Lock, Workspace, is_label};
+use crate::workspace::{Journal, Lock, Workspace, is_label};
 
 /// Which machine this is, below the state folder: another one may have the same name by mistake.
 const IDENTITY: &str = "node.md";
@@ -83,9 +86,8 @@ pub(super) async fn open_journal(
     let text = patiently(async || lines.read().await).await?;
     let store = Box::new(SharedStore { lines, runtime: Handle::current() });
     let first = cluster.first_number();
-    let journal = workspace.journal_in(text, store, first).await.map_err(|error| {
-        Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(&error)))
-    })?;
+    let journal =
+        workspace.journal_in(text, store, first).await.map_err(|error| journal_refused(&error))?;
     forget_what_went(&cluster, workspace, &journal).await?;
     let files = StateFiles::of(&cluster, workspace.folder());
     vigil::task("state files", files.keep_handing_on());
@@ -106,6 +108,7 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused
         identity,
         bot: bot_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
+        takeover_grace: config.cluster_lease,
         labels: config.node_labels.clone(),
         files: String::new(),
         components: String::new(),
@@ -171,6 +174,7 @@ async fn locked(config: &Config) -> Result<(Workspace, Lock), Refused> {
 fn refused(error: ClusterError) -> Refused {
     let code = match error {
         ClusterError::Refused(_) => exit::UNAVAILABLE,
+        ClusterError::Untrusted(_) => exit::CONFIG,
         ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
     };
     Refused::because(code, format!("CLUSTER_URL: {error}"))
@@ -279,26 +283,6 @@ async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> 
             }
             answered => return answered.map_err(refused),
         }
-    }
-}
-
-/// The journal in the database, for the thread that writes it.
-struct SharedStore {
-    lines: SharedLines,
-    runtime: Handle,
-}
-
-impl LineStore for SharedStore {
-    fn append(&mut self, lines: &str) -> io::Result<()> {
-        self.runtime.block_on(self.lines.append(lines)).map_err(io::Error::other)
-    }
-
-    fn replace(&mut self, lines: &str) -> io::Result<()> {
-        self.runtime.block_on(self.lines.replace(lines)).map_err(io::Error::other)
-    }
-
-    fn name(&self) -> String {
-        "the database of the cluster".to_owned()
     }
 }
 

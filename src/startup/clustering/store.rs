@@ -1,0 +1,84 @@
+//! The journal of a node as its writer uses it, and what a failure to open it means.
+
+use std::io;
+
+use tokio::runtime::Handle;
+
+use super::refused;
+use crate::cli::exit;
+use crate::cluster::{ClusterError, SharedLines};
+use crate::plain::with_causes;
+use crate::startup::Refused;
+use crate::workspace::{FileError, LineStore};
+
+/// The journal in the database, for the thread that writes it.
+pub(super) struct SharedStore {
+    pub(super) lines: SharedLines,
+    pub(super) runtime: Handle,
+}
+
+impl LineStore for SharedStore {
+    fn append(&mut self, lines: &str) -> io::Result<()> {
+        self.runtime.block_on(self.lines.append(lines)).map_err(io::Error::other)
+    }
+
+    fn replace(&mut self, lines: &str) -> io::Result<()> {
+        self.runtime.block_on(self.lines.replace(lines)).map_err(io::Error::other)
+    }
+
+    fn name(&self) -> String {
+        "the database of the cluster".to_owned()
+    }
+}
+
+/// Tells a database that cannot be written at this moment, after which the service manager starts
+/// the node again, from a journal that a person has to mend.
+pub(super) fn journal_refused(error: &FileError) -> Refused {
+    let source = std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .and_then(io::Error::get_ref)
+        .and_then(|source| source.downcast_ref::<ClusterError>());
+    match source {
+        Some(error) => refused(error.clone()),
+        None => Refused::because(exit::CONFIG, format!("CLUSTER_URL: {}", with_causes(error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Workspace;
+
+    struct Failing(ClusterError);
+
+    impl LineStore for Failing {
+        fn append(&mut self, _lines: &str) -> io::Result<()> {
+            Err(io::Error::other(self.0.clone()))
+        }
+
+        fn replace(&mut self, _lines: &str) -> io::Result<()> {
+            Err(io::Error::other(self.0.clone()))
+        }
+
+        fn name(&self) -> String {
+            "the database of a test".to_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_loses_its_lease_while_it_starts_is_started_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(folder.path()).await.unwrap();
+        let cases = [
+            (ClusterError::Fenced, exit::TEMPORARY),
+            (ClusterError::Away("it does not answer".to_owned()), exit::TEMPORARY),
+            (ClusterError::Refused("no such table".to_owned()), exit::UNAVAILABLE),
+        ];
+        for (error, code) in cases {
+            let store = Box::new(Failing(error));
+            let opened = workspace.journal_in(String::new(), store, 1 << 32).await;
+            let refused = journal_refused(&opened.expect_err("it cannot be written"));
+            assert_eq!(refused.code, code, "{:?}", refused.faults);
+        }
+    }
+}
