@@ -1,10 +1,14 @@
 //! Three machines for one bot under load, while programs die and sleep, links are cut and stall,
 //! and the database is killed: every message is answered, none twice, each channel in its order,
-//! and no two turns of a channel at the same time.
+//! no tool is used twice unless a person has it done again, and no two turns of a channel run at the
+//! same time.
 //!
-//! The machines have clocks that differ by 30 s. `FAULTS`, `EVENTS` and `CHANNELS` say how much,
-//! `SEED` repeats a run's choices. `make chaos-cluster` is the large one.
+//! The machines have clocks that differ by 30 s, and connections to the database that are idle for
+//! `IDLE_CUT_MS` (2,000) are cut; 0 leaves them. `FAULTS`, `EVENTS` and `CHANNELS` say how much,
+//! `SEED` repeats a run's choices, `KINDS` is `mixed` or `term` (drains and SIGTERM alone).
+//! `make chaos-cluster` is the large one.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -29,14 +33,20 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const PROGRESS: Duration = Duration::from_secs(60);
 const TOOK_OVER: &str = "this node goes on with what another one had";
 
-/// Stands before the agent: one that begins while another one of its channel runs is noted.
+/// Stands before the agent. It notes an agent that begins while another one of its channel runs, and
+/// does the work of each first tool before the gateway can know of it: a line in `tools`.
 const GUARD: &str = r#"#!/bin/bash
 IFS= read -r line
 if [[ $line =~ in\ c([0-9]+) ]]; then
     exec 9>"LOCKS/${BASH_REMATCH[1]}"
     flock --nonblock 9 || printf '%s\n' "$line" >>LOCKS/overlaps
 fi
-exec "$@" < <(exec 9>&-; printf '%s\n' "$line"; exec cat)
+[[ $line =~ tool\ number\ ([0-9]+) ]] && number=${BASH_REMATCH[1]}
+"$@" < <(exec 9>&-; printf '%s\n' "$line"; exec cat) | while IFS= read -r said; do
+    [[ -n $number && $said == *'"id":"t1"'* && $said == *'"type":"tool"'* ]] && echo "$number" >>LOCKS/tools
+    printf '%s\n' "$said"
+done
+exit "${PIPESTATUS[0]}"
 "#;
 
 /// A machine: what is installed there, its links, and the program while it runs.
@@ -73,6 +83,12 @@ enum Fault {
     /// From both.
     Cut(Way),
     Drain,
+    /// SIGTERM of the gateway: its holder keeps the agents.
+    Term,
+    /// SIGTERM of both.
+    TermAll,
+    /// A server that takes no writes, as a primary that is about to be replaced.
+    ReadOnly,
 }
 
 struct Run {
@@ -123,6 +139,10 @@ impl Machine {
     ) -> Self {
         let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").expect("a folder");
         let database = Link::to_postgres(folder.path(), postgres.folder());
+        match number("IDLE_CUT_MS", 2_000) {
+            0 => {}
+            idle => database.cut_idle(Duration::from_millis(idle)),
+        }
         let (base, discord) = prompts.local.linked().await;
         let installation = installed(&prompts.local)
             .with("DISCORD_API_BASE", &base)
@@ -193,11 +213,13 @@ impl Run {
         fs::write(&guard, GUARD.replace("LOCKS", &locks.path().display().to_string())).unwrap();
         fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
         skewed_clock(locks.path());
-        let (prompts, postgres) = (Prompts::new(seed, events, channels).await, Postgres::start());
+        let (mut prompts, postgres) =
+            (Prompts::new(seed, events, channels).await, Postgres::start());
         let mut machines = Vec::new();
         for machine in NAMES.into_iter().zip([0, 30, -30]) {
             machines.push(Machine::new(&prompts, &postgres, locks.path(), machine).await);
         }
+        prompts.tools_one_in = 4;
         let (takeovers, answered, log) = (Vec::new(), 0, Vec::new());
         Self { prompts, postgres, machines, faults, locks, takeovers, answered, log }
     }
@@ -236,10 +258,32 @@ impl Run {
                 return Err(format!("only {answered} of {sent} are answered"));
             }
         }
-        self.prompts.check()?;
-        let overlaps = fs::read_to_string(self.locks.path().join("overlaps")).unwrap_or_default();
+        let read = |name: &str| fs::read_to_string(self.locks.path().join(name));
+        let overlaps = read("overlaps").unwrap_or_default();
+        let tools_twice = self.tools_twice(&read("tools").unwrap_or_default());
+        let (counts, faults) = self.prompts.counts();
+        self.prompts.waits.sort();
+        let wait = |part: usize| {
+            let last = self.prompts.waits.len().saturating_sub(1);
+            self.prompts.waits.get(last * part / 100).map_or(0.0, Duration::as_secs_f64)
+        };
+        println!(
+            "{} prompts, {counts:?}, {} tools twice, {} overlaps; waits {:.1} / {:.1} / {:.1} s (p50, p99, most)",
+            self.prompts.sent.len(),
+            tools_twice.len(),
+            overlaps.lines().count(),
+            wait(50),
+            wait(99),
+            wait(100)
+        );
+        if !faults.is_empty() {
+            return Err(faults);
+        }
         if !overlaps.is_empty() {
             return Err(format!("turns of a channel overlapped: {overlaps}"));
+        }
+        if !tools_twice.is_empty() {
+            return Err(format!("tools of these prompts ran twice: {tools_twice:?}"));
         }
         self.takeovers.sort();
         let at = |part: usize| {
@@ -260,6 +304,17 @@ impl Run {
             self.prompts.offered.len(),
             began.elapsed().as_secs_f64()
         ))
+    }
+
+    /// Numbers of the prompts whose tool ran more than once although nobody had it done again.
+    fn tools_twice(&self, lines: &str) -> Vec<usize> {
+        let mut times: BTreeMap<usize, usize> = BTreeMap::new();
+        for number in lines.lines().filter_map(|line| line.parse().ok()) {
+            *times.entry(number).or_default() += 1;
+        }
+        let offered = |number: usize| self.prompts.offered.contains(&self.prompts.sent[number].1);
+        let twice = times.into_iter().filter(|(number, times)| *times > 1 && !offered(*number));
+        twice.map(|(number, _)| number).collect()
     }
 
     /// What the machines and the database say of themselves.
@@ -293,8 +348,18 @@ impl Run {
     /// Has something happen to one of the machines that work, or to the database.
     async fn strike(&mut self) -> String {
         let random = &mut self.prompts.random;
-        let way = if random.below(2) == 0 { Way::Cut } else { Way::Stalled };
-        let fault = match random.below(12) {
+        let way = [Way::Cut, Way::Stalled][random.below(2) as usize];
+        let terms = std::env::var("KINDS").is_ok_and(|kinds| kinds == "term");
+        let fault = match random.below(16) {
+            choice if terms => match choice % 3 {
+                0 => Fault::Term,
+                1 => Fault::TermAll,
+                _ => Fault::Drain,
+            },
+            12 => Fault::Term,
+            13 => Fault::TermAll,
+            14 => Fault::ReadOnly,
+            15 => Fault::CutFromDatabase(Way::Slow),
             0..=2 => Fault::Kill,
             3 | 4 => Fault::KillAll,
             5 => Fault::Sleep,
@@ -310,7 +375,7 @@ impl Run {
         let until = Instant::now() + span;
         let before = self.taken_over(chosen);
         let machine = &mut self.machines[chosen];
-        if !matches!(fault, Fault::Database)
+        if !matches!(fault, Fault::Database | Fault::ReadOnly)
             && (machine.asleep_until.is_some() || machine.cut_until.is_some())
         {
             return format!("machine {chosen} is struck already");
@@ -322,7 +387,22 @@ impl Run {
             self.postgres.again();
             return format!("the database is killed, for {span:?}");
         }
+        if let Fault::ReadOnly = fault {
+            self.postgres.read_only(true);
+            self.go_on(until).await.ok();
+            self.postgres.read_only(false);
+            return format!("the database is read-only, for {span:?}");
+        }
         match fault {
+            Fault::Term | Fault::TermAll => {
+                machine.program.signal(Signal::TERM);
+                if let (Fault::TermAll, Some(holder)) = (fault, machine.holder()) {
+                    let _ = rustix::process::kill_process(
+                        rustix::process::Pid::from_raw(holder).unwrap(),
+                        Signal::TERM,
+                    );
+                }
+            }
             Fault::Kill | Fault::KillAll => {
                 if let (Fault::KillAll, Some(holder)) = (fault, machine.holder()) {
                     let _ = rustix::process::kill_process(
@@ -343,7 +423,7 @@ impl Run {
             Fault::CutFromDatabase(way) => machine.cut(way, true, false, until),
             Fault::CutFromDiscord(way) => machine.cut(way, false, true, until),
             Fault::Cut(way) => machine.cut(way, true, true, until),
-            Fault::Drain | Fault::Database => {
+            Fault::Drain | Fault::Database | Fault::ReadOnly => {
                 let arguments = ["drain", NAMES[chosen], "--no-wait"];
                 let undo = ["drain", NAMES[chosen], "--undo"];
                 let arguments: &[&str] = if machine.drained { &undo } else { &arguments };
@@ -378,7 +458,7 @@ impl Run {
                     }
                     None if machine.program.is_over() => {
                         let ended = machine.program.ended().await;
-                        if ended.code != 75 {
+                        if ![0, 75].contains(&ended.code) {
                             return Err(format!(
                                 "a machine ended with {}: {}",
                                 ended.code, ended.stderr

@@ -1,6 +1,6 @@
 //! Prompts under way in many channels, and whether each was answered once and in order.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,19 @@ pub struct Prompts {
     pub allowed: usize,
     /// Prompts whose repetition was offered: they are answered late.
     pub offered: HashSet<u64>,
+    /// One prompt in so many uses a tool.
+    pub tools_one_in: u64,
+    /// When prompts were written that have no reply yet, and how long the others waited for one.
+    written: HashMap<u64, Instant>,
+    pub waits: Vec<Duration>,
+}
+
+/// How many prompts were not served as promised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub lost: usize,
+    pub twice: usize,
+    pub reordered: usize,
 }
 
 impl Prompts {
@@ -61,6 +74,9 @@ impl Prompts {
             sent: Vec::new(),
             allowed: 0,
             offered: HashSet::new(),
+            tools_one_in: 20,
+            written: HashMap::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -68,12 +84,14 @@ impl Prompts {
     pub fn send(&mut self, channel: u64) {
         let number = self.sent.len();
         // Some use tools: those are not simply repeated.
-        let prompt = if self.random.below(20) == 0 {
+        let prompt = if self.random.below(self.tools_one_in) == 0 {
             format!("tool number {number} in c{channel}")
         } else {
             format!("number {number} in c{channel}")
         };
-        self.sent.push((channel, self.local.mention(channel, ANN, &prompt)));
+        let question = self.local.mention(channel, ANN, &prompt);
+        self.written.insert(question, Instant::now());
+        self.sent.push((channel, question));
     }
 
     /// Writes one in any channel, if more may be sent.
@@ -89,6 +107,8 @@ impl Prompts {
     /// Keeps prompts under way, and takes offers up as people do. Notes how many are answered.
     pub fn load(&mut self, answered: &mut usize) {
         let replies = self.local.replies();
+        let waits = self.written.extract_if(|question, _| replies.contains_key(question));
+        self.waits.extend(waits.map(|(_, written)| written.elapsed()));
         *answered = replies.values().filter(|replies| replies.iter().any(is_final)).count();
         for _ in 0..4 {
             if self.sent.len() - *answered < UNDER_WAY {
@@ -126,7 +146,13 @@ impl Prompts {
 
     /// Each prompt has one answer and nothing beside it, each channel in its order; what does not hold.
     pub fn check(&self) -> Result<(), String> {
-        let mut faults = String::new();
+        let (_, faults) = self.counts();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+
+    /// Counts what does not hold of that, and says each.
+    pub fn counts(&self) -> (Counts, String) {
+        let (mut faults, mut counts) = (String::new(), Counts::default());
         let replies = self.local.replies();
         let mut channels: BTreeMap<u64, u64> = BTreeMap::new();
         for (channel, question) in &self.sent {
@@ -143,6 +169,11 @@ impl Prompts {
                 );
             }
             let [answer] = answers[..] else {
+                if answers.is_empty() {
+                    counts.lost += 1;
+                } else {
+                    counts.twice += 1;
+                }
                 let _ = writeln!(
                     faults,
                     "{question} in {channel} has {} answers: {:?}",
@@ -162,6 +193,7 @@ impl Prompts {
             if !offered {
                 let last = channels.entry(*channel).or_default();
                 if *last > answer.id {
+                    counts.reordered += 1;
                     let _ = writeln!(
                         faults,
                         "{question} in {channel} was answered before an older prompt"
@@ -170,7 +202,7 @@ impl Prompts {
                 *last = answer.id;
             }
         }
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        (counts, faults)
     }
 }
 
