@@ -5,6 +5,7 @@
 
 mod support;
 
+mod agents_in_host;
 mod architecture;
 mod backend;
 mod browser;
@@ -21,6 +22,7 @@ mod live;
 mod load;
 mod process;
 mod reasons;
+mod references;
 mod reload;
 mod requirements;
 mod schedules;

@@ -73,8 +73,8 @@ struct Kept {
 }
 
 impl AgentRegistry {
-    /// The components of a components, and the profiles of a configuration folder. No agent is looked
-    /// at yet.
+    /// Combines the loaded components with the launch profiles of the configuration folder. Examines
+    /// no agent yet.
     pub async fn new(components: Arc<Registry>, examiner: Examiner) -> Arc<Self> {
         let file = ProfileFile::new(&examiner.config.config_dir);
         let options = Options::new(&examiner.config.config_dir);

@@ -1,5 +1,5 @@
-//! What the program is about, for whoever has to tell others: `gateway` says it, everybody may
-//! watch.
+//! The phase of the program, published by [`crate::app`] and watched by the status pages and the
+//! service manager.
 
 /// A stretch of the program's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

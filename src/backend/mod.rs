@@ -15,7 +15,7 @@
 //!   `staged` and `install` put a new file there, `shipped` those that came with the program.
 //!
 //! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
-//! `tests/reload` (files replaced in every way).
+//! `tests/reload.rs` (files replaced in every way).
 
 mod admission;
 mod bindings;

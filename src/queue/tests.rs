@@ -181,7 +181,7 @@ fn a_waiting_event_is_found_by_its_key_and_a_running_one_is_not() {
 }
 
 /// The dispatcher has to keep up with more than any Discord can send; the release figure is in
-/// `benches/queue.rs`.
+/// `benches/pure/queue.rs`.
 #[test]
 fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
     let mut queue = queue(5, 1_000, BusyPolicy::Queue);

@@ -2,8 +2,8 @@
 //!
 //! The rule that keeps people's text out of the command line: every argument is a declared flag,
 //! the value of one, or a declared word. A value never begins with a dash unless it is attached to
-//! its flag by `=`. Pure; pinned by the tests below and by `tests/dispatch.rs` (forged flags and
-//! environment).
+//! its flag by `=`. Pure; pinned by the tests below and by `tests/dispatch/turns.rs` (forged
+//! flags and environment).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

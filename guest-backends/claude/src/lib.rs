@@ -4,7 +4,7 @@
 //!
 //! Made and tested against Claude Code 2.1.197; `tests/fixtures/claude` holds what it really
 //! printed. Owns what its flags are called ([`plan`]) and what its output means; starts nothing.
-//! Output it does not know becomes an `unrecognised` event: `tests/recorded.rs` holds that none of
+//! Output it does not know becomes an `unrecognised` event: `tests/recorded` holds that none of
 //! the recorded runs has one, and `tests/strange.rs` that strange output is told, not dropped, and
 //! never ends a link.
 

@@ -4,7 +4,8 @@
 //! order of its messages is the order of its events; no channel waits for another one. A message is
 //! handled, and what comes behind it begins, once it is kept, or its refusal is. Acknowledging
 //! interactions is not its affair: the gateway's thread does that, once it hears that they are
-//! kept. Pinned by `tests/discord/`, `tests/gateway/{intake,faults,kept}.rs`.
+//! kept. Pinned by `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/kept.rs` and
+//! `tests/gateway/faults/`.
 
 mod commands;
 mod messages;

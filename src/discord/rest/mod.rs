@@ -177,9 +177,9 @@ impl Rest {
         self.limits().invalid_lately(self.shared.clock.now())
     }
 
-    /// Sends a request until it succeeds, is refused, or timeouts ends. Requests of one bucket go
-    /// out one after the other, in the order of the calls. Dropping the future may leave the
-    /// request done or undone.
+    /// Sends a request until it succeeds, is refused, or `timeouts` has passed. Requests of one
+    /// bucket are sent one after the other, in the order of the calls. Dropping the future may leave
+    /// the request done or undone.
     pub(super) async fn send(&self, call: &Call, timeouts: Timeouts) -> Result<Value, RestError> {
         self.send_with(call, None, timeouts).await
     }

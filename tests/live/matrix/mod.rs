@@ -89,7 +89,7 @@ fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
 #[ignore = "needs the real CLIs: make test-live"]
 async fn every_cell_passes_or_says_why_not() {
     let selection = Selection::named();
-    let mut run = 0;
+    let (mut run, mut unready) = (0, Vec::new());
     // First the rows that start the program itself: once a gateway has run in this process, it ends
     // what it did not start.
     let of_the_program =
@@ -109,7 +109,7 @@ async fn every_cell_passes_or_says_why_not() {
         let (agent, inspection) = match ready(backend).await {
             Ok(ready) => ready,
             Err(missing) => {
-                println!("{}: not run: {missing}", backend.name);
+                unready.push(format!("{} cannot be run: {missing}", backend.name));
                 continue;
             }
         };
@@ -149,6 +149,7 @@ async fn every_cell_passes_or_says_why_not() {
     let report = report::Report::of_what_is_kept();
     println!("\n{}", report.table());
     report.save();
+    assert!(unready.is_empty(), "{}", unready.join("\n"));
     let failed = report.failed(|backend, scenario| selection.takes(backend, scenario));
     assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n"));
 }

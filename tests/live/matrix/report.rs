@@ -68,9 +68,6 @@ impl Report {
 
     /// What root may do that others may not, and the other way round.
     fn of_root(&self) -> String {
-        if self.as_root.is_empty() {
-            return "Not run.\n".to_owned();
-        }
         let columns: Vec<usize> =
             (0..BACKENDS.len()).filter(|column| BACKENDS[*column].minds_root()).collect();
         let run = |scenario: &Scenario| {
@@ -123,8 +120,27 @@ impl Report {
             .collect()
     }
 
-    /// Writes the page, for `scripts/live-cases` to put beside the others: the user of the cases
-    /// may write nothing there.
+    /// Returns the cells of the page that have no result for the present agents and components.
+    fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (as_root, cells) in [(false, &self.cells), (true, &self.as_root)] {
+            for (row, scenario) in SCENARIOS.iter().enumerate() {
+                for (column, backend) in BACKENDS.iter().enumerate() {
+                    if applies(backend, scenario, as_root) && !cells.contains_key(&(row, column)) {
+                        let user = if as_root { " (as root)" } else { "" };
+                        missing.push(format!("{} × {}{user}", backend.name, scenario.name));
+                    }
+                }
+            }
+        }
+        missing
+    }
+
+    /// Writes the page to `target/live/`, from where `scripts/live-cases` copies it to `docs/`,
+    /// because the user of the cases may not write there.
+    ///
+    /// An incomplete page is not written, and an earlier one is removed, so that no result in
+    /// `docs/` is ever replaced by "not run".
     pub fn save(&self) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let pinned = std::env::var("CLI_VERSIONS").map_or(true, |versions| versions != "latest");
@@ -133,6 +149,18 @@ impl Report {
             if pinned { "" } else { "-latest" },
             results::within()
         ));
+        let missing = self.missing();
+        if !missing.is_empty() {
+            let _ = std::fs::remove_file(&path);
+            println!(
+                "\nnot written: {}: {} cells have no result for the present agents and components; \
+                 run `make test-live` without BACKEND and CASE, as root. The first of them:\n{}",
+                path.display(),
+                missing.len(),
+                missing.iter().take(20).cloned().collect::<Vec<_>>().join("\n")
+            );
+            return;
+        }
         std::fs::write(&path, self.page())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         println!("\nwritten: {}", path.display());
