@@ -53,9 +53,9 @@ pub struct Config {
     pub safety: Safety,
     /// `plan` in permission mode `plan`.
     pub mode: Mode,
-    /// Agent time of a turn.
+    /// Longest turn, without the time in which people are asked.
     pub query_timeout: Duration,
-    /// Longest silence of an agent.
+    /// Longest time an agent may say nothing while none of its tools runs.
     pub idle_timeout: Option<Duration>,
     /// For questions to people.
     pub ask_timeout: Duration,
@@ -246,9 +246,7 @@ impl Config {
             safety,
             mode,
             query_timeout: read.milliseconds("QUERY_TIMEOUT_MS", 1_000),
-            idle_timeout: read
-                .optional("IDLE_TIMEOUT_MS")
-                .map(|_| read.milliseconds("IDLE_TIMEOUT_MS", 1_000)),
+            idle_timeout: read.milliseconds_or_never("IDLE_TIMEOUT_MS", 1_000),
             ask_timeout: read.milliseconds("ASK_TIMEOUT_MS", 1_000),
             link_idle: read.milliseconds("LINK_IDLE_MS", 0),
             links_warm: read.number("LINKS_WARM", 0, 10_000) as usize,
@@ -309,9 +307,9 @@ impl Config {
                 .filter(|chars| *chars > 0),
             footer: read.some_of("FOOTER", &FooterPart::WORDS),
             time_zone: read.time_zone("TIME_ZONE"),
-            webhooks_address: read.socket("WEBHOOKS_ADDRESS"),
-            status_address: read.socket("STATUS_ADDRESS"),
-            dashboard_address: read.socket("DASHBOARD_ADDRESS"),
+            webhooks_address: read.socket("WEBHOOKS_ADDRESS", 8787),
+            status_address: read.socket("STATUS_ADDRESS", 9464),
+            dashboard_address: read.socket("DASHBOARD_ADDRESS", 8788),
             dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
             push_services: read.list("PUSH_SERVICES"),
             push_contact: read.optional("PUSH_CONTACT").map(|text| text.trim().to_owned()),
@@ -390,7 +388,8 @@ mod tests {
             )
         );
         assert_eq!((config.safety, config.mode), (Safety::Danger, Mode::Build));
-        assert_eq!(config.query_timeout, Duration::from_secs(120));
+        assert_eq!(config.query_timeout, Duration::from_secs(3_600));
+        assert_eq!(config.idle_timeout, Some(Duration::from_secs(900)));
         assert_eq!(
             (config.max_concurrent_queries, config.max_queue_depth, config.backend_max_turns),
             (5, 100, 25)
@@ -443,8 +442,30 @@ mod tests {
     fn an_empty_value_counts_as_unset() {
         assert_eq!(
             read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout,
-            Duration::from_secs(120)
+            Duration::from_secs(3_600)
         );
+    }
+
+    #[test]
+    fn an_idle_timeout_of_zero_is_no_limit() {
+        let idle = |text| read(&[("IDLE_TIMEOUT_MS", text)]).map(|config| config.idle_timeout);
+        assert_eq!(idle("0").expect("valid"), None);
+        assert_eq!(idle("1500").expect("valid"), Some(Duration::from_millis(1_500)));
+        assert!(idle("999").expect_err("too short")[0].contains("0 or a whole number from 1000"));
+    }
+
+    #[test]
+    fn an_address_may_name_localhost_and_a_refusal_proposes_a_port_of_its_own() {
+        let config = read(&[("DASHBOARD_ADDRESS", "localhost:8788")]).expect("valid");
+        assert_eq!(config.dashboard_address, Some(([127, 0, 0, 1], 8788).into()));
+        for (name, proposed) in [
+            ("STATUS_ADDRESS", "`127.0.0.1:9464`"),
+            ("DASHBOARD_ADDRESS", "`127.0.0.1:8788`"),
+            ("WEBHOOKS_ADDRESS", "`127.0.0.1:8787`"),
+        ] {
+            let faults = read(&[(name, "example.com:80")]).expect_err("a fault");
+            assert!(faults.len() == 1 && faults[0].ends_with(proposed), "{faults:?}");
+        }
     }
 
     #[test]
@@ -490,7 +511,7 @@ mod tests {
             Config::read_all(|name| map.get(name).map(|value| (*value).to_owned()));
         assert_eq!(
             (faults.len(), config.query_timeout, config.max_queue_depth),
-            (2, Duration::from_secs(120), 7)
+            (2, Duration::from_secs(3_600), 7)
         );
     }
 

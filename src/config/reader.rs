@@ -1,6 +1,6 @@
 //! Reading single values, collecting what is wrong with them.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -136,6 +136,22 @@ impl Reader<'_> {
         Duration::from_millis(self.number(name, least, 30 * 86_400_000))
     }
 
+    /// Reads a time; `None` for 0, which means that there is no limit.
+    pub(super) fn milliseconds_or_never(&mut self, name: &str, least: u64) -> Option<Duration> {
+        const MOST: u64 = 30 * 86_400_000;
+        let text = self.text(name);
+        match text.parse::<u64>() {
+            Ok(0) => None,
+            Ok(number) if (least..=MOST).contains(&number) => Some(Duration::from_millis(number)),
+            _ => {
+                self.faults.push(format!(
+                    "{name} {text:?} must be 0 or a whole number from {least} to {MOST}"
+                ));
+                default_of(name).parse().ok().map(Duration::from_millis)
+            }
+        }
+    }
+
     pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
         let text = self.text(name);
         if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == text) {
@@ -194,15 +210,19 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn socket(&mut self, name: &str) -> Option<SocketAddr> {
+    /// Reads an IP address, or `localhost`, with a port. `port` is the one a refusal proposes.
+    pub(super) fn socket(&mut self, name: &str, port: u16) -> Option<SocketAddr> {
         let text = self.optional(name)?;
-        let address = text.trim().parse();
-        if address.is_err() {
+        let address = match text.trim().strip_prefix("localhost:") {
+            Some(port) => port.parse().map(|port| (Ipv4Addr::LOCALHOST, port).into()).ok(),
+            None => text.trim().parse().ok(),
+        };
+        if address.is_none() {
             self.faults.push(format!(
-                "{name} {text:?} must be an address and a port, such as `127.0.0.1:8787`"
+                "{name} {text:?} must be an address and a port, such as `127.0.0.1:{port}`"
             ));
         }
-        address.ok()
+        address
     }
 
     pub(super) fn address(&mut self, name: &str) -> String {

@@ -66,8 +66,16 @@ pub const VARIABLES: &[Variable] = &[
         "bypassPermissions",
         "`bypassPermissions`, `acceptEdits`, `default` or `plan`: what the agent may do without asking",
     ),
-    v("QUERY_TIMEOUT_MS", "120000", "Longest turn, in milliseconds"),
-    v("IDLE_TIMEOUT_MS", "", "Longest silence of an agent, in milliseconds; empty: no limit"),
+    v(
+        "QUERY_TIMEOUT_MS",
+        "3600000",
+        "Longest turn, in milliseconds; time in which people are asked does not count",
+    ),
+    v(
+        "IDLE_TIMEOUT_MS",
+        "900000",
+        "Longest time an agent may say nothing while none of its tools runs, in milliseconds; 0: no limit",
+    ),
     v(
         "ASK_TIMEOUT_MS",
         "600000",

@@ -18,6 +18,8 @@ pub(super) struct Clock {
     /// When the agent was last active.
     active: Instant,
     idle_timeout: Option<Duration>,
+    /// Whether one of the agent's tools runs. Many print nothing until they end.
+    tool_runs: bool,
     ask_timeout: Duration,
     /// Since when it stands still.
     paused: Option<Instant>,
@@ -30,7 +32,7 @@ pub(super) struct Clock {
 pub(super) enum Overdue {
     /// The whole turn's (`QUERY_TIMEOUT_MS`).
     Budget,
-    /// That of an agent without output (`IDLE_TIMEOUT_MS`).
+    /// That of an agent without output while none of its tools runs (`IDLE_TIMEOUT_MS`).
     Silence,
 }
 
@@ -41,6 +43,7 @@ impl Clock {
             budget: started + host.query_timeout,
             active: Instant::now(),
             idle_timeout: host.idle_timeout,
+            tool_runs: false,
             ask_timeout: host.ask_timeout,
             paused: None,
             asks: BTreeMap::new(),
@@ -62,6 +65,14 @@ impl Clock {
     /// The agent was active just now.
     pub(super) fn active(&mut self) {
         self.active = Instant::now();
+    }
+
+    /// Notes whether one of the agent's tools runs; silence does not count meanwhile.
+    pub(super) fn tool_runs(&mut self, runs: bool) {
+        if self.tool_runs && !runs {
+            self.active();
+        }
+        self.tool_runs = runs;
     }
 
     /// People are asked something: it stands still.
@@ -103,7 +114,7 @@ impl Clock {
     }
 
     fn silence(&self) -> Option<Instant> {
-        self.idle_timeout.map(|idle| self.active + idle)
+        self.idle_timeout.filter(|_| !self.tool_runs).map(|idle| self.active + idle)
     }
 
     /// When the first question expires.
@@ -115,5 +126,54 @@ impl Clock {
     pub(super) fn limit(&self) -> Option<Instant> {
         let limit = self.silence().map_or(self.budget, |silence| silence.min(self.budget));
         self.paused.is_none().then_some(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(10);
+
+    fn clock() -> Clock {
+        let now = Instant::now();
+        Clock {
+            started: now,
+            budget: now + Duration::from_secs(60),
+            active: now,
+            idle_timeout: Some(IDLE),
+            tool_runs: false,
+            ask_timeout: Duration::from_secs(600),
+            paused: None,
+            asks: BTreeMap::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_says_nothing_is_overdue_but_not_while_a_tool_of_it_runs() {
+        let mut clock = clock();
+        tokio::time::advance(IDLE).await;
+        assert_eq!(clock.overdue(Instant::now()), Some(Overdue::Silence));
+        clock.active();
+        clock.tool_runs(true);
+        tokio::time::advance(IDLE * 3).await;
+        assert_eq!(clock.overdue(Instant::now()), None);
+        clock.tool_runs(false);
+        tokio::time::advance(IDLE - Duration::from_millis(1)).await;
+        assert_eq!(clock.overdue(Instant::now()), None, "silence counts from the tool's end");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(clock.overdue(Instant::now()), Some(Overdue::Silence));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn neither_time_counts_while_a_question_waits_for_people() {
+        let mut clock = clock();
+        clock.ask(1);
+        tokio::time::advance(Duration::from_secs(500)).await;
+        assert_eq!((clock.overdue(Instant::now()), clock.limit()), (None, None));
+        assert!(clock.answered(1));
+        assert_eq!(clock.overdue(Instant::now()), None);
+        tokio::time::advance(IDLE).await;
+        assert_eq!(clock.overdue(Instant::now()), Some(Overdue::Silence));
     }
 }

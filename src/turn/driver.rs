@@ -310,6 +310,7 @@ impl Driver<'_> {
             Some(event) => self.audience.event(&event, self.guard.transcript()),
             None => self.stop_for(Cause::Excess),
         }
+        self.clock.tool_runs(self.guard.transcript().open_tools().next().is_some());
         // Agents without a limit of their own are stopped at the operator's.
         if self.guard.rounds() > self.host.max_turns
             && !self.backend.descriptor().has(Feature::MaxTurns)

@@ -97,9 +97,9 @@ pub struct Host {
     pub wrapper: Vec<String>,
     /// Working directory of agents that belong to no session.
     pub cwd: PathBuf,
-    /// Agent time of a turn.
+    /// Longest turn, without the time in which people are asked.
     pub query_timeout: Duration,
-    /// Longest silence of an agent before its turn is stopped.
+    /// Longest time an agent may say nothing while none of its tools runs.
     pub idle_timeout: Option<Duration>,
     /// Time a question to people stays open.
     pub ask_timeout: Duration,

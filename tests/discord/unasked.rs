@@ -64,7 +64,7 @@ async fn a_heartbeat_that_fails_says_so() {
     let bot = Bot::start(&local).await;
     let failed = Answer {
         failure: Some(
-            "Query timed out after 120 s. Please ask for less at a time; the operator can allow more. (timeout, ab12)".to_owned(),
+            "Query timed out after 120 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, ab12)".to_owned(),
         ),
         ..answer("")
     };
@@ -72,7 +72,7 @@ async fn a_heartbeat_that_fails_says_so() {
     assert_eq!(
         local.texts(CHANNEL),
         [
-            "⚠️ Query timed out after 120 s. Please ask for less at a time; the operator can allow more. (timeout, ab12)"
+            "⚠️ Query timed out after 120 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, ab12)"
         ]
     );
 }

@@ -73,7 +73,7 @@ async fn a_hanging_agent_is_stopped_at_the_time_limit_and_leaves_no_process() {
     assert_eq!(
         told.content,
         format!(
-            "⚠️ Query timed out after 1.5 s. Please ask for less at a time; the operator can allow more. (timeout, {id})"
+            "⚠️ Query timed out after 1.5 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, {id})"
         )
     );
     assert_eq!(ending(&local, &installation, id).await, "timed-out");
@@ -89,7 +89,7 @@ async fn an_agent_that_ignores_signals_is_killed() {
     local.mention(CHANNEL, ANN, "stubborn");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("timed out")).await;
     assert!(
-        told.content.starts_with("I will not stop.\n⚠️ Query timed out after 1 s."),
+        told.content.starts_with("I will not stop.\n⚠️ Query timed out after 1 s,"),
         "{}",
         told.content
     );

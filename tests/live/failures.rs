@@ -95,7 +95,7 @@ async fn a_silent_model_times_out_and_the_conversation_goes_on() {
 
     let id = &gateway.recordings()[1].header.link;
     said.fails(&format!(
-        "Noted.\n✗ Query timed out after 3 s. Please ask for less at a time; the operator can allow more. (timeout, {id})\nHere.\n"
+        "Noted.\n✗ Query timed out after 3 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, {id})\nHere.\n"
     ));
     let request = gateway.model.request(3).await;
     assert_eq!(
@@ -118,7 +118,7 @@ async fn nothing_that_a_command_started_outlives_the_turns_timeout() {
     assert_eq!(talk.agents(), [""; 0], "nothing of the run is left when its end is told");
     assert!(gateway.path("workspace/started").exists(), "the command ran");
     talk.ended().await.fails(&format!(
-        "✗ Query timed out after 6 s. Please ask for less at a time; the operator can allow more. (timeout, {})\n",
+        "✗ Query timed out after 6 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, {})\n",
         gateway.last_id()
     ));
 }

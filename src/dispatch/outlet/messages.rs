@@ -100,14 +100,17 @@ pub(crate) fn failure(
         Ending::Interrupted => ("Stopped.".to_owned(), None),
         Ending::ShutDown => ("I am restarting and had to stop here. Please ask again in a minute.".to_owned(), None),
         Ending::TimedOut if retry.is_some() => (
-            format!("Query timed out after {}; the agent's service kept failing. Please try again later.", seconds(timeout)),
+            format!("Query timed out after {}; the agent's service kept failing. Please try again later.", span(timeout)),
             Some("timeout"),
         ),
         Ending::TimedOut => (
-            format!("Query timed out after {}. Please ask for less at a time; the operator can allow more.", seconds(timeout)),
+            format!("Query timed out after {}, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`.", span(timeout)),
             Some("timeout"),
         ),
-        Ending::Silent => ("The agent fell silent and was stopped. Please ask again.".to_owned(), Some("idle timeout")),
+        Ending::Silent => (
+            "The agent said nothing for too long and was stopped. Ask it to go on; the operator raises the limit with `IDLE_TIMEOUT_MS`.".to_owned(),
+            Some("idle timeout"),
+        ),
         Ending::Limit(limit) => {
             (format!("The agent was stopped at a limit: {}. Please ask for less at a time.", first_line(limit)), None)
         }
@@ -216,6 +219,14 @@ fn seconds(time: Duration) -> String {
         format!("{} s", time.as_secs())
     } else {
         format!("{:.1} s", time.as_secs_f64())
+    }
+}
+
+/// A limit in the unit that reads best: `90 s`, `60 min`.
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        minutes @ 300.. if minutes.is_multiple_of(60) => format!("{} min", minutes / 60),
+        _ => seconds(time),
     }
 }
 
@@ -342,7 +353,9 @@ mod tests {
 
     #[test]
     fn times_stand_in_the_message() {
-        assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s."));
+        assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s, the limit"));
+        let hour = failure(&Ending::TimedOut, Duration::from_secs(3_600), None, "x");
+        assert!(hour.is_some_and(|text| text.starts_with("Query timed out after 60 min,")));
         let limited = Ending::Agent(Failure {
             kind: FailureKind::RateLimited,
             message: String::new(),

@@ -32,6 +32,8 @@ use crate::event::Lane;
 /// Longest wait for a link that leaves before its session is opened on another: its whole way out
 /// and some.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait for an answer that belongs to no turn.
+const QUERY_LIMIT: Duration = Duration::from_secs(120);
 
 /// Opens links, and keeps the long-lived ones. Cheap to clone.
 #[derive(Clone)]
@@ -455,7 +457,8 @@ async fn ask(
 ) -> Result<QueryReply, String> {
     let (reply_tx, reply) = oneshot::channel();
     link.ask(LinkRequest::Query(Query { session, kind, reply_tx }));
-    match timeout(query_timeout, reply).await {
+    let limit = query_timeout.min(QUERY_LIMIT);
+    match timeout(limit, reply).await {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(_)) => {
             Err(format!("the agent of backend `{}` ended without an answer", descriptor.name))
@@ -463,7 +466,7 @@ async fn ask(
         Err(_) => Err(format!(
             "the agent of backend `{}` gave no answer within {} s",
             descriptor.name,
-            query_timeout.as_secs()
+            limit.as_secs()
         )),
     }
 }
