@@ -6,7 +6,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | root | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`telemetry`] |
+//! | root | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`telemetry`] |
 //! | adapters | [`backend`] [`cluster`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] [`disk`] |
@@ -51,6 +51,7 @@ pub mod app;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod progress;
 pub mod startup;
 pub mod telemetry;
 pub mod terminal;

@@ -1,8 +1,7 @@
 //! What the status pages ask: whether the program lives, whether it is ready, and the figures
 //! counted when somebody looks.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -13,6 +12,7 @@ use crate::agents::AgentRegistry;
 use crate::app::liveness::Liveness;
 use crate::app::phase::Phase;
 use crate::discord::Discord;
+use crate::disk::write_probe;
 use crate::dispatch::Dispatcher;
 use crate::figures;
 use crate::vigil;
@@ -123,19 +123,11 @@ impl Watched {
             }
             Some(_) => {}
         }
-        if let Err(error) = write_there(&self.state) {
+        if let Err(error) = write_probe(&self.state) {
             reasons.push(format!("the state folder cannot be written to: {}", error.kind()));
         }
         reasons
     }
-}
-
-/// Writes a few bytes into a folder and takes them away again.
-///
-/// # Errors
-/// What the system said.
-pub fn write_there(folder: &Path) -> std::io::Result<()> {
-    tempfile::Builder::new().prefix(".probe-").tempfile_in(folder)?.write_all(b"aetheel\n")
 }
 
 /// `VmRSS` of `/proc/<pid>/status`.
@@ -152,13 +144,5 @@ mod tests {
     fn memory_is_read_in_bytes() {
         assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t1\n"), Some(2 << 20));
         assert_eq!(resident_bytes("Name:\tx\n"), None);
-    }
-
-    #[test]
-    fn a_folder_that_is_gone_cannot_be_written_to_and_a_probe_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        write_there(folder.path()).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(write_there(&folder.path().join("gone")).is_err());
     }
 }

@@ -26,6 +26,7 @@ use self::service_manager::System;
 use self::webhooks::Waiting;
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
+use crate::config::Config;
 use crate::discord::{Discord, Options, StartError};
 use crate::dispatch::Dispatcher;
 use crate::kit::machine::Machine;
@@ -33,12 +34,12 @@ use crate::plain::with_causes;
 use crate::process::holder::HeldLauncher;
 use crate::sources::Schedules;
 use crate::startup::settings::Settings;
-use crate::startup::{Prepared, Purpose, Refused, ShutdownGuard};
+use crate::startup::{Prepared, Purpose, Refused, ShutdownGuard, survey};
 use crate::terminal::fail;
 use crate::turn::Backends;
 use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
-use crate::{access, telemetry};
+use crate::{progress, telemetry};
 
 /// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out
 /// of order.
@@ -108,7 +109,10 @@ pub async fn serve(mut settings: Settings) -> u8 {
             // The mark of a message that is safe may not have been written.
             notes.note(channel, message);
         }
-        let discord = Discord::connect(options, notes).await.map_err(refused)?;
+        tracing::info!(address = options.api_base, "connecting to discord");
+        let connecting = Discord::connect(options, notes);
+        let discord =
+            progress::logged("connecting to discord", connecting).await.map_err(refused)?;
         Ok::<_, Refused>((prepared, booted, discord, (webhooks, dashboard), (lock, held, place)))
     };
     // The lock is held to the end.
@@ -123,8 +127,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
         code = deserted() => return code,
     };
     let (config, redactor) = (prepared.config.clone(), prepared.redactor.clone());
-    if let Some(warning) = access::warning(&config.allowed, config.safety) {
-        tracing::warn!("{warning}");
+    if !discord.reads_everything() {
+        tell_of_mentions(&config);
     }
     let workspace = prepared.workspace.clone();
     let (agents, state) = (prepared.agents(), workspace.folder().join("state"));
@@ -312,15 +316,27 @@ async fn deserted() -> u8 {
     exit::SOFTWARE
 }
 
+/// Logs what the bot cannot read, because its application may not read every message.
+fn tell_of_mentions(config: &Config) {
+    let channels = survey::without_mention(config);
+    if channels.is_empty() {
+        tracing::info!(
+            "Message Content Intent is off: people must mention the bot, in its threads too"
+        );
+    } else {
+        tracing::warn!(
+            ?channels,
+            "Message Content Intent is off, so `require-mention: no` does not work in these channels; switch it on at https://discord.com/developers/applications, your application, page Bot"
+        );
+    }
+}
+
 /// Opens the status pages, where the operator wants them.
 async fn open_pages(
     address: Option<SocketAddr>,
     health: &ProgramHealth,
 ) -> Result<Option<StatusPages>, String> {
     let Some(wanted) = address else { return Ok(None) };
-    if !wanted.ip().is_loopback() {
-        tracing::warn!(address = %wanted, "STATUS_ADDRESS can be reached from other machines: anyone there may read what this bot does");
-    }
     match StatusPages::open(wanted, Arc::new(health.clone())).await {
         Ok(pages) => {
             tracing::info!(address = %pages.address, "status pages are open");

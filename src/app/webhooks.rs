@@ -2,7 +2,6 @@
 
 use crate::cli::exit;
 use crate::dispatch::Dispatcher;
-use crate::startup::webhooks::open_to_others;
 use crate::startup::{Prepared, Refused};
 use crate::web::webhooks::{Bound, Definitions, Desk, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
@@ -20,9 +19,6 @@ impl Waiting {
     /// When it cannot be had, or what was taken before cannot be read.
     pub(super) async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
-        if let Some(warning) = open_to_others(&prepared.config) {
-            tracing::warn!("{warning}");
-        }
         let bound = Bound::take(address).await.map_err(|error| {
             let hint = "choose another address, or end whatever listens there";
             Refused::because(

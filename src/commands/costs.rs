@@ -31,7 +31,7 @@ pub(super) async fn run(settings: Settings, days: u16, csv: bool) -> u8 {
         Ok(workspace) => workspace.turns(),
         Err(error) => {
             let fault = format!("CONFIG_DIR: {}", with_causes(&error));
-            return Refused { code: exit::CONFIG, faults: vec![fault] }.print();
+            return Refused::because(exit::CONFIG, fault).print();
         }
     };
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();

@@ -29,6 +29,9 @@ pub(super) struct Listing {
     pub refused: Vec<LeftOut>,
     /// Faults beside those, one line each.
     pub warnings: Vec<String>,
+    /// Why no backend answers by default; they are among the warnings.
+    #[serde(skip)]
+    pub undecided: Vec<String>,
 }
 
 /// One backend, as the table and the JSON show it.
@@ -247,8 +250,10 @@ impl Listing {
             Err(refused) => (None, refused.faults),
         };
         // What is wrong with each stands beside it.
-        warnings.extend(faults.into_iter().take(1));
-        Self { default, detected, trust: gate.level().word(), backends, refused, warnings }
+        let undecided: Vec<String> = faults.into_iter().take(1).collect();
+        warnings.extend(undecided.iter().cloned());
+        let trust = gate.level().word();
+        Self { default, detected, trust, backends, refused, warnings, undecided }
     }
 
     /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`,
@@ -374,6 +379,7 @@ mod tests {
             ],
             refused: vec![],
             warnings: vec![],
+            undecided: vec![],
         }
     }
 

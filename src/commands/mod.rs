@@ -23,9 +23,9 @@ use crate::cli::{BackendCommand, Cli, ClusterCommand, Command, Common, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, Leave};
 use crate::startup::settings::{self, Settings};
-use crate::startup::{LoadedBackends, Prepared, Purpose, Refused};
+use crate::startup::{Counts, LoadedBackends, Prepared, Purpose, Refused, survey};
 use crate::terminal::{self, fail, say};
-use crate::{demo, process, telemetry};
+use crate::{demo, process, progress, telemetry};
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -41,6 +41,7 @@ pub fn run(cli: Cli) -> u8 {
             demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
         }
         Command::Pages { share } => pages::run(&share),
+        Command::Completions { shell } => pages::completions(shell),
         Command::Hold(wish) => hold::run(wish),
         Command::Check(common) => {
             with_settings(&common, None, |settings| block_on(check(settings)))
@@ -106,7 +107,9 @@ pub fn run(cli: Cli) -> u8 {
             with_settings(&common, None, |settings| block_on(rehearse::run(settings, wish)))
         }
         // Its secrets stay in the environment, for the rehearsal.
-        Command::Upgrade { common, binary } => block_on(upgrade::run(&common, binary)),
+        Command::Upgrade { common, binary, ignore_recordings } => {
+            block_on(upgrade::run(&common, binary, ignore_recordings))
+        }
         Command::Run(common) => {
             with_settings(&common, None, |settings| block_on(app::serve(settings)))
         }
@@ -128,7 +131,7 @@ fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 
         if settings.faults.is_empty() {
             return run(settings);
         }
-        Refused { code: exit::CONFIG, faults: settings.faults }.print()
+        Refused::new(exit::CONFIG, settings.faults).print()
     })
 }
 
@@ -158,25 +161,35 @@ async fn check(settings: Settings) -> u8 {
     match Prepared::prepare(settings, Purpose::Look).await {
         Ok(prepared) => {
             let mut out = std::io::stdout();
-            let left_out = prepared.describe(&mut out).await;
+            let counts = prepared.describe(&mut out).await;
             let note = if token {
                 ""
             } else {
                 "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n"
             };
-            let sum = match left_out {
-                0 => "all is well".to_owned(),
-                1 => "1 fault: it would start, and leave out what that is about".to_owned(),
-                count => {
-                    format!("{count} faults: it would start, and leave out what they are about")
-                }
-            };
+            let sum = summary(counts);
             // A closed stdout has nobody to tell; the exit code still does.
             let _ = writeln!(out, "{note}{sum}");
-            if left_out == 0 { exit::OK } else { exit::CONFIG }
+            if counts.faults == 0 { exit::OK } else { exit::CONFIG }
         }
         Err(refused) => refused.print(),
     }
+}
+
+/// The last line of `aetheel check`.
+fn summary(counts: Counts) -> String {
+    let warnings = match counts.warnings {
+        0 => String::new(),
+        1 => "1 warning".to_owned(),
+        count => format!("{count} warnings"),
+    };
+    let faults = match counts.faults {
+        0 if warnings.is_empty() => return "all is well".to_owned(),
+        0 => return format!("{warnings}: it would start; read what is said above"),
+        1 => "1 fault: it would start without the part named above".to_owned(),
+        count => format!("{count} faults: it would start without the parts named above"),
+    };
+    if warnings.is_empty() { faults } else { format!("{warnings}, {faults}") }
 }
 
 /// Runs `aetheel backend list`: the backends, and whether they can work. Returns the exit code.
@@ -186,13 +199,16 @@ async fn list(settings: Settings, json: bool, all: bool) -> u8 {
         fail(&fault);
         return exit::CONFIG;
     }
-    let loaded = match LoadedBackends::load(&config, &variables).await {
-        Ok(loaded) => loaded,
+    let looked = async {
+        let loaded = LoadedBackends::load(&config, &variables).await?;
+        Ok::<_, Vec<String>>(Listing::of(loaded).await)
+    };
+    let listing = match progress::shown(survey::loading(&config), looked).await {
+        Ok(listing) => listing,
         Err(faults) => {
-            return Refused { code: exit::UNAVAILABLE, faults }.print();
+            return Refused::new(exit::UNAVAILABLE, faults).print();
         }
     };
-    let listing = Listing::of(loaded).await;
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let text = match serde_json::to_string_pretty(&listing) {
         Ok(text) if json => text + "\n",

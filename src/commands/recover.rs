@@ -49,7 +49,7 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
         say(&format!("error: {fault}"));
         return exit::CONFIG;
     }
-    let refused = |faults: Vec<String>, code| Refused { code, faults }.print();
+    let refused = |faults: Vec<String>, code| Refused::new(code, faults).print();
     let workspace = match Workspace::open(&config.config_dir).await {
         Ok(workspace) => workspace,
         Err(error) => {

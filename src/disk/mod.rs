@@ -4,9 +4,11 @@
 //! Knows paths and bytes only; what a file means is its owner's. All of it blocks.
 
 mod ordinary;
+mod probe;
 mod replace;
 mod stamp;
 
 pub use ordinary::{open_ordinary, read_ordinary, text_of};
+pub use probe::write_probe;
 pub use replace::{EVERYBODY, OWNER, replace, replace_for, replace_with, sync_folder};
 pub use stamp::Stamp;

@@ -11,7 +11,7 @@ use crate::agents::findings::Examiner;
 use crate::agents::{AgentRegistry, PROFILED};
 use crate::backend::{AdmissionError, Engine, Gate, LoadReport, Registry, RegistryOptions};
 use crate::cli::exit;
-use crate::config::{AUTO, Config};
+use crate::config::{AUTO, Config, suggestion};
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::turn::{Backend as _, Backends as _};
@@ -83,15 +83,17 @@ impl LoadedBackends {
             if config.agent_backend == AUTO { Some(auto::detect(&agents).await) } else { None };
         let default = match &detected {
             Some(auto::Detected { name: Some(name), .. }) => Ok(name.clone()),
-            Some(nothing) => Err(Refused { code: exit::UNAVAILABLE, faults: nothing.faults() }),
+            Some(nothing) => Err(Refused::new(exit::UNAVAILABLE, nothing.faults())),
             None if agents.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
             None => {
                 let refused =
                     reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
-                Err(Refused {
-                    code: exit::CONFIG,
-                    faults: vec![no_backend(config, &agents, refused)],
-                })
+                let is_argument = config.agent_backend_by != "AGENT_BACKEND";
+                let code = match is_argument && !refused && !agents.names().is_empty() {
+                    true => exit::USAGE,
+                    false => exit::CONFIG,
+                };
+                Err(Refused::because(code, no_backend(config, &agents, refused)))
             }
         };
         if let Ok(name) = &default {
@@ -151,12 +153,11 @@ fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> String 
             "{by} {wanted:?}: no backend could be loaded from {folder}: every file there is refused, each for its own reason"
         )
     } else if names.is_empty() {
-        format!(
-            "{by} {wanted:?}: no backend could be loaded from {folder}; build them with `make guests`"
-        )
+        format!("{by} {wanted:?}: there are no backends in {folder}; {}", shipped::HOW_TO_GET)
     } else {
+        let meant = suggestion(wanted, names.iter().map(String::as_str));
         format!(
-            "{by} {wanted:?} is not one of the backends in {folder}: {}; `{AUTO}` takes what can work here",
+            "{by} {wanted:?} is not one of the backends in {folder}: {}{meant}; `{AUTO}` takes what can work here",
             names.join(", ")
         )
     }

@@ -1,26 +1,32 @@
 //! The start, up to the point where prompts may come: settings, folders, files, components, agents.
-//! All faults are told at once.
+//! All faults are reported at once.
 
 mod closing;
 pub mod clustering;
 pub mod confinement;
 pub mod dashboard;
+mod describe;
 pub mod exposure;
+pub mod finding;
 mod holding;
 mod installing;
 mod loaded;
 mod prepare;
+mod purpose;
 mod refused;
 pub mod running;
 pub mod settings;
 pub mod shipped;
+pub mod surroundings;
 pub mod survey;
 mod tidying;
 pub mod unknown;
 pub mod webhooks;
 
 pub use closing::ShutdownGuard;
+pub use describe::Counts;
 pub use installing::{Installer, Plan, is_component_name};
 pub use loaded::LoadedBackends;
-pub use prepare::{Prepared, Purpose};
+pub use prepare::Prepared;
+pub use purpose::Purpose;
 pub use refused::{LeftOut, Refused};

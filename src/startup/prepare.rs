@@ -1,17 +1,15 @@
 //! The start, up to the point where prompts may come: folders, files, backends, agent. All faults
-//! are told at once.
+//! are reported at once.
 
 use std::collections::HashMap;
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::closing::ShutdownGuard;
+use super::finding::Level;
 use super::settings::Settings;
-use super::{Installer, LoadedBackends, Refused};
+use super::{Installer, LoadedBackends, Purpose, Refused};
 use super::{
-    clustering, confinement, dashboard, exposure, holding, shipped, survey, tidying, unknown,
-    webhooks,
+    clustering, confinement, exposure, holding, shipped, surroundings, survey, tidying, unknown,
 };
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
@@ -19,38 +17,17 @@ use crate::agents::findings::Findings;
 use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::config::Config;
-use crate::discord::{Checkup, Options};
 use crate::dispatch::{Choices, Dispatcher, Outlet, Parts, Router};
 use crate::plain::with_causes;
 use crate::process::Custody;
 use crate::process::holder::HeldLauncher;
+use crate::progress;
 use crate::redact::Redactor;
-use crate::sources;
 use crate::turn::recording::Recorder;
-use crate::turn::{Backends as _, Host, Launcher};
+use crate::turn::{Host, Launcher};
 use crate::vigil;
 use crate::web::webhooks::Secrets;
 use crate::workspace::{Booted, FileError, Held, Journal, Lock, TurnsKept, Workspace};
-
-/// What it is prepared for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Discord, which needs a token.
-    Serve,
-    /// The terminal, or one question.
-    Talk,
-    /// Nothing: everything is looked at, also what the others go on without.
-    Look,
-    /// As [`Purpose::Look`], and nothing is printed meanwhile.
-    Rehearse,
-}
-
-impl Purpose {
-    /// Whether everything is looked at.
-    fn looks(self) -> bool {
-        matches!(self, Self::Look | Self::Rehearse)
-    }
-}
 
 /// Everything that stands before prompts may come.
 pub struct Prepared {
@@ -63,17 +40,17 @@ pub struct Prepared {
     variables: HashMap<String, String>,
     /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
-    agents: Arc<AgentRegistry>,
+    pub(super) agents: Arc<AgentRegistry>,
     installer: Installer,
-    custody: Custody,
+    pub(super) custody: Custody,
     /// Starts agents where they outlive the gateway.
     held: Option<HeldLauncher>,
-    findings: Arc<Findings>,
+    pub(super) findings: Arc<Findings>,
     /// How the backend was found, where nobody named one.
-    detected: Option<String>,
-    warnings: Vec<String>,
+    pub(super) detected: Option<String>,
+    pub(super) warnings: Vec<String>,
     /// What a start would go on without.
-    left_out: Vec<String>,
+    pub(super) left_out: Vec<String>,
     /// Keeps accepted events; the terminal does without.
     journal: Option<Journal>,
 }
@@ -84,6 +61,16 @@ impl Prepared {
     /// # Errors
     /// [`Refused`] with every fault found.
     pub async fn prepare(settings: Settings, purpose: Purpose) -> Result<Self, Refused> {
+        if settings.is_unreadable {
+            // Everything else would only follow from what was not read.
+            return Err(Refused::new(exit::CONFIG, settings.faults));
+        }
+        let mut findings = surroundings::examine(
+            &settings.config,
+            &settings.variables,
+            &settings.redactor,
+            purpose,
+        );
         let Settings {
             mut config,
             variables,
@@ -93,42 +80,36 @@ impl Prepared {
             unavailable: mut missing,
             ..
         } = settings;
-        let mut told = settings.warnings;
-        if purpose == Purpose::Serve && config.discord_bot_token.is_none() {
-            faults.push("DISCORD_BOT_TOKEN is not set; copy the bot's token from Discord's developer portal".to_owned());
-        }
-        if purpose != Purpose::Talk && config.discord_bot_token.is_some() {
-            faults.extend(
-                Options::from_config(&config, redactor.clone())
-                    .and_then(|options| Checkup::new(&options))
-                    .err()
-                    .map(|error| error.to_string()),
-            );
-        }
+        let (mut told, mut left_out) = (settings.warnings, Vec::new());
         for (name, folder) in
             [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
         {
             if let Err(error) = survey::make_private(folder) {
+                findings.retain(|finding| !finding.about.starts_with(name));
                 faults
                     .push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
+            }
+        }
+        for finding in findings {
+            match finding.level {
+                Level::Ok => {}
+                Level::Warning => told.push(finding.to_string()),
+                Level::LeftOut => left_out.push(finding.to_string()),
+                Level::Unavailable => missing.push(finding.to_string()),
+                Level::Invalid => faults.push(finding.to_string()),
             }
         }
         if !purpose.looks() {
             told.extend(shipped::bring(&config).await);
         }
         faults.extend(shipped::missing(&config));
-        faults.extend(survey::wrapper(&config, &variables));
-        faults.extend(dashboard::faults(&config));
-        faults.extend(clustering::faults(&config));
-        if purpose != Purpose::Talk {
-            missing.extend(survey::addresses(&config, purpose.looks()));
-        }
         let workspace = Workspace::open(&config.config_dir)
             .await
             .map_err(|error| faults.push(format!("CONFIG_DIR: {}", with_causes(&error))))
             .ok();
-        let mut left_out =
-            if purpose.looks() { survey::files(&config, &webhook_secrets) } else { Vec::new() };
+        if purpose.looks() {
+            left_out.extend(survey::files(&config, &webhook_secrets));
+        }
         if let Some(workspace) = &workspace {
             match workspace.boot(true).await {
                 Ok(booted) if purpose.looks() => left_out.extend(booted.warnings),
@@ -137,13 +118,15 @@ impl Prepared {
             }
         }
         let laying = LoadedBackends::load(&config, &variables);
-        let laid = if purpose == Purpose::Look {
-            survey::patiently(&config.cache_dir, laying).await
-        } else {
-            laying.await
+        let what = survey::loading(&config);
+        let laid = match purpose {
+            Purpose::Serve => progress::logged(what, laying).await,
+            Purpose::Talk | Purpose::Look | Purpose::Rehearse => {
+                progress::shown(what, laying).await
+            }
         };
         let loaded = laid.map_err(|more| faults.extend(more)).ok();
-        let mut findings = None;
+        let (mut findings, mut unknown_argument) = (None, false);
         if let Some(loaded) = loaded.as_ref().filter(|_| shipped::missing(&config).is_none()) {
             match &loaded.default {
                 Ok(name) => {
@@ -160,6 +143,7 @@ impl Prepared {
                     } else {
                         &mut faults
                     };
+                    unknown_argument = of.is_empty() && undecided.code == exit::USAGE;
                     of.extend(undecided.faults.iter().cloned());
                     if !purpose.looks() {
                         of.extend(loaded.refused.iter().map(ToString::to_string));
@@ -169,6 +153,17 @@ impl Prepared {
             if purpose.looks() {
                 left_out.extend(survey::components(loaded).await);
             }
+            if purpose != Purpose::Talk {
+                let home = variables.get("HOME").map(String::as_str);
+                left_out.extend(survey::lanes(&config, &loaded.agents, home));
+            }
+        }
+        match &loaded {
+            Some(loaded) => {
+                told.extend(unknown::variables(&settings.unplaced, &*loaded.agents));
+                told.extend(loaded.agents.tool_warnings());
+            }
+            None => told.extend(unknown::slips(&settings.unplaced)),
         }
         match (workspace, loaded, findings) {
             (Some(workspace), Some(loaded), Some(findings))
@@ -180,12 +175,7 @@ impl Prepared {
                 told.extend(
                     exposed.into_iter().map(|warning| format!("{warning}; {}", exposure::HINT)),
                 );
-                told.extend(unknown::variables(&settings.unplaced, &*agents));
-                let vain = agents
-                    .run_warnings()
-                    .into_iter()
-                    .chain(agents.option_warnings())
-                    .chain(agents.tool_warnings());
+                let vain = agents.run_warnings().into_iter().chain(agents.option_warnings());
                 let found = findings.warnings.iter().cloned().chain(vain);
                 let warnings = told.into_iter().chain(found).collect();
                 Ok(Self {
@@ -206,10 +196,14 @@ impl Prepared {
                 })
             }
             _ => {
-                let code = if faults.is_empty() { exit::UNAVAILABLE } else { exit::CONFIG };
+                let code = match faults.is_empty() {
+                    true => exit::UNAVAILABLE,
+                    false if unknown_argument => exit::USAGE,
+                    false => exit::CONFIG,
+                };
                 faults.extend(missing);
                 faults.extend(left_out);
-                Err(Refused { code, faults })
+                Err(Refused { code, faults, warnings: told })
             }
         }
     }
@@ -273,98 +267,6 @@ impl Prepared {
         self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
-    /// Tells what was found, for `aetheel check`; asks every agent for its version. Returns how
-    /// much a start would go on without.
-    pub async fn describe(&self, out: &mut dyn Write) -> usize {
-        self.agents.examine_others().await;
-        let answers =
-            self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
-        let mut lines = vec![
-            format!("configuration: {}", absolute(&self.config.config_dir)),
-            format!("workspace: {}", absolute(&self.config.workspace_dir)),
-            format!("sandbox: {}", self.custody.sandbox().words()),
-            format!("backends: {}", self.agents.names().join(", ")),
-            format!("answers: {}{answers}", self.config.agent_backend),
-            format!(
-                "program: {}",
-                self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)
-            ),
-            format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
-        ];
-        let mut idle = Vec::new();
-        for name in
-            self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
-        {
-            let Some(findings) = self.agents.findings(&name) else { continue };
-            if self.agents.is_profile(&name) && !findings.faults.is_empty() {
-                idle.push(name);
-                continue;
-            }
-            lines.push(match findings.reasons() {
-                reasons if reasons.is_empty() => {
-                    format!(
-                        "backend {name}: ready, agent version {}",
-                        findings.version.as_deref().unwrap_or("unknown")
-                    )
-                }
-                reasons => format!("backend {name}: not available: {reasons}"),
-            });
-        }
-        if !idle.is_empty() {
-            lines.push(format!(
-                "profiles of agents that cannot work here (`aetheel backend list` says why): {}",
-                idle.join(", ")
-            ));
-        }
-        let (heartbeats, jobs) =
-            (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
-        let placed = self.config.output_channel.is_some();
-        let plan = sources::plan(
-            heartbeats.as_deref(),
-            &jobs,
-            &self.config.time_zone,
-            placed,
-            jiff::Timestamp::now(),
-        );
-        lines.extend(
-            plan.planned
-                .iter()
-                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())),
-        );
-        // An error was a fault already.
-        let boot = self.workspace.boot(true).await.unwrap_or_default();
-        if !boot.created.is_empty() {
-            lines.push(format!("files the start will make: {}", boot.created.join(", ")));
-        }
-        let mut left_out = self.left_out.clone();
-        left_out.extend(
-            survey::lanes(
-                &self.config,
-                &self.workspace,
-                &self.agents,
-                self.variables.get("HOME").map(String::as_str),
-            )
-            .await,
-        );
-        left_out.sort();
-        left_out.dedup();
-        let warnings = confinement::warnings(&self.config, self.custody.sandbox())
-            .into_iter()
-            .chain(self.warnings.iter().cloned());
-        let warnings = warnings.chain(webhooks::warnings(&self.config)).chain(plan.warnings);
-        lines.extend(
-            warnings
-                .filter(|warning| !left_out.contains(warning))
-                .map(|warning| format!("warning: {warning}")),
-        );
-        lines.extend(left_out.iter().map(|fault| format!("fault: {fault}")));
-        for line in lines {
-            // A closed stdout has nobody to tell.
-            let _ = writeln!(out, "{line}");
-        }
-        left_out.len()
-    }
-
     /// The backends.
     pub fn agents(&self) -> Arc<AgentRegistry> {
         Arc::clone(&self.agents)
@@ -393,7 +295,8 @@ impl Prepared {
         if sandbox.is_on() {
             tracing::info!(sandbox = sandbox.words(), "agents are confined");
         }
-        for warning in confinement::warnings(&self.config, sandbox).iter().chain(&self.warnings) {
+        let warnings = confinement::warnings(&self.config, sandbox);
+        for warning in warnings.iter().chain(&self.warnings).chain(&self.left_out) {
             tracing::warn!("{warning}");
         }
         let leftovers = self.custody.sweep_leftovers();
@@ -490,8 +393,4 @@ impl Prepared {
             output_limit: config.limits.output,
         }
     }
-}
-
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }

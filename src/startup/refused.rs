@@ -13,16 +13,28 @@ pub struct Refused {
     pub code: u8,
     /// Each says what is wrong and what to do.
     pub faults: Vec<String>,
+    /// What was found beside them.
+    pub warnings: Vec<String>,
 }
 
 impl Refused {
-    /// For one reason.
-    pub fn because(code: u8, fault: impl Into<String>) -> Self {
-        Self { code, faults: vec![fault.into()] }
+    /// Refuses for these reasons.
+    #[must_use]
+    pub fn new(code: u8, faults: Vec<String>) -> Self {
+        Self { code, faults, warnings: Vec::new() }
     }
 
-    /// Prints every reason, then how many there are. Returns the exit code.
+    /// Refuses for one reason.
+    pub fn because(code: u8, fault: impl Into<String>) -> Self {
+        Self::new(code, vec![fault.into()])
+    }
+
+    /// Prints the warnings and every reason, then how many reasons there are. Returns the exit
+    /// code.
     pub fn print(&self) -> u8 {
+        if terminal::format() != LogFormat::Json {
+            self.warnings.iter().for_each(|text| terminal::say(&format!("warning: {text}")));
+        }
         for fault in &self.faults {
             terminal::fail(fault);
         }

@@ -31,15 +31,39 @@ pub fn serving(config: &Config) -> PathBuf {
     }
 }
 
+/// What to do where there are no components.
+pub const HOW_TO_GET: &str = "in a clone, run `make guests` and set BACKENDS_DIR to its `backends` folder, or run `aetheel init` there";
+
 /// Returns the fault that there is nowhere to load components from.
 #[must_use]
 pub fn missing(config: &Config) -> Option<String> {
-    (!serving(config).is_dir()).then(|| {
-        format!(
-            "BACKENDS_DIR: there is no folder {}; build the backends with `make guests` or set it",
-            config.backends_dir.display()
-        )
-    })
+    if serving(config).is_dir() {
+        return None;
+    }
+    let folder = config.backends_dir.display();
+    let hint = match in_clone() {
+        Some(built) => format!("set it to {}, which has some", built.display()),
+        None => HOW_TO_GET.to_owned(),
+    };
+    Some(format!("BACKENDS_DIR: there are no backends in {folder}; {hint}"))
+}
+
+/// Returns the folder of components that was built beside this program: `backends` of the clone
+/// whose `target/PROFILE` it was built into, or of its own folder.
+#[must_use]
+pub fn in_clone() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let own = program.parent()?;
+    let clone = own.parent().filter(|target| target.ends_with("target")).and_then(Path::parent);
+    let candidates = clone.into_iter().chain([own]).map(|folder| folder.join("backends"));
+    candidates.into_iter().find(|folder| has_components(folder))
+}
+
+/// Whether a folder has at least one component.
+#[must_use]
+pub fn has_components(folder: &Path) -> bool {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.map(|file| file.path()).any(|path| path.extension().is_some_and(|end| end == "wasm"))
 }
 
 /// Brings the shipped components into the operator's folder, which is made where it is missing.

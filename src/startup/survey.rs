@@ -6,11 +6,12 @@ use std::fs::DirBuilder;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::time::Duration;
 
+use crate::agent::Safety;
 use crate::agents::AgentRegistry;
-use crate::config::Config;
+use crate::config::{Config, suggestion};
 use crate::disk::read_ordinary;
+use crate::event::Lane;
 use crate::process::find_program;
 use crate::sources;
 use crate::startup::LoadedBackends;
@@ -18,11 +19,8 @@ use crate::startup::running::gateway_of;
 use crate::turn::Backends as _;
 use crate::web::webhooks::{self, Secrets};
 use crate::workspace::{
-    Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, Workspace,
+    Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, channel_directory,
 };
-
-/// From when on it is said what takes so long.
-const SLOW_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is left out of the operator's files because it cannot be meant. Those of backends are in
 /// [`components`].
@@ -55,34 +53,74 @@ pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
     faults
 }
 
-/// What `channels.md` says that cannot be.
-pub async fn lanes(
-    config: &Config,
-    workspace: &Workspace,
-    agents: &AgentRegistry,
-    home: Option<&str>,
-) -> Vec<String> {
-    let channels = workspace.channels().await;
-    let mut warnings = channels.warnings.clone();
+/// Heartbeats and cron jobs whose answers nobody reads, because no channel is named for them.
+pub fn unplaced(config: &Config) -> Vec<String> {
+    let heartbeats = Heartbeats::parse(&text(config, "heartbeat.md"));
+    let jobs = CronJobs::parse(&text(config, "agents.md"));
+    let plan = |placed| {
+        let now = jiff::Timestamp::now();
+        sources::plan(Some(&heartbeats), &jobs, &config.time_zone, placed, now).warnings
+    };
+    let mut warnings = plan(config.output_channel.is_some());
+    let others = plan(true);
+    warnings.retain(|warning| !others.contains(warning));
+    warnings
+}
+
+/// What sections of `channels.md` ask for that cannot be had here.
+pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec<String> {
+    let channels = Channels::parse(&text(config, "channels.md"));
+    let mut faults = Vec::new();
+    let known = agents.names();
     for (lane, settings) in channels.lanes() {
-        if let Some(backend) = settings.backend.as_ref().filter(|name| agents.get(name).is_none()) {
-            warnings.push(format!(
-                "channels.md: {lane} is to be answered by `{backend}`, which is no backend here"
+        let mut unknown = |what: &str, backend: &str| {
+            if agents.get(backend).is_none() {
+                let meant = suggestion(backend, known.iter().map(String::as_str));
+                faults.push(format!(
+                    "channels.md: {lane} {what} `{backend}`, which is no backend here{meant}"
+                ));
+            }
+        };
+        settings.backend.iter().for_each(|backend| unknown("is to be answered by", backend));
+        settings.backends.iter().flatten().for_each(|backend| unknown("offers", backend));
+        if let Some(safety) = settings.safety.filter(|safety| *safety > config.safety) {
+            faults.push(format!(
+                "channels.md: {lane} asks for safety `{}`, but PERMISSION_MODE allows only `{}`; raise PERMISSION_MODE, or lower it there",
+                word(safety),
+                word(config.safety)
             ));
         }
-        for backend in settings.backends.iter().flatten().filter(|name| agents.get(name).is_none())
-        {
-            warnings
-                .push(format!("channels.md: {lane} offers `{backend}`, which is no backend here"));
-        }
         if let Some(directory) = &settings.directory {
-            let found = workspace.directory(directory, &config.project_roots, home).await;
-            warnings.extend(
+            let found = channel_directory(directory, &config.project_roots, home);
+            faults.extend(
                 found.err().map(|fault| format!("channels.md: nothing runs in {lane}: {fault}")),
             );
         }
     }
-    warnings
+    faults
+}
+
+/// The channels and threads that `channels.md` lets write without a mention.
+pub fn without_mention(config: &Config) -> Vec<u64> {
+    let channels = Channels::parse(&text(config, "channels.md"));
+    let open = channels.lanes().filter(|(_, settings)| settings.require_mention == Some(false));
+    open.filter_map(|(lane, _)| if let Lane::Channel(id) = lane { Some(*id) } else { None })
+        .collect()
+}
+
+/// A file of the configuration folder; empty if it cannot be read.
+fn text(config: &Config, name: &str) -> String {
+    let read = read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT);
+    read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+/// A level of safety as `channels.md` names it.
+fn word(safety: Safety) -> &'static str {
+    match safety {
+        Safety::Default => "ask",
+        Safety::Edit => "edit",
+        Safety::Danger => "danger",
+    }
 }
 
 /// Components that do not serve, and what cannot be meant in the files about backends.
@@ -95,11 +133,7 @@ pub async fn components(loaded: &LoadedBackends) -> Vec<String> {
 
 /// The channels that the files name where answers go.
 pub fn channels(config: &Config) -> Vec<(u64, &'static str)> {
-    let text = |name: &str| {
-        let read = read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT);
-        read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
-    };
-    let (agents, heartbeats) = (text("agents.md"), text("heartbeat.md"));
+    let (agents, heartbeats) = (text(config, "agents.md"), text(config, "heartbeat.md"));
     let hooks = Hooks::parse(&agents);
     let of_hooks =
         crate::workspace::Hook::ALL.into_iter().filter_map(|hook| hooks.of(hook)?.channel);
@@ -146,27 +180,12 @@ pub fn make_private(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Waits for the backends, and says on stdout why it takes so long: at once where none was compiled
-/// here before.
-pub async fn patiently<T>(cache: &Path, work: impl Future<Output = T>) -> T {
-    let say = || {
-        // A closed stdout has nobody to tell.
-        let _ = std::io::Write::write_all(
-            &mut std::io::stdout(),
-            b"looking at the backends; those not seen before are compiled first, which takes some seconds ...\n",
-        );
-    };
-    let cold = std::fs::read_dir(cache).map_or(true, |mut entries| entries.next().is_none());
-    if cold {
-        say();
-        return work.await;
-    }
-    tokio::pin!(work);
-    match tokio::time::timeout(SLOW_TIMEOUT, &mut work).await {
-        Ok(done) => done,
-        Err(_) => {
-            say();
-            work.await
-        }
+/// What a wait for the backends is called: compiling takes long where none was compiled before.
+#[must_use]
+pub fn loading(config: &Config) -> &'static str {
+    let mut compiled = std::fs::read_dir(&config.cache_dir).into_iter().flatten();
+    match compiled.next() {
+        Some(_) => "loading the backends",
+        None => "compiling the backends, which takes some seconds the first time",
     }
 }

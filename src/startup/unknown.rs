@@ -17,11 +17,23 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
                 || own.root.as_ref().is_some_and(|root| root.unless_variable == name)
         })
     };
-    let told = |(name, place): &(String, String)| {
-        let meant = suggestion(name, VARIABLES.iter().map(|variable| variable.name));
-        format!("{place}: {name} is no setting, and no agent here is given it{meant}")
-    };
-    unplaced.iter().filter(|(name, _)| !given(name)).map(told).collect()
+    let unknown = unplaced.iter().filter(|(name, _)| !given(name));
+    unknown
+        .map(|(name, place)| {
+            format!("{place}: {name} is no setting, and no agent here is given it{}", meant(name))
+        })
+        .collect()
+}
+
+/// Variables that are probably misspelt settings, for when it is not known what agents are given.
+pub fn slips(unplaced: &[(String, String)]) -> Vec<String> {
+    let slips = unplaced.iter().filter(|(name, _)| !meant(name).is_empty());
+    slips.map(|(name, place)| format!("{place}: {name} is no setting{}", meant(name))).collect()
+}
+
+/// The setting whose name is nearest, as a question.
+fn meant(name: &str) -> String {
+    suggestion(name, VARIABLES.iter().map(|variable| variable.name))
 }
 
 /// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all

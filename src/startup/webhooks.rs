@@ -68,7 +68,7 @@ fn file(config_dir: &Path) -> String {
 }
 
 /// Warns of an address that others can reach.
-pub fn open_to_others(config: &Config) -> Option<String> {
+fn open_to_others(config: &Config) -> Option<String> {
     let address = config.webhooks_address.filter(|address| !address.ip().is_loopback())?;
     let why = "calls come without TLS, so that whoever is on the way reads them, tokens of the scheme `bearer` among them";
     Some(format!(

@@ -2,7 +2,7 @@
 
 use super::installed;
 use crate::support::discord::{LocalDiscord, TOKEN};
-use crate::support::program::Installation;
+use crate::support::program::{Ended, Installation};
 
 #[tokio::test]
 async fn a_token_that_discord_refuses_is_77_and_says_what_to_do() {
@@ -355,7 +355,7 @@ async fn faults_are_json_where_the_log_is() {
 }
 
 #[tokio::test]
-async fn a_look_makes_folders_for_this_user_only_and_says_what_takes_long() {
+async fn a_look_makes_folders_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let installation = Installation::new();
     let at = |name: &str| installation.path(name).display().to_string();
@@ -366,7 +366,6 @@ async fn a_look_makes_folders_for_this_user_only_and_says_what_takes_long() {
         .with("CACHE_DIR", &cache);
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(ended.stdout.starts_with("looking at the backends; "), "{}", ended.stdout);
     for folder in [config.clone(), format!("{config}/state"), workspace] {
         let mode = std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o700, "{folder}: {mode:o}");
@@ -382,4 +381,116 @@ async fn a_backend_named_in_the_command_is_not_blamed_on_a_variable() {
             && !ended.stderr.contains("AGENT_BACKEND"),
         "{ended:?}"
     );
+}
+
+/// Checks that what cannot work is reported by `check` and `doctor` alike.
+fn told_everywhere(check: &Ended, doctor: &Ended, parts: &[&str]) {
+    for part in parts {
+        for (name, ended) in [("check", check), ("doctor", doctor)] {
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(said.contains(part), "{name} lacks {part}:\n{said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let installation = Installation::new()
+        .with("DISCORD_BOT_TOKEN", TOKEN)
+        .with("PERMISSION_MODE", "default")
+        .with("RECORDINGS_DIR", "/proc/1/recordings")
+        .with("STATUS_ADDRESS", "0.0.0.0:0");
+    std::fs::write(
+        installation.path("config/channels.md"),
+        "## channel 100000000000000042\n- safety: edit\n- directroy: x\n- backend: dmeo\n",
+    )
+    .unwrap();
+    let check = installation.run(&["check"], "").await;
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    assert_eq!((check.code, doctor.code), (78, 2), "{check:?}\n{doctor:?}");
+    told_everywhere(
+        &check,
+        &doctor,
+        &[
+            "RECORDINGS_DIR: /proc/1 cannot be written to",
+            "anyone who can write in any server this bot is in",
+            "STATUS_ADDRESS 0.0.0.0:0 can be reached from other machines",
+            "asks for safety `edit`, but PERMISSION_MODE allows only `ask`",
+            "`directroy` means nothing here; did you mean `directory`?",
+            "`dmeo`, which is no backend here",
+            "did you mean `demo`?",
+        ],
+    );
+    assert!(check.stdout.ends_with("it would start without the parts named above\n"), "{check:?}");
+
+    let installation = installation
+        .with("STATUS_ADDRESS", "")
+        .with("WEBHOOKS_ADDRESS", &address)
+        .with("DASHBOARD_ADDRESS", "0.0.0.0:8788")
+        .with("PUSH_CONTACT", "ann")
+        .with("DISCORD_BOT_TOKEN", "abc")
+        .with("AGENT_BACKEND", "dmeo");
+    let check = installation.run(&["check"], "").await;
+    let doctor = installation.run(&["doctor", "--offline"], "").await;
+    assert_eq!((check.code, doctor.code), (78, 2), "{check:?}\n{doctor:?}");
+    told_everywhere(
+        &check,
+        &doctor,
+        &[
+            &format!("WEBHOOKS_ADDRESS: cannot listen at {address}"),
+            "DASHBOARD_ADDRESS 0.0.0.0:8788 can be reached from other machines",
+            "PUSH_CONTACT \"ann\" must be an address of yours",
+            "does not look like a bot token",
+            "AGENT_BACKEND \"dmeo\" is not one of the backends",
+        ],
+    );
+    assert!(doctor.stdout.contains("FAULT    default backend: AGENT_BACKEND"), "{doctor:?}");
+}
+
+#[tokio::test]
+async fn a_missing_env_file_is_the_only_fault_that_is_reported() {
+    for command in ["run", "check", "console"] {
+        let ended = Installation::new()
+            .with("AGENT_BACKEND", "claude")
+            .run(&[command, "--env-file", "/nosuch.env"], "")
+            .await;
+        assert_eq!(ended.code, 78, "{ended:?}");
+        assert!(ended.stderr.contains("/nosuch.env"), "{ended:?}");
+        assert!(ended.stderr.ends_with("nothing was started: 1 fault\n"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn misspelt_names_are_reported_beside_faults_and_not_only_once_these_are_mended() {
+    let installation = Installation::new().with("ALLOWED_TOOLS", "Red");
+    let file = installation.path("env");
+    std::fs::write(&file, "ALOWED_USERS=7\nMAX_QUEUE_DEPTH=many\n").unwrap();
+    let ended = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    for part in ["did you mean `ALLOWED_USERS`?", "did you mean `Read`?", "MAX_QUEUE_DEPTH"] {
+        assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_a_command_names_wrongly_is_64_whatever_the_command() {
+    let installation = Installation::new();
+    for command in [&["backend", "ping", "nosuch"][..], &["console", "--backend", "nosuch"]] {
+        let ended = installation.run(command, "").await;
+        assert_eq!(ended.code, 64, "{command:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_discord_that_does_not_answer_is_said_at_once() {
+    let installation = Installation::new()
+        .with("DISCORD_BOT_TOKEN", TOKEN)
+        .with("DISCORD_API_BASE", "http://127.0.0.1:1");
+    let program = installation.start(&["run"]);
+    program.logs("connecting to discord").await;
+    let line = program.logs("discord does not answer; trying again").await;
+    assert!(line["base"].as_str().is_some_and(|base| base.contains("127.0.0.1:1")), "{line}");
+    program.logs("still connecting to discord").await;
 }

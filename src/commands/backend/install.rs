@@ -64,7 +64,7 @@ pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wis
     }
     let loaded = match LoadedBackends::load(&config, &variables).await {
         Ok(loaded) => loaded,
-        Err(faults) => return Refused { code: exit::CONFIG, faults }.print(),
+        Err(faults) => return Refused::new(exit::CONFIG, faults).print(),
     };
     let Installed { said, target, served } = match install(&loaded, &config, &component, wish).await
     {

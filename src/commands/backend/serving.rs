@@ -26,7 +26,7 @@ pub(super) async fn load(
     }
     match LoadedBackends::load(&config, &variables).await {
         Ok(loaded) => Ok((config, redactor, loaded)),
-        Err(faults) => Err(Refused { code: exit::CONFIG, faults }.print()),
+        Err(faults) => Err(Refused::new(exit::CONFIG, faults).print()),
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::report::Report;
 use crate::commands::listing::{Listing, Row};
 use crate::config::Config;
-use crate::startup::LoadedBackends;
-use crate::startup::unknown;
+use crate::progress;
+use crate::startup::finding::{Finding, Level};
+use crate::startup::{LoadedBackends, survey, unknown};
 
 /// Compiling every component anew takes this long on a slow machine.
 const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -24,9 +25,13 @@ pub(super) async fn examine(
         let loaded = LoadedBackends::load(config, variables).await?;
         let cgroups = loaded.custody.has_cgroups();
         let strangers = unknown::variables(unplaced, &*loaded.agents);
-        Ok::<_, Vec<String>>((cgroups, strangers, Listing::of(loaded).await))
+        let home = variables.get("HOME").map(String::as_str);
+        let lanes = survey::lanes(config, &loaded.agents, home);
+        Ok::<_, Vec<String>>((cgroups, strangers, lanes, Listing::of(loaded).await))
     };
-    let (cgroups, strangers, listing) = match tokio::time::timeout(EXAMINE_TIMEOUT, looked).await {
+    let looked = tokio::time::timeout(EXAMINE_TIMEOUT, looked);
+    let looked = progress::shown(survey::loading(config), looked).await;
+    let (cgroups, strangers, lanes, listing) = match looked {
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
             faults.into_iter().for_each(|fault| {
@@ -47,11 +52,20 @@ pub(super) async fn examine(
     for stranger in strangers {
         report.warning("settings", stranger, "take it out, or name it in AGENT_ENV");
     }
+    for fault in lanes {
+        report.add(Finding::from_message(
+            Level::LeftOut,
+            "channels.md",
+            &fault,
+            "change the entry",
+        ));
+    }
     if cgroups {
         report.ok("cgroups", "every run gets one of its own");
     } else {
-        let hint = "give the gateway a cgroup it may divide: Delegate=cpu memory pids of its unit";
-        report.warning("cgroups", "not delegated: processes of agents are found by descent", hint);
+        let hint = "under systemd, add `Delegate=cpu memory pids` to the unit; elsewhere, nothing is to be done";
+        let says = "none of its own: leftover processes of agents are found by their parent";
+        report.warning("cgroups", says, hint);
     }
     report.ok(
         "trust",
@@ -116,13 +130,13 @@ pub(super) async fn examine(
             "default backend",
             listing.detected.map_or(default.clone(), |why| format!("{default} (auto: {why})")),
         ),
-        None => report.fault(
-            "default backend",
-            "there is none",
-            "set AGENT_BACKEND to one of the backends above, or to `auto`",
-        ),
+        None => {
+            let hint = "set AGENT_BACKEND to one of the backends above, or to `auto`";
+            let fault = listing.undecided.first().map_or("there is none", String::as_str);
+            report.fault("default backend", fault, hint);
+        }
     }
-    for warning in listing.warnings {
+    for warning in listing.warnings.into_iter().filter(|text| !listing.undecided.contains(text)) {
         report.warning("backends", warning, "docs/configuration.md has the settings");
     }
     listing.backends

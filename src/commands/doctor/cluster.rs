@@ -15,9 +15,6 @@ const RENAME: &str = "give this one another `NODE_NAME`";
 /// Tells of the database and the nodes, where there is a cluster.
 pub(super) async fn examine(report: &mut Report, config: &Config, offline: bool) {
     let Some(url) = &config.cluster_url else { return };
-    for fault in clustering::faults(config) {
-        report.fault("cluster settings", fault, "docs/cluster.md says how machines share a bot");
-    }
     if Cluster::check(url.expose_secret()).is_err() {
         return;
     }

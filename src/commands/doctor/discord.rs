@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::report::Report;
 use crate::config::Config;
-use crate::discord::{Checkup, Options, Place, StartError};
+use crate::discord::{Checkup, Known, Options, Place, StartError};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::redact::Redactor;
+use crate::startup::finding::{Finding, Level};
 use crate::startup::survey;
 use crate::workspace::Channels;
 
@@ -20,6 +21,10 @@ const CHANNELS: usize = 50;
 const CLOCK: i64 = 30;
 /// Largest of the files that name channels, bytes.
 const NOTES: u64 = 1 << 24;
+/// Most people of a list that Discord is asked for.
+const PEOPLE: usize = 50;
+/// Most servers that are named.
+const SERVERS: usize = 5;
 /// Logins left below which a crash loop would cost the token.
 const LOGINS: u64 = 100;
 
@@ -33,15 +38,9 @@ pub(super) async fn examine(report: &mut Report, config: &Config, redactor: &Red
 }
 
 async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
-    let options = match Options::from_config(config, redactor.clone()) {
-        Ok(options) => options,
-        Err(error) => return tell(report, "discord token", &error),
-    };
-    let mut checkup = match Checkup::new(&options) {
-        Ok(checkup) => checkup,
-        Err(error) => return tell(report, "discord token", &error),
-    };
-    report.ok("discord token", "has the form of one");
+    // What is wrong with the token itself is reported already.
+    let Ok(options) = Options::from_config(config, redactor.clone()) else { return };
+    let Ok(mut checkup) = Checkup::new(&options) else { return };
     let known = checkup.bot(&options).await;
     match checkup.clock_ahead() {
         Some(ahead) if ahead.abs() > CLOCK => {
@@ -65,15 +64,9 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
     }
     let bot = match known {
         Ok(known) => {
-            report.ok("discord", format!("the token is that of {} ({})", known.name, known.id));
-            report.ok(
-                "message content intent",
-                if known.message_content {
-                    "on; the bot does not need it"
-                } else {
-                    "off, which is enough: the bot reads what mentions it, replies to it, direct messages and commands"
-                },
-            );
+            report.ok("discord", format!("the token belongs to {} ({})", known.name, known.id));
+            report.add(intent(config, &known));
+            report.add(servers(&known));
             let (left, all) = known.logins;
             let says = format!("{left} of {all} are left today");
             if left < LOGINS {
@@ -86,10 +79,12 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
                 report.ok("discord logins", says);
             }
             shards(report, config.shards, known.shards);
+            listed_servers(report, config, &known);
             known.id
         }
         Err(error) => return tell(report, "discord", &error),
     };
+    people(report, config, &checkup).await;
     let channels = channels(config);
     if channels.is_empty() {
         report.ok("discord channels", "none is named in a setting or has a conversation yet");
@@ -102,6 +97,73 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             "discord channels",
             format!("{} more were not looked at", channels.len() - CHANNELS),
         );
+    }
+}
+
+/// Whether the bot may read what it has to read.
+fn intent(config: &Config, known: &Known) -> Finding {
+    let about = "message content intent";
+    if known.message_content {
+        return Finding::ok(about, "on: inside its own threads the bot needs no mention");
+    }
+    let open = survey::without_mention(config);
+    if open.is_empty() {
+        let says = "off. Fine, unless a channel has `require-mention: no` (none has)";
+        return Finding::ok(about, says);
+    }
+    let open: Vec<String> = open.iter().map(u64::to_string).collect();
+    let says =
+        format!("off, so `require-mention: no` in channels.md does not work: {}", open.join(", "));
+    let hint =
+        format!("switch Message Content Intent on at {}, or take the entry out", known.page());
+    Finding::new(Level::LeftOut, about, says, hint)
+}
+
+/// Whether the bot is anywhere.
+fn servers(known: &Known) -> Finding {
+    let about = "discord servers";
+    let names: Vec<&str> = known.servers.iter().map(|(_, name)| name.as_str()).collect();
+    if names.is_empty() {
+        let says = "the bot is in no server, so nobody can reach it there";
+        return Finding::new(Level::LeftOut, about, says, format!("invite it: {}", known.invite()));
+    }
+    let shown = names.iter().take(SERVERS).copied().collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(SERVERS);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Finding::ok(about, format!("{shown}{more}"))
+}
+
+/// Looks for the servers of `ALLOWED_GUILDS` among those the bot is in.
+fn listed_servers(report: &mut Report, config: &Config, known: &Known) {
+    for id in &config.allowed.guilds {
+        if !known.servers.iter().any(|(server, _)| server == id) {
+            let says = format!("the bot is not in the server {id}");
+            report.warning("ALLOWED_GUILDS", says, "invite the bot there, or correct the id");
+        }
+    }
+}
+
+/// Asks Discord for the names of the listed people, so that a mistyped id is seen.
+async fn people(report: &mut Report, config: &Config, checkup: &Checkup) {
+    let lists = [("ALLOWED_USERS", &config.allowed.users), ("OWNERS", &config.owners)];
+    for (name, ids) in lists {
+        let mut known = Vec::new();
+        for id in ids.iter().take(PEOPLE) {
+            match checkup.user(*id).await {
+                Ok(Some(user)) => known.push(format!("{user} ({id})")),
+                Ok(None) => report.warning(
+                    name,
+                    format!("Discord knows no user with the id {id}"),
+                    "correct it: switch on Discord's developer mode, right-click the person, Copy ID",
+                ),
+                Err(error) => {
+                    report.warning(name, format!("{id} was not looked up: {error}"), "try again");
+                }
+            }
+        }
+        if !known.is_empty() {
+            report.ok(name, known.join(", "));
+        }
     }
 }
 

@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::Report;
-use crate::app::health::write_there;
 use crate::backend::cache_fault;
 use crate::config::Config;
+use crate::startup::finding::{Finding, Level};
 use crate::startup::running::gateway_of;
+use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
 
 /// Open files of a busy gateway: connections, pipes and pidfds of agents, watches.
@@ -90,36 +91,6 @@ fn sandbox(report: &mut Report, config: &Config) {
 }
 
 fn folders(report: &mut Report, config: &Config) {
-    let all = [
-        ("CONFIG_DIR", config.config_dir.clone()),
-        ("CONFIG_DIR/state", config.config_dir.join("state")),
-        ("WORKSPACE_DIR", config.workspace_dir.clone()),
-        ("RECORDINGS_DIR", config.recordings_dir.clone()),
-        ("CACHE_DIR", config.cache_dir.clone()),
-    ];
-    for (name, folder) in all {
-        let shown = folder.display();
-        let Some(there) = nearest(&folder) else {
-            report.fault(
-                name,
-                format!("{shown} cannot be made"),
-                "make the folder, or set the variable to another one",
-            );
-            continue;
-        };
-        match write_there(&there) {
-            Ok(()) if there == folder => report.ok(name, format!("{shown} can be written to")),
-            Ok(()) => report.ok(name, format!("{shown} is not there yet and can be made")),
-            Err(error) => {
-                let what = format!("{} cannot be written to: {error}", there.display());
-                report.fault(
-                    name,
-                    what,
-                    "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit",
-                );
-            }
-        }
-    }
     match cache_fault(&config.cache_dir) {
         Some(fault) => report.fault(
             "compiled code",
@@ -132,6 +103,10 @@ fn folders(report: &mut Report, config: &Config) {
         ),
     }
     let backends = shipped::serving(config);
+    if let Some(fault) = shipped::missing(config) {
+        let hint = shipped::HOW_TO_GET;
+        return report.add(Finding::from_message(Level::Invalid, "BACKENDS_DIR", &fault, hint));
+    }
     match fs::read_dir(&backends) {
         Ok(_) if backends != config.backends_dir => report.ok(
             "BACKENDS_DIR",
@@ -146,23 +121,10 @@ fn folders(report: &mut Report, config: &Config) {
             report.fault(
                 "BACKENDS_DIR",
                 format!("{}: {error}", backends.display()),
-                "build the backends with `make guests`, or set it",
+                shipped::HOW_TO_GET,
             );
         }
     }
-}
-
-/// The folder, or the nearest one above it that is there.
-fn nearest(folder: &Path) -> Option<PathBuf> {
-    let absolute = std::path::absolute(folder).ok()?;
-    if absolute.is_dir() {
-        return Some(folder.to_owned());
-    }
-    absolute
-        .ancestors()
-        .find(|above| above.exists())
-        .filter(|above| above.is_dir())
-        .map(Path::to_owned)
 }
 
 fn secrets(report: &mut Report, config: &Config, env_file: Option<&Path>) {
@@ -302,7 +264,6 @@ fn size_of(folder: &Path) -> (u64, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Level;
     use super::*;
 
     fn levels(report: &Report) -> Vec<(&str, Level)> {
@@ -351,13 +312,5 @@ mod tests {
         fs::write(folder.path().join("b"), vec![0; 24]).unwrap();
         assert_eq!(size_of(folder.path()), (1_024, true));
         assert_eq!(size_of(&folder.path().join("gone")), (0, true));
-    }
-
-    #[test]
-    fn a_folder_that_is_not_there_is_judged_by_the_one_above() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(nearest(&folder.path().join("a/b/c")), Some(folder.path().to_owned()));
-        fs::write(folder.path().join("file"), "").unwrap();
-        assert_eq!(nearest(&folder.path().join("file/x")), None);
     }
 }

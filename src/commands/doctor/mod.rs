@@ -17,10 +17,12 @@ use std::io::Write as _;
 use self::report::Report;
 use crate::cli::exit;
 use crate::config::LogFormat;
+use crate::redact::Redactor;
+use crate::startup::finding::{Finding, Level};
 use crate::startup::settings::Settings;
-use crate::startup::{confinement, exposure, survey};
-use crate::terminal::say;
-use crate::{access, telemetry};
+use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
+use crate::telemetry;
+use crate::terminal::{Paper, say};
 
 /// The operator's choice of what to look at, and how to print it.
 pub(super) struct Wish {
@@ -38,21 +40,19 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
         return exit::CONFIG;
     }
     let mut report = Report::default();
-    said(&mut report, &settings);
+    self::settings(&mut report, &settings);
+    if settings.is_unreadable {
+        return print(&report, wish.json, redactor);
+    }
     machine::examine(&mut report, config, variables, settings.env_file.as_deref());
+    let found = surroundings::examine(config, variables, redactor, Purpose::Look);
+    found.into_iter().for_each(|finding| report.add(finding));
     for fault in survey::files(config, &settings.webhook_secrets) {
         report.warning("files", fault, "mend the line: what it is about is left out");
     }
-    if let Some(fault) = survey::wrapper(config, variables) {
-        report.fault("wrapper", fault, "no agent can be started");
-    }
-    match access::warning(&config.allowed, config.safety) {
-        Some(warning) => {
-            let (says, hint) =
-                warning.split_once("; hint: ").unwrap_or((&warning, "see SECURITY.md"));
-            report.warning("access", says, hint);
-        }
-        None => report.ok("access", "only listed people and roles may use the bot"),
+    for warning in survey::unplaced(config) {
+        let hint = "name one with `channel`, or set OUTPUT_CHANNEL_ID";
+        report.add(Finding::from_message(Level::Warning, "schedules", &warning, hint));
     }
     let backends = agents::examine(&mut report, config, variables, &settings.unplaced).await;
     drift::examine(&mut report, config, &backends);
@@ -63,18 +63,23 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     } else {
         discord::examine(&mut report, config, redactor).await;
     }
+    print(&report, wish.json, redactor)
+}
+
+fn print(report: &Report, json: bool, redactor: &Redactor) -> u8 {
+    let text = report.text(json, Paper::of_stdout(), redactor);
     // A closed stdout has nobody to tell; the exit code still does.
-    let _ = std::io::stdout().write_all(report.text(wish.json, redactor).as_bytes());
+    let _ = std::io::stdout().write_all(text.as_bytes());
     report.code()
 }
 
-/// Reports how good the settings themselves are, and who else can read them.
-fn said(report: &mut Report, settings: &Settings) {
+/// Reports what is wrong with the settings themselves, and who else can read them.
+fn settings(report: &mut Report, settings: &Settings) {
     for fault in &settings.faults {
         report.fault(
             "settings",
             fault.as_str(),
-            "the default stands for it in what follows; docs/configuration.md has them all",
+            "what follows was looked at with the defaults of these; docs/configuration.md describes every setting",
         );
     }
     for warning in &settings.warnings {

@@ -4,30 +4,8 @@ use serde::Serialize;
 
 use crate::cli::exit;
 use crate::redact::Redactor;
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Level {
-    Ok,
-    /// It works, and will surprise somebody.
-    Warning,
-    /// It does not work.
-    Fault,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct Line {
-    pub level: Level,
-    /// The thing that was looked at.
-    pub about: String,
-    /// The finding, in a sentence.
-    pub says: String,
-    /// The operator's next step; none: nothing is to be done.
-    pub hint: Option<String>,
-}
+use crate::startup::finding::{Finding, Level};
+use crate::terminal::Paper;
 
 /// All of it. The JSON form only ever grows.
 #[derive(Debug, Default, Serialize)]
@@ -35,17 +13,12 @@ pub(super) struct Line {
 pub(super) struct Report {
     pub faults: usize,
     pub warnings: usize,
-    pub lines: Vec<Line>,
+    pub lines: Vec<Finding>,
 }
 
 impl Report {
     pub(super) fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
-        self.lines.push(Line {
-            level: Level::Ok,
-            about: about.into(),
-            says: says.into(),
-            hint: None,
-        });
+        self.add(Finding::ok(about, says));
     }
 
     pub(super) fn warning(
@@ -54,13 +27,7 @@ impl Report {
         says: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.warnings += 1;
-        self.lines.push(Line {
-            level: Level::Warning,
-            about: about.into(),
-            says: says.into(),
-            hint: Some(hint.into()),
-        });
+        self.add(Finding::new(Level::Warning, about, says, hint));
     }
 
     pub(super) fn fault(
@@ -69,13 +36,13 @@ impl Report {
         says: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.faults += 1;
-        self.lines.push(Line {
-            level: Level::Fault,
-            about: about.into(),
-            says: says.into(),
-            hint: Some(hint.into()),
-        });
+        self.add(Finding::new(Level::Invalid, about, says, hint));
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.faults += usize::from(finding.level.is_fault());
+        self.warnings += usize::from(finding.level == Level::Warning);
+        self.lines.push(finding);
     }
 
     /// 0 all is well, 1 there are warnings, 2 something is broken.
@@ -87,20 +54,22 @@ impl Report {
         }
     }
 
-    /// For people, or for programs; without secrets.
-    pub(super) fn text(&self, json: bool, redactor: &Redactor) -> String {
+    /// The report for people, or for programs, without secrets.
+    pub(super) fn text(&self, json: bool, paper: Paper, redactor: &Redactor) -> String {
         if json {
             return redactor.clean(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
         }
         let mut text = String::new();
-        for Line { level, about, says, hint } in &self.lines {
+        for (at, Finding { level, about, says, hint }) in self.lines.iter().enumerate() {
             let level = match level {
-                Level::Ok => "ok     ",
-                Level::Warning => "warning",
-                Level::Fault => "FAULT  ",
+                Level::Ok => paper.good("ok     "),
+                Level::Warning => paper.bold("warning"),
+                _ => paper.bad("FAULT  "),
             };
             text.push_str(&format!("{level}  {about}: {}\n", says.replace('\n', "; ")));
-            if let Some(hint) = hint {
+            // The same hint for several lines stands below the last of them.
+            let next = self.lines.get(at + 1).and_then(|next| next.hint.as_ref());
+            if let Some(hint) = hint.as_ref().filter(|hint| Some(*hint) != next) {
                 text.push_str(&format!("         hint: {}\n", hint.replace('\n', "; ")));
             }
         }
@@ -126,14 +95,29 @@ mod tests {
         let mut report = Report::default();
         report.ok("clock", "right");
         assert_eq!(
-            (report.code(), report.text(false, &Redactor::default()).lines().last()),
+            (
+                report.code(),
+                report.text(false, Paper::plain(), &Redactor::default()).lines().last()
+            ),
             (0, Some("all is well"))
         );
         report.warning("user", "root", "use another");
         assert_eq!(report.code(), 1);
         report.fault("token", "refused\nreally", "make a new one");
         assert_eq!(report.code(), 2);
-        let text = report.text(false, &Redactor::default());
+        let text = report.text(false, Paper::plain(), &Redactor::default());
         assert!(text.contains("FAULT    token: refused; really\n         hint: make a new one\n1 fault, 1 warning\n"), "{text}");
+    }
+
+    #[test]
+    fn a_hint_that_several_lines_share_is_printed_once() {
+        let mut report = Report::default();
+        for setting in ["A", "B", "C"] {
+            report.fault("settings", format!("{setting} is wrong"), "see the manual");
+        }
+        report.warning("user", "root", "use another");
+        let text = report.text(false, Paper::plain(), &Redactor::default());
+        assert_eq!(text.matches("hint: ").count(), 2, "{text}");
+        assert!(text.contains("C is wrong\n         hint: see the manual\n"), "{text}");
     }
 }

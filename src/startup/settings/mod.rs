@@ -38,6 +38,8 @@ pub struct Settings {
     pub webhook_secrets: Secrets,
     /// Why nothing can be started like this.
     pub faults: Vec<String>,
+    /// Whether a file of settings could not be read, so that most of them are missing.
+    pub is_unreadable: bool,
     /// What is missing or taken by others.
     pub unavailable: Vec<String>,
     /// What may be meant otherwise than it is read.
@@ -151,7 +153,7 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
             || webhook_secrets.contains_key(name)
     };
     let unplaced = found.places.into_iter().filter(|(name, _)| !ours(name)).collect();
-    let Found { warnings, secret_files, .. } = found;
+    let Found { warnings, secret_files, is_unreadable, .. } = found;
     Settings {
         config,
         folder,
@@ -160,6 +162,7 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
         redactor,
         webhook_secrets,
         faults,
+        is_unreadable,
         unavailable: Vec::new(),
         warnings,
         secret_files,

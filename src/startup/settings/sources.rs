@@ -25,6 +25,8 @@ pub(super) struct Found {
     pub secret_files: Vec<PathBuf>,
     /// What cannot be read.
     pub faults: Vec<String>,
+    /// Whether an env file could not be read at all.
+    pub is_unreadable: bool,
     /// What may be meant otherwise than it is read.
     pub warnings: Vec<String>,
 }
@@ -64,6 +66,7 @@ impl Found {
                 } else {
                     String::new()
                 };
+                self.is_unreadable = true;
                 self.faults.push(format!("cannot read the env file {shown}: {error}{hint}"));
             }
         }

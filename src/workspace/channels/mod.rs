@@ -16,6 +16,7 @@ use super::heartbeats::seconds;
 use super::remembered::MemoryOf;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::agent::{Mode, Safety};
+use crate::config::suggestion;
 use crate::disk::{read_ordinary, replace, text_of};
 use crate::event::Lane;
 use crate::markdown::Entry;
@@ -177,6 +178,23 @@ fn lane(title: &str) -> Result<Lane, String> {
     })
 }
 
+/// The entries that a section may have.
+const ENTRIES: [&str; 13] = [
+    "backend",
+    "backends",
+    "directory",
+    "effort",
+    "memory",
+    "mode",
+    "model",
+    "node",
+    "permission-mode",
+    "ping",
+    "project",
+    "require-mention",
+    "safety",
+];
+
 /// The settings of a section, and the project it names.
 fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, Option<&'a Entry>) {
     let (mut settings, mut project) = (LaneSettings::default(), None);
@@ -236,7 +254,10 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                     settings.mode = Some(Mode::Plan);
                 }
             },
-            other => strange(&format!("`{other}` means nothing here; it is ignored")),
+            other => {
+                let meant = suggestion(other, ENTRIES);
+                strange(&format!("`{other}` means nothing here{meant}; it is ignored"));
+            }
         }
     }
     (settings, project)

@@ -145,6 +145,7 @@ impl Cell {
             variables,
             redactor: Redactor::new(&[KEY.to_owned().into()]),
             webhook_secrets: Default::default(),
+            is_unreadable: false,
             faults: Vec::new(),
             unavailable: Vec::new(),
             warnings: Vec::new(),

@@ -1,0 +1,103 @@
+//! What `aetheel check` prints about a start that is possible.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::confinement;
+use super::prepare::Prepared;
+use crate::sources;
+use crate::turn::Backends as _;
+
+/// How much of what was found is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Things that a start would go on without.
+    pub faults: usize,
+    /// Things that may surprise somebody.
+    pub warnings: usize,
+}
+
+impl Prepared {
+    /// Prints everything that was found. Asks every agent for its version.
+    pub async fn describe(&self, out: &mut dyn Write) -> Counts {
+        self.agents.examine_others().await;
+        let answers =
+            self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+        let mut lines = vec![
+            format!("configuration: {}", absolute(&self.config.config_dir)),
+            format!("workspace: {}", absolute(&self.config.workspace_dir)),
+            format!("sandbox: {}", self.custody.sandbox().words()),
+            format!("backends: {}", self.agents.names().join(", ")),
+            format!("answers: {}{answers}", self.config.agent_backend),
+            format!(
+                "program: {}",
+                self.findings.program.as_deref().map_or_else(|| "none".to_owned(), absolute)
+            ),
+            format!("agent version: {}", self.findings.version.as_deref().unwrap_or("unknown")),
+        ];
+        let mut idle = Vec::new();
+        for name in
+            self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
+        {
+            let Some(findings) = self.agents.findings(&name) else { continue };
+            if self.agents.is_profile(&name) && !findings.faults.is_empty() {
+                idle.push(name);
+                continue;
+            }
+            lines.push(match findings.reasons() {
+                reasons if reasons.is_empty() => {
+                    format!(
+                        "backend {name}: ready, agent version {}",
+                        findings.version.as_deref().unwrap_or("unknown")
+                    )
+                }
+                reasons => format!("backend {name}: not available: {reasons}"),
+            });
+        }
+        if !idle.is_empty() {
+            lines.push(format!(
+                "profiles of agents that cannot work here (`aetheel backend list` says why): {}",
+                idle.join(", ")
+            ));
+        }
+        let (heartbeats, jobs) =
+            (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
+        let placed = self.config.output_channel.is_some();
+        let plan = sources::plan(
+            heartbeats.as_deref(),
+            &jobs,
+            &self.config.time_zone,
+            placed,
+            jiff::Timestamp::now(),
+        );
+        lines.extend(
+            plan.planned
+                .iter()
+                .map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())),
+        );
+        // An error was a fault already.
+        let boot = self.workspace.boot(true).await.unwrap_or_default();
+        if !boot.created.is_empty() {
+            lines.push(format!("files the start will make: {}", boot.created.join(", ")));
+        }
+        let mut left_out = self.left_out.clone();
+        left_out.sort();
+        left_out.dedup();
+        let warnings = confinement::warnings(&self.config, self.custody.sandbox())
+            .into_iter()
+            .chain(self.warnings.iter().cloned());
+        let mut warnings: Vec<String> = warnings.chain(plan.warnings).collect();
+        warnings.retain(|warning| !left_out.contains(warning));
+        lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+        lines.extend(left_out.iter().map(|fault| format!("fault: {fault}")));
+        for line in lines {
+            // A closed stdout has nobody to tell.
+            let _ = writeln!(out, "{line}");
+        }
+        Counts { faults: left_out.len(), warnings: warnings.len() }
+    }
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}

@@ -1,0 +1,114 @@
+//! One thing that was found out about the settings or what surrounds the program.
+//!
+//! The start, `aetheel check`, `aetheel doctor` and `aetheel init` show the same findings, each in
+//! its own form.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// What a finding means for a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nothing is wrong.
+    Ok,
+    /// It works, and may surprise somebody.
+    Warning,
+    /// A start goes on without the thing.
+    LeftOut,
+    /// A start is refused: something is missing, or taken by another process.
+    Unavailable,
+    /// A start is refused: the configuration is wrong.
+    Invalid,
+}
+
+impl Level {
+    /// Whether something does not work.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        self >= Self::LeftOut
+    }
+}
+
+impl Serialize for Level {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::LeftOut | Self::Unavailable | Self::Invalid => "fault",
+        })
+    }
+}
+
+/// A finding, as `aetheel doctor --json` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// The thing that was looked at.
+    pub about: String,
+    /// The finding, in a sentence.
+    pub says: String,
+    /// The operator's next step; `None` if nothing is to be done.
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    /// Reports that a thing is as it should be.
+    pub fn ok(about: impl Into<String>, says: impl Into<String>) -> Self {
+        Self { level: Level::Ok, about: about.into(), says: says.into(), hint: None }
+    }
+
+    /// Reports a thing that is not as it should be.
+    pub fn new(
+        level: Level,
+        about: impl Into<String>,
+        says: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        let (about, says, hint) = (about.into(), says.into(), hint.into());
+        Self { level, about, says, hint: Some(hint) }
+    }
+
+    /// Makes a finding of a message whose last clause, after `hint: ` or the last `; `, says what
+    /// to do. `otherwise` is the hint of a message without one.
+    pub fn from_message(level: Level, about: &str, message: &str, otherwise: &str) -> Self {
+        let (says, hint) = message
+            .split_once("\nhint: ")
+            .or_else(|| message.split_once("; hint: "))
+            .or_else(|| message.rsplit_once("; "))
+            .unwrap_or((message, otherwise));
+        Self::new(level, about, says, hint)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.says)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_clause_of_a_message_is_its_hint() {
+        let of = |message: &str| {
+            let finding = Finding::from_message(Level::Invalid, "x", message, "see the manual");
+            (finding.says, finding.hint.unwrap_or_default())
+        };
+        let parts = |says: &str, hint: &str| (says.to_owned(), hint.to_owned());
+        assert_eq!(of("X is wrong\nhint: mend it; soon"), parts("X is wrong", "mend it; soon"));
+        assert_eq!(
+            of("X: taken; in use; choose another"),
+            parts("X: taken; in use", "choose another")
+        );
+        assert_eq!(of("X is wrong"), parts("X is wrong", "see the manual"));
+    }
+}

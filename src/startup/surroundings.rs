@@ -1,0 +1,175 @@
+//! What a start needs beside the backends: a token, folders, addresses, lists of people.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, Level};
+use super::{Purpose, clustering, dashboard, survey, webhooks};
+use crate::access;
+use crate::config::Config;
+use crate::discord::{Checkup, Options};
+use crate::disk::write_probe;
+use crate::redact::Redactor;
+
+const MANUAL: &str = "docs/configuration.md describes every setting";
+
+/// Looks at everything that a start for this purpose needs, without asking anybody over the
+/// network.
+#[must_use]
+pub fn examine(
+    config: &Config,
+    variables: &HashMap<String, String>,
+    redactor: &Redactor,
+    purpose: Purpose,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if purpose != Purpose::Talk {
+        findings.extend(token(config, redactor, purpose));
+        findings.extend(folders(config));
+    }
+    let invalid = |about: &'static str| {
+        move |fault: String| Finding::from_message(Level::Invalid, about, &fault, MANUAL)
+    };
+    findings.extend(survey::wrapper(config, variables).map(invalid("wrapper")));
+    findings.extend(dashboard::faults(config).into_iter().map(invalid("dashboard")));
+    findings.extend(clustering::faults(config).into_iter().map(invalid("cluster settings")));
+    if purpose != Purpose::Talk {
+        findings.extend(addresses(config, purpose));
+        findings.extend(access(config));
+    }
+    findings
+}
+
+fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Finding> {
+    if config.discord_bot_token.is_none() {
+        return (purpose == Purpose::Serve).then(|| {
+            let says = "DISCORD_BOT_TOKEN is not set";
+            let hint =
+                "copy the bot's token from Discord's developer portal, or run `aetheel init`";
+            Finding::new(Level::Invalid, "discord token", says, hint)
+        });
+    }
+    let error = Options::from_config(config, redactor.clone())
+        .and_then(|options| Checkup::new(&options))
+        .err();
+    Some(match error {
+        Some(error) => {
+            Finding::from_message(Level::Invalid, "discord token", &error.to_string(), MANUAL)
+        }
+        None => Finding::ok("discord token", "has the form of one"),
+    })
+}
+
+/// Tries to write into each folder that the gateway and its agents need.
+fn folders(config: &Config) -> Vec<Finding> {
+    let needed = Level::Invalid;
+    let all = [
+        ("CONFIG_DIR", config.config_dir.clone(), needed),
+        ("CONFIG_DIR/state", config.config_dir.join("state"), needed),
+        ("WORKSPACE_DIR", config.workspace_dir.clone(), Level::LeftOut),
+        ("RECORDINGS_DIR", config.recordings_dir.clone(), Level::LeftOut),
+        ("CACHE_DIR", config.cache_dir.clone(), Level::LeftOut),
+    ];
+    all.into_iter().map(|(name, path, level)| folder(name, &path, level)).collect()
+}
+
+/// Tries to write into a folder, or, if it does not exist, into the nearest one above it.
+pub fn folder(name: &str, folder: &Path, level: Level) -> Finding {
+    let shown = folder.display();
+    let Some(there) = nearest(folder) else {
+        let says = format!("{name}: cannot make the folder {shown}");
+        return Finding::new(level, name, says, format!("make it, or set {name} to another one"));
+    };
+    match write_probe(&there) {
+        Ok(()) if there == folder => Finding::ok(name, format!("{shown} can be written to")),
+        Ok(()) => Finding::ok(name, format!("{shown} is not there yet and can be made")),
+        Err(error) => {
+            let says = format!("{name}: {} cannot be written to: {error}", there.display());
+            let hint =
+                "give the gateway's user the folder: `chown`, or ReadWritePaths= of its unit";
+            Finding::new(level, name, says, hint)
+        }
+    }
+}
+
+/// Returns the folder, or the nearest one above it that exists.
+pub fn nearest(folder: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(folder).ok()?;
+    if absolute.is_dir() {
+        return Some(folder.to_owned());
+    }
+    absolute
+        .ancestors()
+        .find(|above| above.exists())
+        .filter(|above| above.is_dir())
+        .map(Path::to_owned)
+}
+
+/// Looks at the addresses that the gateway is to listen at.
+fn addresses(config: &Config, purpose: Purpose) -> Vec<Finding> {
+    // A start has opened the status pages by now.
+    let taken = survey::addresses(config, purpose != Purpose::Serve);
+    let mut findings: Vec<Finding> = taken
+        .iter()
+        .map(|fault| Finding::from_message(Level::Unavailable, "addresses", fault, MANUAL))
+        .collect();
+    if let Some(address) = config.status_address.filter(|address| !address.ip().is_loopback()) {
+        findings.push(open_status(address));
+    }
+    let open = webhooks::warnings(config);
+    findings.extend(
+        open.iter().map(|text| Finding::from_message(Level::Warning, "webhooks", text, MANUAL)),
+    );
+    findings
+}
+
+fn open_status(address: SocketAddr) -> Finding {
+    let says = format!(
+        "STATUS_ADDRESS {address} can be reached from other machines: anyone there may read what this bot does"
+    );
+    Finding::new(Level::Warning, "status pages", says, "listen at 127.0.0.1, or behind a firewall")
+}
+
+/// Says who may use the bot. Nobody can use one without a token.
+fn access(config: &Config) -> Option<Finding> {
+    config.discord_bot_token.as_ref()?;
+    Some(match access::warning(&config.allowed, config.safety) {
+        Some(warning) => {
+            Finding::from_message(Level::Warning, "access", &warning, "see SECURITY.md")
+        }
+        None => Finding::ok("access", "only listed people and roles may use the bot"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_judged_by_the_one_above() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(nearest(&folder.path().join("a/b/c")), Some(folder.path().to_owned()));
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert_eq!(nearest(&folder.path().join("file/x")), None);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_a_fault_that_names_the_setting() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "").unwrap();
+        let found = super::folder("WORKSPACE_DIR", &at("file/x"), Level::LeftOut);
+        assert_eq!(found.level, Level::LeftOut);
+        assert!(found.says.starts_with("WORKSPACE_DIR: "), "{found}");
+        // Root may write anywhere but where the kernel does not let anybody.
+        let found = super::folder("RECORDINGS_DIR", Path::new("/proc/1/x"), Level::LeftOut);
+        assert_eq!(found.level, Level::LeftOut, "{found}");
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(super::folder("CONFIG_DIR", &at("open"), Level::Invalid).level, Level::Ok);
+    }
+}
