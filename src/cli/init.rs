@@ -37,6 +37,9 @@ pub struct Init {
     /// What the agent may do without asking: default, plan, acceptEdits or bypassPermissions
     #[arg(long, value_name = "MODE")]
     pub safety: Option<String>,
+    /// Folder of the backends (`*.wasm`), instead of the one that is found
+    #[arg(long, value_name = "FOLDER")]
+    pub backends: Option<PathBuf>,
     /// Working directory of the agent
     #[arg(long, value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{installed, serving};
-use crate::support::discord::{APPLICATION, LocalDiscord, TOKEN};
-use crate::support::program::{Ended, Installation, Program};
+use crate::support::discord::{APPLICATION, LocalDiscord, OWNER, TOKEN};
+use crate::support::program::{Ended, Installation, Program, aetheel, built};
 
 /// What the bot uses: the bits of Discord's documentation, as the guide names them.
 const PERMISSIONS: u64 = 1 << 6 | 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 35 | 1 << 38;
@@ -52,7 +52,8 @@ async fn init_with(installation: &Installation, flags: &[&str]) -> Ended {
 async fn by_flags_everything_is_set_up_and_the_gateway_finds_it() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
-    let ended = init_with(&installation, &["--users", "100000000000000042, 7"]).await;
+    let ended =
+        init_with(&installation, &["--users", "100000000000000042, 100000000000000007"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let invite = format!(
         "https://discord.com/oauth2/authorize?client_id={APPLICATION}&scope=bot+applications.commands&permissions={PERMISSIONS}\n"
@@ -65,7 +66,7 @@ async fn by_flags_everything_is_set_up_and_the_gateway_finds_it() {
     for line in [
         format!("DISCORD_BOT_TOKEN={TOKEN}"),
         "AGENT_BACKEND=demo".to_owned(),
-        "ALLOWED_USERS=100000000000000042,7".to_owned(),
+        "ALLOWED_USERS=100000000000000042,100000000000000007".to_owned(),
         "PERMISSION_MODE=default".to_owned(),
         format!("BACKENDS_DIR={}", installation.path("backends").display()),
     ] {
@@ -114,11 +115,18 @@ async fn what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written() {
         assert!(ended.stderr.contains(flag), "{flag} is missing in {}", ended.stderr);
     }
     let token = installation.path("token").display().to_string();
-    let ended =
-        init(&installation, &["--token-file", &token, "--users", "7", "--backend", "nobody"]).await;
-    assert!(ended.stderr.contains("there is no backend \"nobody\", but demo"), "{}", ended.stderr);
+    let ended = init(
+        &installation,
+        &["--token-file", &token, "--users", "100000000000000007", "--backend", "nobody"],
+    )
+    .await;
+    assert!(
+        ended.stderr.contains("there is no backend \"nobody\"; there are: demo"),
+        "{}",
+        ended.stderr
+    );
     fs::write(installation.path("token"), "MTIz.abc.def").unwrap();
-    let ended = init_with(&installation, &["--users", "7"]).await;
+    let ended = init_with(&installation, &["--users", "100000000000000007"]).await;
     assert!(ended.stderr.contains("discord refused `DISCORD_BOT_TOKEN`"), "{}", ended.stderr);
     assert!(ended.stderr.ends_with("nothing was written\n"), "{}", ended.stderr);
     assert!(!installation.path("home/.config").exists());
@@ -141,9 +149,9 @@ async fn everybody_may_use_it_only_where_that_is_said() {
     // That it stands is no reason to leave it so unsaid.
     let ended = init(&installation, &["--safety", "plan"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("--allow-everybody"), "{ended:?}");
-    let ended = init(&installation, &["--servers", "77"]).await;
+    let ended = init(&installation, &["--servers", "100000000000000077"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(settings(&installation).contains("\nALLOWED_GUILDS=77\n"));
+    assert!(settings(&installation).contains("\nALLOWED_GUILDS=100000000000000077\n"));
     let ended = init(&installation, &["--allow-everybody"]).await;
     let text = settings(&installation);
     assert!(ended.code == 0 && text.contains("\nALLOWED_GUILDS=\n"), "{ended:?}\n{text}");
@@ -153,7 +161,7 @@ async fn everybody_may_use_it_only_where_that_is_said() {
 async fn a_second_run_changes_what_it_is_told_and_keeps_the_rest() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
-    assert_eq!(init_with(&installation, &["--users", "7"]).await.code, 0);
+    assert_eq!(init_with(&installation, &["--users", "100000000000000007"]).await.code, 0);
     let file = folder(&installation).join("settings.env");
     let own =
         "# my own remark\nMY_AGENTS_VARIABLE='kept as it is'   # and why\nexport LOG_LEVEL=debug";
@@ -162,21 +170,28 @@ async fn a_second_run_changes_what_it_is_told_and_keeps_the_rest() {
     fs::write(folder(&installation).join("soul.md"), "# Mine\n").unwrap();
     fs::remove_file(folder(&installation).join("tools.md")).unwrap();
     let before = settings(&installation);
-    let ended = init(&installation, &["--users", "8,9", "--safety", "edit"]).await;
+    let ended = init(
+        &installation,
+        &["--users", "100000000000000008,100000000000000009", "--safety", "edit"],
+    )
+    .await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let wanted = before
-        .replace("ALLOWED_USERS=7\n", "ALLOWED_USERS=8,9\n")
+        .replace(
+            "ALLOWED_USERS=100000000000000007\n",
+            "ALLOWED_USERS=100000000000000008,100000000000000009\n",
+        )
         .replace("PERMISSION_MODE=default\n", "PERMISSION_MODE=acceptEdits\n");
     assert_eq!(settings(&installation), wanted);
     assert_eq!(mode(file), 0o600);
     assert_eq!(fs::read_to_string(folder(&installation).join("soul.md")).unwrap(), "# Mine\n");
     assert!(folder(&installation).join("tools.md").exists());
     let ended = init(&installation, &[]).await;
-    assert!(ended.code == 0 && ended.stdout.contains("nothing is to be written"), "{ended:?}");
+    assert!(ended.code == 0 && ended.stdout.contains("Nothing to change."), "{ended:?}");
     assert_eq!(settings(&installation), wanted);
     // What nobody can read is not guessed at.
     fs::write(folder(&installation).join("settings.env"), wanted.clone() + "\nnonsense\n").unwrap();
-    let ended = init(&installation, &["--users", "1"]).await;
+    let ended = init(&installation, &["--users", "100000000000000007"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("is not `NAME=value`"), "{ended:?}");
 }
 
@@ -184,10 +199,10 @@ async fn a_second_run_changes_what_it_is_told_and_keeps_the_rest() {
 async fn without_discord_it_says_so_and_writes_only_if_that_is_wanted() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local).with("DISCORD_API_BASE", "http://127.0.0.1:9");
-    let ended = init_with(&installation, &["--users", "7"]).await;
+    let ended = init_with(&installation, &["--users", "100000000000000007"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("give --offline"), "{ended:?}");
     assert!(!installation.path("home/.config").exists());
-    let ended = init_with(&installation, &["--users", "7", "--offline"]).await;
+    let ended = init_with(&installation, &["--users", "100000000000000007", "--offline"]).await;
     assert!(ended.code == 0 && ended.stdout.contains("--offline"), "{ended:?}");
 }
 
@@ -195,10 +210,11 @@ async fn without_discord_it_says_so_and_writes_only_if_that_is_wanted() {
 async fn a_token_of_the_environment_counts_and_the_gateway_can_be_started_at_once() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local).with("DISCORD_BOT_TOKEN", TOKEN);
-    let flags = ["init", "--yes", "--backend", "demo", "--users", "7", "--then", "start"];
+    let flags =
+        ["init", "--yes", "--backend", "demo", "--users", "100000000000000007", "--then", "start"];
     let program = installation.start(&flags);
     program.logs("aetheel is ready").await;
-    assert!(program.stdout().contains("DISCORD_BOT_TOKEN in the environment"));
+    assert!(program.stdout().contains("token from $DISCORD_BOT_TOKEN"));
     assert!(!program.stdout().contains(TOKEN) && !program.stderr().contains(TOKEN));
     assert!(settings(&installation).contains(TOKEN));
     let said = fs::read(format!("/proc/{}/cmdline", program.pid.as_raw_nonzero())).unwrap();
@@ -210,7 +226,9 @@ async fn a_token_of_the_environment_counts_and_the_gateway_can_be_started_at_onc
 async fn units_for_systemd_are_printed_and_installed() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
-    let ended = init_with(&installation, &["--users", "7", "--then", "install-unit"]).await;
+    let ended =
+        init_with(&installation, &["--users", "100000000000000007", "--then", "install-unit"])
+            .await;
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.stdout.contains("systemctl --user enable --now"), "{}", ended.stdout);
     let unit = installation.path("home/.config/systemd/user/aetheel.service");
@@ -240,7 +258,8 @@ async fn what_a_gateway_has_served_from_the_working_directory_stays_where_it_is(
     assert!(!told.to_string().contains("not-asked-for"), "{told:#}");
 
     fs::write(installation.path(".env"), "# by hand\nOWNERS=7\n").unwrap();
-    let ended = init_with(&installation, &["--env-file", ".env", "--users", "7"]).await;
+    let ended =
+        init_with(&installation, &["--env-file", ".env", "--users", "100000000000000007"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let text = fs::read_to_string(installation.path(".env")).unwrap();
     let config = installation.path("config").display().to_string();
@@ -288,16 +307,18 @@ async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_toke
     person.answers("Which one answers: ", "nobody\r").await;
     person.sees("there is no backend \"nobody\"").await;
     person.answers("Which one answers: ", "demo\r").await;
-    person.answers("People: ", "bob\r").await;
-    person.sees("\"bob\" is no Discord id").await;
-    for question in ["People: ", "Roles: ", "Servers it answers in (empty: all): "] {
+    person.sees(&format!("belongs to olga ({OWNER})")).await;
+    person.answers(&format!("People [{OWNER}]: "), "bob\r").await;
+    person.sees("\"bob\" is not a Discord id").await;
+    person.answers("People [", "none\r").await;
+    for question in ["Roles: ", "Servers it answers in (empty: all): "] {
         person.answers(question, "\r").await;
     }
     person.answers("Channels it answers in (empty: all): ", "\r").await;
     person.sees("With all lists empty everybody could use it").await;
     person.answers("People: ", "everybody\r").await;
     person.answers("and the agent behind it? [no]: ", "\r").await;
-    person.answers("People: ", "7\r").await;
+    person.answers("People: ", "100000000000000007\r").await;
     for question in ["Roles: ", "Servers it answers in (empty: all): "] {
         person.answers(question, "\r").await;
     }
@@ -311,12 +332,15 @@ async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_toke
     person.sees("DISCORD_BOT_TOKEN=(not shown)").await;
     assert!(!installation.path("home/.config").exists(), "nothing before the last answer");
     person.answers("Write this? [yes]: ", "\r").await;
-    person.answers("Now [nothing]: ", "\r").await;
+    person.answers("Next [nothing]: ", "\r").await;
     person.sees("code 0").await;
     let shown = person.program.stdout();
     assert!(!shown.contains(TOKEN) && !shown.contains("canary"), "{shown}");
     let text = settings(&installation);
-    assert!(text.contains("\nALLOWED_USERS=7\n") && text.contains("\nPERMISSION_MODE=plan\n"));
+    assert!(
+        text.contains("\nALLOWED_USERS=100000000000000007\n")
+            && text.contains("\nPERMISSION_MODE=plan\n")
+    );
     assert!(text.contains(TOKEN));
 }
 
@@ -328,7 +352,7 @@ async fn whoever_leaves_at_a_question_leaves_nothing_behind() {
     let questions = [
         ("Token (not shown): ", token.as_str()),
         ("Which one answers: ", "demo\r"),
-        ("People: ", "7\r"),
+        ("People [", "100000000000000007\r"),
         ("Roles: ", "\r"),
         ("Servers it answers in (empty: all): ", "\r"),
         ("Channels it answers in (empty: all): ", "\r"),
@@ -356,4 +380,156 @@ async fn whoever_leaves_at_a_question_leaves_nothing_behind() {
     person.answers("Write this? [yes]: ", "no\r").await;
     person.sees("nothing was written").await;
     assert!(!installation.path("home/.config").exists());
+}
+
+/// Runs a copy of the program that was not built beside components.
+async fn init_elsewhere(installation: &Installation, flags: &str) -> Ended {
+    let program = installation.path("elsewhere/aetheel");
+    if !program.exists() {
+        fs::create_dir(installation.path("elsewhere")).unwrap();
+        fs::hard_link(aetheel(), &program)
+            .or_else(|_| fs::copy(aetheel(), &program).map(drop))
+            .unwrap();
+    }
+    let token = installation.path("token").display().to_string();
+    let line = format!("exec {} init --yes --token-file {token} {flags}", program.display());
+    installation.start_in_shell(&line).ended().await
+}
+
+#[tokio::test]
+async fn no_folder_without_backends_is_written_and_a_later_run_mends_one() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let away = installation.path("away");
+    fs::rename(installation.path("backends"), &away).unwrap();
+    let flags = "--backend demo --users 100000000000000007";
+    let ended = init_elsewhere(&installation, flags).await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    for part in ["there are no backends in", "make guests", "--backends FOLDER"] {
+        assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
+    }
+    assert!(!installation.path("home/.config").exists());
+    let wrong = format!("{flags} --backends {}", installation.path("home").display());
+    let ended = init_elsewhere(&installation, &wrong).await;
+    assert!(ended.code == 78 && ended.stderr.contains("--backends: there are no"), "{ended:?}");
+    let given = format!("{flags} --backends {}", away.display());
+    let ended = init_elsewhere(&installation, &given).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(settings(&installation).contains(&format!("BACKENDS_DIR={}\n", away.display())));
+    // The folder is emptied, and there is another one.
+    fs::rename(&away, installation.path("backends")).unwrap();
+    let ended = init_elsewhere(&installation, "").await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let found = installation.path("backends").display().to_string();
+    assert!(settings(&installation).contains(&format!("BACKENDS_DIR={found}\n")), "{ended:?}");
+}
+
+#[tokio::test]
+async fn the_program_of_a_clone_finds_the_backends_of_its_clone() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    fs::remove_dir_all(installation.path("backends")).unwrap();
+    let ended = init_with(&installation, &["--users", "100000000000000007"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let clone = concat!("BACKENDS_DIR=", env!("CARGO_MANIFEST_DIR"), "/backends\n");
+    assert!(settings(&installation).contains(clone), "{}", settings(&installation));
+}
+
+#[tokio::test]
+async fn a_file_written_by_hand_gets_only_what_was_asked_for() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let text = format!(
+        "CONFIG_DIR=config\nDISCORD_BOT_TOKEN={TOKEN}\nAGENT_BACKEND=demo\nALLOWED_USERS=7\n"
+    );
+    fs::write(installation.path(".env"), &text).unwrap();
+    let ended = init(&installation, &["--env-file", ".env", "--safety", "default"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let written = fs::read_to_string(installation.path(".env")).unwrap();
+    let added: Vec<&str> =
+        written.strip_prefix(&text).unwrap().lines().filter(|line| line.contains('=')).collect();
+    assert_eq!(added, ["PERMISSION_MODE=default"], "{written}");
+    let ended = init(&installation, &["--env-file", ".env"]).await;
+    assert!(ended.stdout.contains("Nothing to change."), "{ended:?}");
+}
+
+#[tokio::test]
+async fn wrong_flags_a_wrong_token_and_an_unknown_backend_are_reported_in_one_run() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    fs::write(installation.path("token"), "abc").unwrap();
+    let token = installation.path("token").display().to_string();
+    let flags =
+        ["--token-file", &token, "--backend", "dmo", "--users", "1", "--workspace", "/dev/null"];
+    let ended = init(&installation, &flags).await;
+    assert_eq!(ended.code, 78, "{ended:?}");
+    for part in [
+        "--users: \"1\" is not a Discord id",
+        "--workspace: /dev/null is not a folder",
+        "does not look like a bot token",
+        "--backend: there is no backend \"dmo\"; did you mean `demo`?",
+    ] {
+        assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_tilde_is_the_home_folder_and_without_a_home_the_file_is_named() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let users = ["--users", "100000000000000007"];
+    let ended = init_with(&installation, &[&users[..], &["--workspace", "~"]].concat()).await;
+    assert!(ended.code == 78 && ended.stderr.contains("must be apart"), "{ended:?}");
+    let ended = init_with(&installation, &[&users[..], &["--workspace", "~/work"]].concat()).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let work = installation.path("home/work").display().to_string();
+    assert!(settings(&installation).contains(&format!("WORKSPACE_DIR={work}\n")));
+
+    let homeless = bare(&local).with("HOME", "");
+    let ended = init_with(&homeless, &users).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let file = homeless.path("config/settings.env").display().to_string();
+    assert!(ended.stdout.contains(&format!("aetheel run --env-file {file}\n")), "{ended:?}");
+    let check = homeless.run(&["check", "--env-file", &file], "").await;
+    assert_eq!(check.code, 0, "{check:?}");
+}
+
+#[tokio::test]
+async fn printed_units_are_alone_on_stdout_and_a_running_gateway_is_to_be_restarted() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    let users = ["--users", "100000000000000007"];
+    let ended = init_with(&installation, &[&users[..], &["--then", "print-unit"]].concat()).await;
+    assert!(ended.stdout.starts_with("# aetheel-hold.service\n# Written by"), "{ended:?}");
+    assert!(ended.stderr.contains("https://discord.com/oauth2/authorize"), "{ended:?}");
+    let _bot = serving(&installation).await;
+    let ended = init(&installation, &["--safety", "plan"]).await;
+    assert!(ended.stdout.contains("goes on with the settings of before: restart it"), "{ended:?}");
+    assert!(!ended.stdout.contains("Start:"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_backend_that_cannot_work_is_taken_only_after_asking_and_the_owner_is_the_default() {
+    let local = LocalDiscord::start().await;
+    let installation = bare(&local);
+    fs::write(installation.backend("claude"), built("claude")).unwrap();
+    let mut person = Person::at(&installation);
+    person.answers("Token (not shown): ", "\r").await;
+    person.sees("Nothing was entered").await;
+    person.answers("Token (not shown): ", &format!("{TOKEN}\r")).await;
+    person.answers("Which one answers", "claude\r").await;
+    person.sees("claude cannot work yet").await;
+    person.answers("Take it all the same? [no]: ", "\r").await;
+    person.answers("Which one answers", "demo\r").await;
+    person.answers(&format!("People [{OWNER}]: "), "\r").await;
+    for question in ["Roles: ", "Servers it answers in (empty: all): "] {
+        person.answers(question, "\r").await;
+    }
+    person.answers("Channels it answers in (empty: all): ", "\r").await;
+    person.answers("Mode [default]: ", "\r").await;
+    person.answers("Working directory of the agent [", "\r").await;
+    person.answers("Write this? [yes]: ", "\r").await;
+    person.answers("Next [nothing]: ", "\r").await;
+    person.sees("code 0").await;
+    assert!(settings(&installation).contains(&format!("\nALLOWED_USERS={OWNER}\n")));
 }

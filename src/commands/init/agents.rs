@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use super::files::STARTERS;
 use crate::commands::listing::{Listing, Row};
 use crate::config::Config;
+use crate::progress;
 use crate::startup::{LoadedBackends, survey};
 
 /// Loads the components and looks at their agents, as `aetheel backend list` does.
@@ -27,12 +28,12 @@ pub(super) fn look(
         }
         examples.path().clone_into(&mut config.config_dir);
     }
-    let cache = config.cache_dir.clone();
+    let what = survey::loading(&config);
     let looking = async {
         let loaded = LoadedBackends::load(&config, variables).await?;
         Ok::<_, Vec<String>>(Listing::of(loaded).await.backends)
     };
-    runtime.block_on(survey::patiently(&cache, looking)).map_err(|faults| faults.join("; "))
+    runtime.block_on(progress::shown(what, looking)).map_err(|faults| faults.join("; "))
 }
 
 /// The table of those that are installed, and how many are not.

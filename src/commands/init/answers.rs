@@ -1,6 +1,9 @@
-//! Answers in themselves: which can be meant, and why another cannot. Pure.
+//! What an answer means, and why another one cannot be meant.
 
 use std::path::{Path, PathBuf};
+
+use crate::startup::finding::{Finding, Level};
+use crate::startup::surroundings;
 
 /// Modes of permission, each with the level of safety it stands for and what it means.
 pub(super) const SAFETY: [(&str, &str, &str); 4] = [
@@ -36,10 +39,32 @@ impl Access {
     }
 }
 
-/// Reads Discord ids, separated by commas or blanks; `none` and nothing are no ids.
+/// Digits of a Discord id: those of the first accounts, and as many as a number of 64 bits has.
+const ID_DIGITS: std::ops::RangeInclusive<usize> = 17..=20;
+
+/// Reads Discord ids that somebody gives, separated by commas or blanks; `none` and nothing are an
+/// empty list.
 ///
 /// # Errors
-/// The word that is none.
+/// The first word that cannot be a Discord id.
+pub(super) fn new_ids(text: &str) -> Result<Vec<u64>, String> {
+    let ids = ids(text)?;
+    match ids.iter().find(|id| !ID_DIGITS.contains(&id.to_string().len())) {
+        Some(id) => Err(not_an_id(&id.to_string())),
+        None => Ok(ids),
+    }
+}
+
+fn not_an_id(word: &str) -> String {
+    format!(
+        "{word:?} is not a Discord id, a number of 17 to 20 digits: switch on the developer mode (user settings, Advanced), right-click, Copy ID"
+    )
+}
+
+/// Reads Discord ids, separated by commas or blanks; `none` and nothing are an empty list.
+///
+/// # Errors
+/// The first word that is not a number.
 pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
     if text.trim() == "none" {
         return Ok(Vec::new());
@@ -48,9 +73,7 @@ pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
     words
         .map(|word| match word.parse() {
             Ok(id) if id > 0 => Ok(id),
-            _ => Err(format!(
-                "{word:?} is no Discord id, which is a number: switch on the developer mode (user settings, Advanced), right-click, Copy ID"
-            )),
+            _ => Err(not_an_id(word)),
         })
         .collect()
 }
@@ -79,8 +102,12 @@ pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Resul
     if text.is_empty() {
         return Err("a working directory needs a path".to_owned());
     }
-    let path = match (text.strip_prefix("~/"), home) {
+    let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };
+    let path = match (below_home, home) {
         (Some(rest), Some(home)) => home.join(rest),
+        (Some(_), None) => {
+            return Err(format!("{text:?} cannot be found: HOME is not set; give a whole path"));
+        }
         _ => PathBuf::from(text),
     };
     let path = std::path::absolute(&path)
@@ -93,9 +120,17 @@ pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Resul
         ));
     }
     if path.exists() && !path.is_dir() {
-        return Err(format!("{shown} is no folder"));
+        return Err(format!("{shown} is not a folder"));
+    }
+    let probed = folder_finding(&path);
+    if probed.level.is_fault() {
+        return Err(probed.to_string());
     }
     Ok(path)
+}
+
+fn folder_finding(path: &Path) -> Finding {
+    surroundings::folder("WORKSPACE_DIR", path, Level::LeftOut)
 }
 
 #[cfg(test)]
@@ -107,8 +142,11 @@ mod tests {
         assert_eq!(ids(" 12, 34 56,"), Ok(vec![12, 34, 56]));
         assert_eq!((ids(""), ids("none")), (Ok(vec![]), Ok(vec![])));
         for wrong in ["bob", "12,@34", "0", "-1", "everybody"] {
-            assert!(ids(wrong).unwrap_err().contains("is no Discord id"), "{wrong}");
+            assert!(ids(wrong).unwrap_err().contains("is not a Discord id"), "{wrong}");
         }
+        assert_eq!(new_ids("100000000000000042,none").map_err(drop), Err(()));
+        assert_eq!(new_ids("100000000000000042"), Ok(vec![100_000_000_000_000_042]));
+        assert!(new_ids("1").unwrap_err().contains("17 to 20 digits"));
         assert_eq!(shown(&[12, 34]), "12,34");
     }
 
@@ -121,12 +159,17 @@ mod tests {
 
     #[test]
     fn a_working_directory_is_apart_from_the_folder_of_settings() {
-        let (folder, home) = (Path::new("/home/x/.config/aetheel"), Some(Path::new("/home/x")));
-        assert_eq!(workspace("~/work", folder, home), Ok("/home/x/work".into()));
-        for wrong in ["/", "~/", "/home/x/.config", "/home/x/.config/aetheel/work"] {
-            assert!(workspace(wrong, folder, home).unwrap_err().contains("apart"), "{wrong}");
+        let owner = tempfile::tempdir().unwrap();
+        let (home, folder) = (owner.path(), owner.path().join(".config/aetheel"));
+        let workspace = |text: &str| workspace(text, &folder, Some(home));
+        assert_eq!(workspace("~/work"), Ok(home.join("work")));
+        let config = home.join(".config").display().to_string();
+        for wrong in ["/", "~", "~/", &config, &format!("{config}/aetheel/work")] {
+            assert!(workspace(wrong).unwrap_err().contains("apart"), "{wrong}");
         }
-        assert!(workspace(" ", folder, home).is_err());
-        assert!(workspace("/dev/null", folder, home).unwrap_err().contains("no folder"));
+        assert!(super::workspace("~", &folder, None).unwrap_err().contains("HOME is not set"));
+        assert!(workspace("/proc/1/work").unwrap_err().contains("cannot be written to"));
+        assert!(workspace(" ").is_err());
+        assert!(workspace("/dev/null").unwrap_err().contains("not a folder"));
     }
 }

@@ -58,26 +58,38 @@ pub(super) fn check(
 
 /// What the operator does next in Discord, line by line.
 pub(super) fn next_steps(known: &Known) -> Vec<String> {
-    let intent = match known.message_content {
-        true => vec![
-            "Message Content Intent is on: inside its own threads the bot needs no mention."
-                .to_owned(),
-        ],
-        false => vec![
-            "Message Content Intent, the one privileged intent it can use, is off. It works without: it reads what mentions it, replies to it,"
-                .to_owned(),
-            "direct messages and commands. To be understood in its own threads without a mention, switch the intent on (Privileged Gateway Intents):"
-                .to_owned(),
-            format!("  {}", known.page()),
-        ],
+    let invited = match known.servers.as_slice() {
+        [] => "It is in no server yet. Invite it; the link asks only for the permissions it uses:"
+            .to_owned(),
+        servers => {
+            let names: Vec<&str> = servers.iter().take(5).map(|(_, name)| name.as_str()).collect();
+            format!(
+                "It is in {} already. The link that invites it to more servers:",
+                names.join(", ")
+            )
+        }
     };
     let mut lines = vec![
-        format!("The token is that of {} ({}).", known.name, known.id),
-        "Invite the bot to your server (its scopes are `bot` and `applications.commands`; it asks for the permissions it uses, and no others):"
-            .to_owned(),
+        format!("The token belongs to the bot \"{}\" ({}).", known.name, known.id),
+        invited,
         format!("  {}", known.invite()),
     ];
-    lines.extend(intent);
+    if known.message_content {
+        lines.push(
+            "Message Content Intent is on: inside its own threads the bot needs no mention."
+                .to_owned(),
+        );
+    } else {
+        lines.push(
+            "Message Content Intent is off, which is fine: the bot reads what mentions it, replies to it, direct messages and commands."
+                .to_owned(),
+        );
+        lines.push(
+            "Without a mention, in its own threads or with `require-mention: no`, it reads only with the intent (Privileged Gateway Intents):"
+                .to_owned(),
+        );
+        lines.push(format!("  {}", known.page()));
+    }
     lines
 }
 
@@ -94,6 +106,8 @@ mod tests {
             message_content,
             logins: (1, 1),
             shards: 1,
+            owner: None,
+            servers: Vec::new(),
         };
         let off = next_steps(&known(false)).join("\n");
         assert!(off.contains("client_id=8&scope=bot+applications.commands&permissions="), "{off}");

@@ -9,13 +9,15 @@ mod answers;
 mod asked;
 mod discord;
 mod files;
+mod places;
 mod standing;
 mod unit;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use secrecy::ExposeSecret as _;
 
 use self::asked::{Chosen, Setup};
@@ -23,14 +25,14 @@ use self::files::Plan;
 pub(super) use self::files::STARTERS;
 use self::standing::{Standing, TOKEN};
 use self::unit::Service;
-use crate::access;
-use crate::agent::Safety;
 use crate::cli::{Init, Then, exit};
-use crate::config::AllowLists;
 use crate::console::{Asking, Left};
 use crate::process;
 use crate::redact::Redactor;
+use crate::startup::finding::{Finding, Level};
+use crate::startup::running::gateway_of;
 use crate::startup::settings::base;
+use crate::startup::{Purpose, surroundings};
 use crate::terminal::{fail, line, say};
 
 /// Why nothing is set up.
@@ -77,6 +79,8 @@ pub(super) fn run(wish: Init) -> u8 {
 fn set_up(wish: &Init) -> Result<u8, Stop> {
     // Before there is a second thread.
     let standing = Standing::look(wish)?;
+    // Units that are printed are the only thing on stdout, so that it can be redirected.
+    let _ = ASIDE.set(wish.then == Some(Then::PrintUnit));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -85,28 +89,41 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
         }
     };
     let asking = if wish.yes { None } else { Asking::at_terminal() };
-    let mut setup = Setup::new(wish, &standing, asking)?;
     let begun = if standing.text.is_some() { "Changing" } else { "Setting up" };
-    line(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
-    let chosen = setup.ask(&runtime)?;
+    tell(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
+    if geteuid().is_root() {
+        tell(
+            "warning: you are root, and agents would be, too: they could do everything on this machine. Run this as the user that the gateway is to run as.",
+        );
+    }
+    let places = places::find(&standing, wish.backends.as_deref());
+    let (places, backends_fault) = match places {
+        Ok(places) => (places, None),
+        Err(fault) => (Vec::new(), Some(fault)),
+    };
+    let (mut setup, mut faults) = Setup::new(wish, &standing, &places, asking);
+    faults.extend(backends_fault);
+    let chosen = setup.ask(&runtime, faults)?;
     let redactor = Redactor::new([&chosen.token]);
-    let settings = settings(&standing, &chosen);
+    let settings = settings(&standing, &chosen, places);
     let plan = Plan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;
     for (name, value) in &settings {
         if *name != TOKEN && standing.outside(name).is_some_and(|outside| outside != value) {
-            line(&format!(
+            tell(&format!(
                 "warning: {name} in the environment is another one, and wins over the file"
             ));
         }
     }
-    if let Some(warning) = access::warning(&lists(&chosen), safety(&chosen)) {
-        line(&format!("warning: {}", warning.replace("; hint: ", "; ")));
+    for finding in findings(&standing, &settings, &chosen, &redactor) {
+        let kind = if finding.level.is_fault() { "fault" } else { "warning" };
+        tell(&redactor.clean(format!("{kind}: {finding}")));
     }
-    if plan.says.is_empty() {
-        line("Everything stands as wished; nothing is to be written.");
+    let changes = !plan.says.is_empty();
+    if !changes {
+        tell("Nothing to change.");
     } else {
-        line("To be written:");
-        plan.says.iter().for_each(|says| line(&redactor.clean(says.clone())));
+        tell("To be written:");
+        plan.says.iter().for_each(|says| tell(&redactor.clean(says.clone())));
         if !setup.agrees("Write this?")? {
             return Err(Stop::Left);
         }
@@ -115,75 +132,70 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
             return Err(format!("{file} was changed meanwhile; run this again").into());
         }
         plan.write()?;
-        line("Written.");
+        tell("Written.");
     }
     let then = setup.then();
     drop(setup);
     runtime.shutdown_timeout(Duration::from_secs(1));
-    go_on(&standing, then)
+    go_on(&standing, then, changes)
+}
+
+/// Whether the conversation goes to stderr.
+static ASIDE: OnceLock<bool> = OnceLock::new();
+
+/// Prints a line of the conversation.
+fn tell(text: &str) {
+    if ASIDE.get() == Some(&true) { say(text) } else { line(text) }
+}
+
+/// Looks at what a start with these settings would find.
+fn findings(
+    standing: &Standing,
+    settings: &[(&'static str, String)],
+    chosen: &Chosen,
+    redactor: &Redactor,
+) -> Vec<Finding> {
+    let mut config = standing.config(settings);
+    config.discord_bot_token = Some(chosen.token.clone());
+    let variables = standing.variables(settings);
+    let mut found = surroundings::examine(&config, &variables, redactor, Purpose::Look);
+    found.retain(|finding| finding.level != Level::Ok);
+    found
 }
 
 fn clean(redactor: &Redactor, faults: Vec<String>) -> Vec<String> {
     faults.into_iter().map(|fault| redactor.clean(fault)).collect()
 }
 
-/// The settings that follow from the answers, in the order of a new file.
-fn settings(standing: &Standing, chosen: &Chosen) -> Vec<(&'static str, String)> {
+/// The settings that follow from the answers, in the order of a new file. A file that is there
+/// keeps what it does not say, unless the answer is another one.
+fn settings(
+    standing: &Standing,
+    chosen: &Chosen,
+    places: Vec<(&'static str, String)>,
+) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         (TOKEN, chosen.token.expose_secret().to_owned()),
         ("AGENT_BACKEND", chosen.backend.clone()),
         ("PERMISSION_MODE", chosen.safety.to_owned()),
     ];
     settings.extend(chosen.access.lists().map(|(name, ids)| (name, answers::shown(ids))));
-    settings.extend(places(standing));
     settings.push(("WORKSPACE_DIR", chosen.workspace.display().to_string()));
+    settings.retain(|(name, value)| {
+        standing.value(name).is_some() || standing.today(name).as_ref() != Some(value)
+    });
+    settings.extend(places);
     settings
 }
 
-/// Folders that must not depend on where the program is started; those that stand stay.
-fn places(standing: &Standing) -> Vec<(&'static str, String)> {
-    let stands = |name: &str| standing.value(name).or_else(|| standing.outside(name)).is_some();
-    let mut places = Vec::new();
-    if !standing.is_found && standing.value("CONFIG_DIR").is_none() {
-        places.push(("CONFIG_DIR", standing.folder.display().to_string()));
+/// Does what is to follow, or says how.
+fn go_on(standing: &Standing, then: Then, changes: bool) -> Result<u8, Stop> {
+    let running = gateway_of(&standing.config(&[])).filter(|_| changes);
+    if let Some(pid) = running {
+        tell(&format!(
+            "The gateway that runs here (process {pid}) goes on with the settings of before: restart it."
+        ));
     }
-    if !stands("BACKENDS_DIR") {
-        let here = std::path::absolute("backends").ok().filter(|folder| has_components(folder));
-        let own = || standing.own("XDG_DATA_HOME", ".local/share", "backends");
-        places.push(("BACKENDS_DIR", here.unwrap_or_else(own).display().to_string()));
-    }
-    if !stands("RECORDINGS_DIR") {
-        let own = standing.own("XDG_STATE_HOME", ".local/state", "recordings");
-        places.push(("RECORDINGS_DIR", own.display().to_string()));
-    }
-    places
-}
-
-fn has_components(folder: &Path) -> bool {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    files.map(|file| file.path()).any(|path| path.extension().is_some_and(|end| end == "wasm"))
-}
-
-fn lists(chosen: &Chosen) -> AllowLists {
-    let access = chosen.access.clone();
-    AllowLists {
-        users: access.users,
-        roles: access.roles,
-        channels: access.channels,
-        guilds: access.guilds,
-    }
-}
-
-fn safety(chosen: &Chosen) -> Safety {
-    match chosen.safety {
-        "bypassPermissions" => Safety::Danger,
-        "acceptEdits" => Safety::Edit,
-        _ => Safety::Default,
-    }
-}
-
-/// Starts, or says how.
-fn go_on(standing: &Standing, then: Then) -> Result<u8, Stop> {
     let own = std::env::current_exe().map_err(|error| format!("no program: {error}"))?;
     let service = Service {
         program: &own,
@@ -197,8 +209,10 @@ fn go_on(standing: &Standing, then: Then) -> Result<u8, Stop> {
                 true => String::new(),
                 false => format!(" --env-file {}", standing.file.display()),
             };
-            line(&format!("Look whether all is well: aetheel doctor{file}"));
-            line(&format!("Start:                    aetheel run{file}"));
+            tell(&format!("Check:   aetheel doctor{file}"));
+            if running.is_none() {
+                tell(&format!("Start:   aetheel run{file}"));
+            }
         }
         Then::Start => {
             let arguments: [OsString; 3] =
@@ -220,11 +234,11 @@ fn go_on(standing: &Standing, then: Then) -> Result<u8, Stop> {
             };
             match service.install(&folder.join("systemd/user")) {
                 Ok(files) => {
-                    files.iter().for_each(|file| line(&format!("Written: {}", file.display())));
-                    line(
-                        "Start:                   systemctl --user daemon-reload && systemctl --user enable --now aetheel-hold aetheel",
+                    files.iter().for_each(|file| tell(&format!("Written: {}", file.display())));
+                    tell(
+                        "Start:   systemctl --user daemon-reload && systemctl --user enable --now aetheel-hold aetheel",
                     );
-                    line("Without being logged in: loginctl enable-linger");
+                    tell("Let it run while you are not logged in: loginctl enable-linger");
                 }
                 Err(fault) => {
                     say(&format!("error: written, but no units: {fault}"));

@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 use secrecy::SecretString;
 
 use crate::cli::Init;
-use crate::config::{Config, config_dir};
+use crate::config::{Config, VARIABLES, config_dir};
 use crate::disk::{read_ordinary, text_of};
 use crate::process::forget_variables;
 use crate::startup::settings::{By, ConfigFolder, SETTINGS_FILE, base, env_file, of_user};
@@ -90,8 +90,10 @@ impl Standing {
             folder = Some(whole(&config_dir(read))?);
         }
         let folder = folder.unwrap_or_else(|| lasting.clone());
-        // Beside what a gateway has served from the working directory, no settings are looked for.
+        // No settings are looked for beside what a gateway has served from the working directory,
+        // nor in `./config`, which is the last resort of a user without a home.
         let is_found = default.by != By::State
+            && (is_ours || of_user(variable).is_some())
             && folder == lasting
             && file == lasting.join(SETTINGS_FILE)
             && !environment.contains_key("CONFIG_DIR");
@@ -109,6 +111,19 @@ impl Standing {
     /// What the environment says, which wins over the file; none: nothing.
     pub(super) fn outside(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
+    }
+
+    /// Returns what counts today for a setting that the file does not have, for a file that is
+    /// there already; `None` for a new file, for which everything is still to be decided.
+    pub(super) fn today(&self, name: &str) -> Option<String> {
+        self.text.as_ref()?;
+        if let Some(outside) = self.outside(name) {
+            return Some(outside.to_owned());
+        }
+        let default = VARIABLES.iter().find(|variable| variable.name == name)?.default;
+        let is_path = default.starts_with("./");
+        let path = absolute(default).ok().filter(|_| is_path);
+        Some(path.map_or_else(|| default.to_owned(), |path| path.display().to_string()))
     }
 
     /// All variables but the token, as the gateway would have them, with these in place of the

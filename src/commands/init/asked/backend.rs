@@ -1,0 +1,75 @@
+//! Which backend answers.
+
+use tokio::runtime::Runtime;
+
+use super::super::{Stop, agents, tell};
+use super::Setup;
+use crate::config::suggestion;
+
+impl Setup<'_> {
+    pub(super) fn ask_backend(&mut self, runtime: &Runtime) -> Result<String, Stop> {
+        let mut answers = self.places.clone();
+        let named = self.backend.take();
+        // Nothing is refused for want of the one that stands.
+        answers.push(("AGENT_BACKEND", "auto".to_owned()));
+        let config = self.standing.config(&answers);
+        let variables = self.standing.variables(&answers);
+        let (rows, unknown) = match agents::look(runtime, config, &variables) {
+            Ok(rows) => (rows, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        if let Some(why) = &unknown {
+            tell(&format!("warning: the agents of this machine could not be examined: {why}"));
+        } else if named.is_none() {
+            tell("Agents on this machine:");
+            agents::table(&rows).iter().for_each(|text| tell(text));
+        }
+        let known = |name: &str| -> Result<(), String> {
+            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+            if rows.is_empty() || names.contains(&name) {
+                return Ok(());
+            }
+            let meant = suggestion(name, names.iter().copied());
+            Err(format!("there is no backend {name:?}{meant}; there are: {}", names.join(", ")))
+        };
+        let stands = self.standing.value("AGENT_BACKEND").map(str::to_owned);
+        let stands = stands.or_else(|| self.standing.today("AGENT_BACKEND"));
+        let stands = stands.filter(|name| known(name).is_ok());
+        let proposed = stands.or_else(|| agents::proposed(&rows).map(str::to_owned));
+        let proposed = proposed.unwrap_or_default();
+        let cannot_work = |name: &str| {
+            let row = rows.iter().find(|row| row.name == name && !row.available)?;
+            Some(format!("warning: {name} cannot work yet: {}", row.reasons.join("; ")))
+        };
+        let name = match (named, &mut self.asking) {
+            (Some(name), _) => {
+                known(&name).map_err(|fault| format!("--backend: {fault}"))?;
+                name
+            }
+            (None, Some(asking)) => loop {
+                let name = asking.ask("Which one answers", &proposed)?;
+                match (known(&name), cannot_work(&name)) {
+                    (Err(fault), _) => tell(&fault),
+                    (Ok(()), _) if name.is_empty() => tell("Name one, for example claude."),
+                    (Ok(()), None) => return Ok(name),
+                    (Ok(()), Some(why)) => {
+                        tell(&why);
+                        if asking.agrees("Take it all the same?", false)? {
+                            return Ok(name);
+                        }
+                    }
+                }
+            },
+            (None, None) if !proposed.is_empty() => proposed,
+            (None, None) => {
+                return Err("no agent can work here: install one, or give --backend NAME"
+                    .to_owned()
+                    .into());
+            }
+        };
+        if let Some(why) = cannot_work(&name) {
+            tell(&why);
+        }
+        Ok(name)
+    }
+}

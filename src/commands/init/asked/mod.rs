@@ -1,0 +1,256 @@
+//! The questions. Flags answer some beforehand, a person at the terminal the others; where nobody
+//! is asked, the settings stay as they are.
+
+mod access;
+mod backend;
+mod token;
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use tokio::runtime::Runtime;
+
+use super::answers::{self, Access, SAFETY};
+use super::standing::Standing;
+use super::{Stop, tell};
+use crate::cli::{Init, Then};
+use crate::console::Asking;
+use crate::discord::Owner;
+
+/// All answers.
+pub(super) struct Chosen {
+    pub token: SecretString,
+    pub backend: String,
+    pub access: Access,
+    /// A word of `PERMISSION_MODE`.
+    pub safety: &'static str,
+    pub workspace: PathBuf,
+}
+
+/// The questions, with the answers that were given beforehand.
+pub(super) struct Setup<'a> {
+    standing: &'a Standing,
+    /// The folders that will be settings.
+    places: Vec<(&'static str, String)>,
+    /// `None` if nobody is asked.
+    asking: Option<Asking>,
+    token: Option<SecretString>,
+    /// Whether the token is that of the environment.
+    token_is_outside: bool,
+    /// Whether the file with the token could not be read.
+    token_is_unreadable: bool,
+    /// Who owns the bot's application, once Discord was asked.
+    owner: Option<Owner>,
+    backend: Option<String>,
+    /// The lists that stand, and in their place those that were given.
+    access: Access,
+    access_is_given: bool,
+    everybody: bool,
+    safety: Option<&'static str>,
+    workspace: Option<PathBuf>,
+    offline: bool,
+    then: Option<Then>,
+}
+
+impl<'a> Setup<'a> {
+    /// Takes the flags. Returns what is wrong with them, or missing where nobody can be asked, each
+    /// with its flag.
+    pub(super) fn new(
+        wish: &Init,
+        standing: &'a Standing,
+        places: &[(&'static str, String)],
+        asking: Option<Asking>,
+    ) -> (Self, Vec<String>) {
+        let mut faults = Vec::new();
+        let mut list = |flag: &str, given: Option<&String>, variable: &str| {
+            let stands = answers::ids(standing.value(variable).unwrap_or_default());
+            let taken = match given {
+                Some(text) => answers::new_ids(text).map_err(|fault| format!("{flag}: {fault}")),
+                None if wish.allow_everybody => Ok(Vec::new()),
+                None => stands.map_err(|fault| {
+                    format!("{variable} in {}: {fault}; or give {flag}", standing.file.display())
+                }),
+            };
+            taken.unwrap_or_else(|fault| {
+                faults.push(fault);
+                Vec::new()
+            })
+        };
+        let access = Access {
+            users: list("--users", wish.users.as_ref(), "ALLOWED_USERS"),
+            roles: list("--roles", wish.roles.as_ref(), "ALLOWED_ROLES"),
+            channels: list("--channels", wish.channels.as_ref(), "ALLOWED_CHANNELS"),
+            guilds: list("--servers", wish.servers.as_ref(), "ALLOWED_GUILDS"),
+        };
+        let given = [&wish.users, &wish.roles, &wish.channels, &wish.servers];
+        let mut told = |flag: &str, fault: String| faults.push(format!("{flag}: {fault}"));
+        let safety = wish
+            .safety
+            .as_deref()
+            .and_then(|text| answers::safety(text).map_err(|fault| told("--safety", fault)).ok());
+        let workspace = wish.workspace.as_deref().and_then(|path| {
+            let text = path.display().to_string();
+            let meant = answers::workspace(&text, &standing.folder, standing.home().as_deref());
+            meant.map_err(|fault| told("--workspace", fault)).ok()
+        });
+        let (token, token_is_unreadable) =
+            match wish.token_file.as_deref().map(token::read).transpose() {
+                Ok(token) => (token.or_else(|| standing.token.clone()), false),
+                Err(fault) => {
+                    told("--token-file", fault);
+                    (None, true)
+                }
+            };
+        if asking.is_none() {
+            // A list that cannot be read is reported already.
+            let lists_are_wrong = faults.iter().any(|fault| fault.contains("Discord id"));
+            if access.is_everybody() && !wish.allow_everybody && !lists_are_wrong {
+                faults.push(format!("who may use the bot is missing: {}", access::WHO));
+            }
+        }
+        let setup = Self {
+            standing,
+            places: places.to_vec(),
+            asking,
+            token,
+            token_is_unreadable,
+            owner: None,
+            token_is_outside: wish.token_file.is_none() && standing.token.is_some(),
+            backend: wish.backend.clone(),
+            access,
+            access_is_given: wish.allow_everybody || given.iter().any(|list| list.is_some()),
+            everybody: wish.allow_everybody,
+            safety,
+            workspace,
+            offline: wish.offline,
+            then: wish.then,
+        };
+        (setup, faults)
+    }
+
+    /// Asks for what was not given. `faults` are those of the flags.
+    ///
+    /// # Errors
+    /// The person left; or, where nobody can be asked again, everything that is wrong.
+    pub(super) fn ask(
+        &mut self,
+        runtime: &Runtime,
+        mut faults: Vec<String>,
+    ) -> Result<Chosen, Stop> {
+        if self.asking.is_some() && !faults.is_empty() {
+            return Err(faults.into());
+        }
+        let token = self.ask_token(runtime);
+        let token = self.kept(token, &mut faults)?;
+        let backend = self.ask_backend(runtime);
+        let backend = self.kept(backend, &mut faults)?;
+        self.ask_access()?;
+        let safety = self.ask_safety()?;
+        let workspace = self.ask_workspace();
+        let workspace = self.kept(workspace, &mut faults)?;
+        match (token, backend, workspace) {
+            (Some(token), Some(backend), Some(workspace)) if faults.is_empty() => {
+                Ok(Chosen { token, backend, access: self.access.clone(), safety, workspace })
+            }
+            _ => Err(faults.into()),
+        }
+    }
+
+    /// Collects the faults of an answer where nobody can be asked again, so that all are reported
+    /// in one run.
+    fn kept<T>(
+        &self,
+        answer: Result<T, Stop>,
+        faults: &mut Vec<String>,
+    ) -> Result<Option<T>, Stop> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Stop::Faults(more)) if self.asking.is_none() => {
+                faults.extend(more);
+                Ok(None)
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn ask_safety(&mut self) -> Result<&'static str, Stop> {
+        let stands = self.standing.value("PERMISSION_MODE").map(str::to_owned);
+        let stands = stands.or_else(|| self.standing.today("PERMISSION_MODE"));
+        let stands = stands.and_then(|mode| answers::safety(&mode).ok()).unwrap_or("default");
+        match (self.safety, &mut self.asking) {
+            (Some(safety), _) => Ok(safety),
+            (None, None) => Ok(stands),
+            (None, Some(asking)) => {
+                tell(
+                    "What may the agent do without asking? Channels and people can only choose less.",
+                );
+                for (mode, _, means) in SAFETY {
+                    tell(&format!("  {mode:<18} {means}"));
+                }
+                loop {
+                    match answers::safety(&asking.ask("Mode", stands)?) {
+                        Ok(safety) => return Ok(safety),
+                        Err(fault) => tell(&fault),
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask_workspace(&mut self) -> Result<PathBuf, Stop> {
+        let own = self.standing.own("XDG_DATA_HOME", ".local/share", "workspace");
+        let stands = self.standing.value("WORKSPACE_DIR").map(str::to_owned);
+        let stands = stands.or_else(|| self.standing.today("WORKSPACE_DIR"));
+        let stands = stands.unwrap_or_else(|| own.display().to_string());
+        let (folder, home) = (&self.standing.folder, self.standing.home());
+        let meant = |text: &str| answers::workspace(text, folder, home.as_deref());
+        match (self.workspace.take(), &mut self.asking) {
+            (Some(path), _) => Ok(path),
+            (None, None) => {
+                meant(&stands).map_err(|fault| format!("{fault}; give --workspace").into())
+            }
+            (None, Some(asking)) => loop {
+                match meant(&asking.ask("Working directory of the agent", &stands)?) {
+                    Ok(path) => return Ok(path),
+                    Err(fault) => tell(&fault),
+                }
+            },
+        }
+    }
+
+    /// Whether the person agrees; yes if nobody is asked.
+    ///
+    /// # Errors
+    /// The person left.
+    pub(super) fn agrees(&mut self, question: &str) -> Result<bool, Stop> {
+        match &mut self.asking {
+            Some(asking) => Ok(asking.agrees(question, true)?),
+            None => Ok(true),
+        }
+    }
+
+    /// Returns what is to follow. Whoever leaves once the files are written wants nothing more.
+    pub(super) fn then(&mut self) -> Then {
+        let Some(asking) = self.asking.as_mut().filter(|_| self.then.is_none()) else {
+            return self.then.unwrap_or(Then::Nothing);
+        };
+        tell("What next?");
+        for (word, means) in [
+            ("start", "run the gateway here, now"),
+            ("install", "have systemd run it as a service"),
+            ("print", "print the files of that service"),
+            ("nothing", "end here"),
+        ] {
+            tell(&format!("  {word:<10} {means}"));
+        }
+        loop {
+            match asking.ask("Next", "nothing").as_deref() {
+                Ok("start") => return Then::Start,
+                Ok("print") => return Then::PrintUnit,
+                Ok("install") => return Then::InstallUnit,
+                Ok("nothing") | Err(_) => return Then::Nothing,
+                Ok(_) => tell("Answer start, install, print or nothing."),
+            }
+        }
+    }
+}

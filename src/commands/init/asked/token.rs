@@ -1,0 +1,112 @@
+//! The bot's token, which is never shown.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::runtime::Runtime;
+
+use super::super::discord::{Doubt, check, next_steps};
+use super::super::standing::TOKEN;
+use super::super::{Stop, tell};
+use super::Setup;
+use crate::disk::read_ordinary;
+
+/// Largest file with a token, bytes.
+const TOKEN_FILE: u64 = 4 << 10;
+
+impl Setup<'_> {
+    pub(super) fn ask_token(&mut self, runtime: &Runtime) -> Result<SecretString, Stop> {
+        if self.token_is_unreadable {
+            return Err(Vec::new().into());
+        }
+        let stands = self.standing.value(TOKEN).map(|token| SecretString::from(token.to_owned()));
+        if self.token_is_outside {
+            tell("Using the token from $DISCORD_BOT_TOKEN.");
+        }
+        if self.asking.is_some() && self.token.is_none() {
+            tell(
+                "The bot's token: Discord's developer portal (https://discord.com/developers/applications), your application, page Bot.",
+            );
+        }
+        loop {
+            let token = match (self.token.take(), &mut self.asking, &stands) {
+                (Some(token), _, _) => token,
+                (None, Some(asking), Some(stands)) => {
+                    let typed = asking.hidden("Token; Enter keeps the one that stands")?;
+                    if typed.expose_secret().is_empty() { stands.clone() } else { typed }
+                }
+                (None, Some(asking), None) => {
+                    let typed = asking.hidden("Token")?;
+                    if typed.expose_secret().is_empty() {
+                        tell("Nothing was entered. Copy the token from that page.");
+                        continue;
+                    }
+                    typed
+                }
+                (None, None, Some(stands)) => stands.clone(),
+                (None, None, None) => {
+                    let fault = "the bot's token is missing: give `--token-file PATH` (`-` for stdin), or set DISCORD_BOT_TOKEN";
+                    return Err(fault.to_owned().into());
+                }
+            };
+            match check(runtime, self.standing.config(&[]), &token, self.offline) {
+                Ok(Some(known)) => {
+                    next_steps(&known).iter().for_each(|text| tell(text));
+                    self.owner = known.owner;
+                    return Ok(token);
+                }
+                Ok(None) => {
+                    tell(
+                        "Discord was not asked (--offline); the start finds out whether the token is right.",
+                    );
+                    return Ok(token);
+                }
+                Err(Doubt::Unasked(why)) => match &mut self.asking {
+                    Some(asking) => {
+                        tell(&why);
+                        if asking.agrees("Write the token without asking Discord?", false)? {
+                            return Ok(token);
+                        }
+                    }
+                    None => {
+                        return Err(
+                            format!("{why}; or give --offline to write without asking").into()
+                        );
+                    }
+                },
+                Err(Doubt::Wrong(why)) => match self.asking {
+                    Some(_) => tell(&why),
+                    None => return Err(why.into()),
+                },
+            }
+        }
+    }
+}
+
+/// Reads the token from a file, or from stdin.
+///
+/// # Errors
+/// The file cannot be read, or is empty.
+pub(super) fn read(path: &Path) -> Result<SecretString, String> {
+    let shown = path.display();
+    let bytes = if path == Path::new("-") {
+        if std::io::stdin().is_terminal() {
+            return Err(
+                "stdin is the terminal, which would show it; without the flag it is asked for"
+                    .to_owned(),
+            );
+        }
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().take(TOKEN_FILE).read_to_end(&mut bytes);
+        read.map_err(|error| format!("cannot read stdin: {error}"))?;
+        bytes
+    } else {
+        read_ordinary(path, TOKEN_FILE).map_err(|error| format!("cannot read {shown}: {error}"))?
+    };
+    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))?;
+    match text.trim() {
+        "" => Err(format!("{shown} is empty")),
+        token => Ok(token.to_owned().into()),
+    }
+}

@@ -1,0 +1,61 @@
+//! The folders that must not depend on where the program is started.
+
+use std::path::{Path, PathBuf};
+
+use super::standing::Standing;
+use crate::startup::shipped::{self, has_components};
+
+/// Returns the folders that become settings. Those that are set, or that a file of settings that is
+/// there already gets by default, stay as they are. `backends` is the folder that was given.
+///
+/// # Errors
+/// There are no backends anywhere, or not where they were said to be.
+pub(super) fn find(
+    standing: &Standing,
+    backends: Option<&Path>,
+) -> Result<Vec<(&'static str, String)>, String> {
+    let is_set = |name: &str| standing.value(name).or_else(|| standing.outside(name)).is_some();
+    let mut places = Vec::new();
+    if !standing.is_found && standing.value("CONFIG_DIR").is_none() {
+        places.push(("CONFIG_DIR", standing.folder.display().to_string()));
+    }
+    if let Some(folder) = backends_folder(standing, backends)? {
+        places.push(("BACKENDS_DIR", folder.display().to_string()));
+    }
+    if !is_set("RECORDINGS_DIR") && standing.text.is_none() {
+        let own = standing.own("XDG_STATE_HOME", ".local/state", "recordings");
+        places.push(("RECORDINGS_DIR", own.display().to_string()));
+    }
+    Ok(places)
+}
+
+/// Returns the folder of the backends, or `None` if the one that is set has some.
+fn backends_folder(standing: &Standing, given: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if let Some(given) = given.map(whole) {
+        return match has_components(&given) {
+            true => Ok(Some(given)),
+            false => Err(format!("--backends: there are no backends in {}", given.display())),
+        };
+    }
+    let set = standing.value("BACKENDS_DIR").or_else(|| standing.outside("BACKENDS_DIR"));
+    let here = whole(Path::new("backends"));
+    let today = set.map_or_else(|| here.clone(), |set| whole(Path::new(set)));
+    let is_today = set.is_some() || standing.text.is_some();
+    if has_components(&today) {
+        return Ok(Some(today).filter(|_| !is_today));
+    }
+    if shipped::folder().is_some() {
+        // The first start fills it with those that the program came with.
+        let own = standing.own("XDG_DATA_HOME", ".local/share", "backends");
+        return Ok(Some(own).filter(|_| set.is_none()));
+    }
+    let mut others = [Some(here), shipped::in_clone()].into_iter().flatten();
+    match others.find(|folder| has_components(folder)) {
+        Some(found) => Ok(Some(found)),
+        None => Err(format!(
+            "there are no backends in {}; in a clone, run `make guests` and then this again, or give `--backends FOLDER`",
+            today.display()
+        )),
+    }
+}
