@@ -37,6 +37,19 @@ pub struct Known {
     pub logins: (u64, u64),
     /// How many shards Discord recommends.
     pub shards: u32,
+    /// Who owns the application, alone or at the head of a team.
+    pub owner: Option<Owner>,
+    /// The servers the bot is in: ids and names, at most 200.
+    pub servers: Vec<(u64, String)>,
+}
+
+/// The owner of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The Discord id of the user.
+    pub id: u64,
+    /// The name of the user's account.
+    pub name: String,
 }
 
 impl Known {
@@ -44,10 +57,7 @@ impl Known {
     /// it uses.
     #[must_use]
     pub fn invite(&self) -> String {
-        format!(
-            "https://discord.com/oauth2/authorize?client_id={}&scope=bot+applications.commands&permissions={USED}",
-            self.application
-        )
+        invite(self.application)
     }
 
     /// Where the application's intents are switched on.
@@ -55,6 +65,13 @@ impl Known {
     pub fn page(&self) -> String {
         format!("https://discord.com/developers/applications/{}/bot", self.application)
     }
+}
+
+/// The link that invites the bot of an application.
+pub(super) fn invite(application: u64) -> String {
+    format!(
+        "https://discord.com/oauth2/authorize?client_id={application}&scope=bot+applications.commands&permissions={USED}"
+    )
 }
 
 /// The facts about a channel.
@@ -92,6 +109,41 @@ struct Application {
     id: u64,
     #[serde(default)]
     flags: u64,
+    owner: Option<Me>,
+    team: Option<Team>,
+}
+
+#[derive(Deserialize)]
+struct Team {
+    #[serde(deserialize_with = "id")]
+    owner_user_id: u64,
+    #[serde(default)]
+    members: Vec<TeamMember>,
+}
+
+#[derive(Deserialize)]
+struct TeamMember {
+    user: Me,
+}
+
+impl Application {
+    fn owner(self) -> Option<Owner> {
+        let of = |user: Me| Owner { id: user.id, name: user.username };
+        match self.team {
+            Some(Team { owner_user_id, members }) => {
+                let mut users = members.into_iter().map(|member| member.user);
+                users.find(|user| user.id == owner_user_id).map(of)
+            }
+            None => self.owner.map(of),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Server {
+    #[serde(deserialize_with = "id")]
+    id: u64,
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -150,6 +202,8 @@ impl Checkup {
             self.get("/applications/@me".to_owned(), "GET application").await.map_err(refused)?;
         let gateway: Gateway =
             self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(refused)?;
+        let servers: Vec<Server> =
+            self.get("/users/@me/guilds".to_owned(), "GET guilds").await.map_err(refused)?;
         let limit = gateway.session_start_limit;
         Ok(Known {
             name: me.username,
@@ -158,7 +212,21 @@ impl Checkup {
             message_content: application.flags & MESSAGE_CONTENT != 0,
             logins: (limit.remaining, limit.total),
             shards: gateway.shards,
+            servers: servers.into_iter().map(|server| (server.id, server.name)).collect(),
+            owner: application.owner(),
         })
+    }
+
+    /// Returns the name of a user, or `None` if Discord knows no user with this id.
+    ///
+    /// # Errors
+    /// Discord did not say.
+    pub async fn user(&self, user: u64) -> Result<Option<String>, String> {
+        match self.get::<Me>(format!("/users/{user}"), "GET user").await {
+            Ok(user) => Ok(Some(user.username)),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// By how many seconds our clock is ahead of Discord's, as its last answer said.

@@ -78,7 +78,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-pub use checkup::{Checkup, Known, Place};
+pub use checkup::{Checkup, Known, Owner, Place};
 pub use clock::Clock;
 pub use dashboard::SignIn;
 pub use heard::{Heard, Parent};
@@ -106,10 +106,13 @@ use phase::Phase;
 use reader::{Parts, Reader};
 use reception::people::People;
 use reception::{Arrival, Closing, Lines, Reception};
-use rest::{Rest, RestError};
+use rest::{Rest, RestError, Timeouts};
 use shards::Shards;
 use standing::Standings;
 use waiting::Waiting;
+
+/// How long the refusal of a person is not logged again.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// Why the bot cannot work; each needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,20 +190,35 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Logs that somebody was not let in, once a minute for each.
-    fn log_refusal(&self, asker: &Asker, why: &str) {
+    /// Logs that somebody was refused, once an hour for each person. Nobody is answered, or the
+    /// bot could be made to write.
+    fn log_refusal(&self, asker: &Asker, name: &str, why: &str) {
         let now = Instant::now();
         let mut refusals = self.refusals.lock();
-        refusals.retain(|_, at| now.duration_since(*at) < Duration::from_secs(60));
+        refusals.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
         if refusals.insert(asker.user, now).is_none() {
             info!(
                 user = asker.user,
+                name,
                 channel = asker.channel,
                 guild = asker.guild,
                 why,
+                hint = "whoever should be let in is listed in ALLOWED_USERS or ALLOWED_ROLES; `aetheel doctor` names the people behind the ids",
                 "refused a discord user"
             );
         }
+    }
+}
+
+/// Warns if the bot is in no server: whoever set it up has not opened the link that invites it.
+async fn warn_without_servers(api: &Api, application: u64, timeouts: Timeouts) {
+    match api.servers(timeouts).await {
+        Ok(0) => {
+            let invite = checkup::invite(application);
+            warn!(invite, "the bot is in no server; open this link to invite it");
+        }
+        Ok(_) => {}
+        Err(error) => debug!(%error, "cannot ask discord which servers the bot is in"),
     }
 }
 
@@ -279,11 +297,7 @@ impl Discord {
         let offered = (options.command_alias.as_deref(), options.dashboard);
         commands::register(&api, application.id, offered, timeouts).await;
         let reads = application.reads();
-        if !reads {
-            info!(
-                "inside threads people must mention the bot\nhint: switch Message Content Intent on at https://discord.com/developers/applications, your application, page Bot"
-            );
-        }
+        warn_without_servers(&api, application.id, timeouts).await;
         let identity = Arc::new(Identity {
             id: me.id,
             application: application.id,
@@ -317,6 +331,12 @@ impl Discord {
                 began_ms,
             }),
         })
+    }
+
+    /// Whether the bot can read messages that do not mention it.
+    #[must_use]
+    pub fn reads_everything(&self) -> bool {
+        self.inner.identity.reads
     }
 
     /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps

@@ -182,7 +182,7 @@ impl Reader {
         };
         let verb = command.verb;
         if let Err(why) = identity.admit(&asker) {
-            identity.log_refusal(&asker, &why);
+            identity.log_refusal(&asker, slash.user.shown(), &why);
             self.refuse(slash, "You may not use me here.");
             return None;
         }
@@ -190,7 +190,11 @@ impl Reader {
             dispatcher.learn(slash.channel, parent);
         }
         if command.who == Who::Owners && !asker.owner {
-            identity.log_refusal(&asker, &format!("`/{}` is for owners", command.name));
+            identity.log_refusal(
+                &asker,
+                slash.user.shown(),
+                &format!("`/{}` is for owners", command.name),
+            );
             self.refuse(slash, "Only my owner may do that.");
             return None;
         }

@@ -54,6 +54,8 @@ async fn who_is_not_listed_gets_no_answer_and_the_log_says_why() {
         "{line}"
     );
     assert_eq!(line["why"].as_str(), Some("you may not use this bot"));
+    assert_eq!(line["name"].as_str(), Some("bob"));
+    assert!(line["hint"].as_str().is_some_and(|hint| hint.contains("ALLOWED_USERS")), "{line}");
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     assert_eq!(

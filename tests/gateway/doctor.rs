@@ -258,3 +258,51 @@ async fn a_database_that_is_away_and_a_node_that_left_something_are_told() {
     let (level, says) = told.about("cluster database");
     assert!(level == "fault" && says.contains("is away"), "{says}");
 }
+
+#[tokio::test]
+async fn a_bot_in_no_server_is_a_fault_with_the_link_that_invites_it() {
+    let local = LocalDiscord::start().await;
+    let told = doctor(&installed(&local), &[]).await;
+    assert_eq!(told.about("discord servers"), ("ok", "Loopback / ".to_owned()));
+    local.faults().uninvited();
+    let told = doctor(&installed(&local), &[]).await;
+    let (level, says) = told.about("discord servers");
+    assert!(level == "fault" && says.contains("in no server"), "{says}");
+    assert!(says.contains("https://discord.com/oauth2/authorize?client_id="), "{says}");
+    let bot = super::serving(&installed(&local)).await;
+    let line = bot.logs("the bot is in no server").await;
+    assert!(line["invite"].as_str().is_some_and(|link| link.contains("client_id=")), "{line}");
+}
+
+#[tokio::test]
+async fn channels_without_a_mention_need_the_intent() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    std::fs::write(
+        installation.path("config/channels.md"),
+        format!("## channel #general {CHANNEL}\n- require-mention: no\n"),
+    )
+    .unwrap();
+    let told = doctor(&installation, &[]).await;
+    let (level, says) = told.about("message content intent");
+    assert!(level == "fault" && says.contains(&CHANNEL.to_string()), "{says}");
+    assert!(says.contains("/applications/"), "{says}");
+    let bot = super::serving(&installation).await;
+    let line = bot.logs("Message Content Intent is off, so `require-mention: no`").await;
+    assert!(line["channels"].to_string().contains(&CHANNEL.to_string()), "{line}");
+    local.faults().flags(1 << 19);
+    assert_eq!(doctor(&installation, &[]).await.about("message content intent").0, "ok");
+}
+
+#[tokio::test]
+async fn people_are_named_and_a_mistyped_id_is_a_warning() {
+    let local = LocalDiscord::start().await;
+    let told = doctor(&installed(&local).with("ALLOWED_USERS", &ANN.to_string()), &[]).await;
+    assert_eq!(told.about("ALLOWED_USERS"), ("ok", format!("ann ({ANN}) / ")));
+    let wrong = installed(&local).with("ALLOWED_USERS", "123").with("ALLOWED_GUILDS", "5");
+    let told = doctor(&wrong, &[]).await;
+    let (level, says) = told.about("ALLOWED_USERS");
+    assert!(level == "warning" && says.contains("no user with the id 123"), "{says}");
+    let (level, says) = told.about("ALLOWED_GUILDS");
+    assert!(level == "warning" && says.contains("not in the server 5"), "{says}");
+}

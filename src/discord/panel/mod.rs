@@ -163,7 +163,7 @@ impl Panels {
     async fn chosen(self: Arc<Self>, caller: Caller, setting: Setting, value: String) {
         let asker = caller.asker(&self.identity);
         if let Err(why) = self.identity.admit(&asker) {
-            self.identity.log_refusal(&asker, &why);
+            self.identity.log_refusal(&asker, &caller.name, &why);
             self.acknowledge(
                 &caller,
                 json!({"type": 4, "data": Response::private("You may not use me here.").data()}),

@@ -105,7 +105,7 @@ impl Reception {
         let asker = self.asker(message, parent);
         if let Err(why) = self.identity.admit(&asker) {
             self.recent.lock().note(id);
-            self.identity.log_refusal(&asker, &why);
+            self.identity.log_refusal(&asker, message.author.shown(), &why);
             if asker.guild.is_none() {
                 // Nobody else hears it there, and silence would look like a fault.
                 self.report(channel, id, STRANGER.to_owned());

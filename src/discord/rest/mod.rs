@@ -30,6 +30,8 @@ use crate::lease::Lease;
 const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between the first two attempts of a request; each later pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONG_WAIT: Duration = Duration::from_secs(5);
 /// The words of rustls about a certificate it does not take; its error type is not ours to name.
 const UNTRUSTED: &str = "invalid peer certificate";
@@ -207,7 +209,7 @@ impl Rest {
         };
         let clock = &self.shared.clock;
         let began = clock.now();
-        let mut pause = Duration::from_millis(250);
+        let mut pause = FIRST_PAUSE;
         loop {
             self.wait_for_limits(call, began, timeouts).await?;
             if !self.shared.lease.lasts() {
@@ -225,7 +227,12 @@ impl Rest {
             if waited + pause > timeouts.total {
                 return Err(RestError::Unreachable { waited, last });
             }
-            debug!(method = %call.method, error = %last, "discord request failed, trying again");
+            if pause == FIRST_PAUSE && !self.shared.answered.load(Ordering::Relaxed) {
+                let base = &self.shared.base;
+                warn!(base, error = %last, "discord does not answer; trying again");
+            } else {
+                debug!(method = %call.method, error = %last, "discord request failed, trying again");
+            }
             clock.sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(8));
         }

@@ -150,7 +150,8 @@ fn payload_taken(
                 left -= usize::from(drop);
                 !drop
             });
-            let (shard, has_guild) = ((id, count), shard_of(GUILD, count) == id);
+            let shard = (id, count);
+            let has_guild = shard_of(GUILD, count) == id && !state.uninvited;
             let id = format!("session-{}", state.gateway.identified);
             let guilds = if has_guild {
                 json!([{"id": GUILD.to_string(), "unavailable": true}])

@@ -650,6 +650,11 @@ impl Faults<'_> {
         self.world.with(|state| state.flags = flags);
     }
 
+    /// The bot is in no server.
+    pub fn uninvited(&self) {
+        self.world.with(|state| state.uninvited = true);
+    }
+
     /// Sets how many logins are left today.
     pub fn logins_left(&self, left: u64) {
         self.world.with(|state| state.gateway.logins_left = left);

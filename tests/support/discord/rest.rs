@@ -298,6 +298,14 @@ fn done(state: &mut State, call: &Call) -> Outcome {
     let text = call.body["content"].as_str().unwrap_or_default();
     match (call.method, call.segments) {
         ("GET", ["users", "@me"]) => (200, user_json(BOT)),
+        ("GET", ["users", "@me", "guilds"]) => {
+            let guild = json!({"id": GUILD.to_string(), "name": "Loopback", "icon": null, "banner": null, "owner": false, "permissions": "0", "features": []});
+            (200, if state.uninvited { json!([]) } else { json!([guild]) })
+        }
+        ("GET", ["users", user]) => match id(user) {
+            Some(user) if user_json(user)["username"] != "somebody" => (200, user_json(user)),
+            _ => (404, json!({"code": 10013, "message": "Unknown User"})),
+        },
         ("GET", ["applications", "@me"]) => (
             200,
             json!({"id": APPLICATION.to_string(), "name": "aetheel", "owner": user_json(OWNER), "team": null, "flags": state.flags | if state.reads { 1 << 19 } else { 0 }}),

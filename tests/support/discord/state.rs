@@ -198,6 +198,8 @@ pub(super) struct State {
     pub(super) overwrites: HashMap<u64, Value>,
     /// Flags of the application.
     pub(super) flags: u64,
+    /// Whether the bot was invited to no server yet.
+    pub(super) uninvited: bool,
     /// Seconds its clock is ahead of ours.
     pub(super) clock_ahead: i64,
     /// How late every answer comes, once what was asked is done.
@@ -241,6 +243,7 @@ impl State {
             everyone: 0x7fff_fff7 | 1 << 35 | 1 << 38,
             overwrites: HashMap::new(),
             flags: 0,
+            uninvited: false,
             clock_ahead: 0,
             latency: Duration::ZERO,
             gateway: Gateway {
