@@ -68,7 +68,7 @@ async fn a_rehearsal_reads_everything_as_before_and_changes_nothing() {
     assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
     assert!(
         ended.stdout.contains(
-            "3 recordings read: 3 as before, 0 read otherwise, 0 could not be read\nfit: "
+            "3 recordings read: 3 as before, 0 read otherwise, 0 could not be read\nSafe to upgrade to version "
         ),
         "{}",
         ended.stdout
@@ -90,7 +90,7 @@ async fn what_people_would_see_otherwise_is_named_and_is_not_fit() {
     for part in [
         "of demo: reads otherwise\n  answer of turn 1\n    - You wrote: hello⏎⏎This is message 1",
         "\n    + You said: hello⏎⏎This is message 1",
-        "1 recording read: 0 as before, 1 read otherwise, 0 could not be read\nnot fit: ",
+        "1 recording read: 0 as before, 1 read otherwise, 0 could not be read\nNot safe to upgrade to version ",
     ] {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
@@ -156,7 +156,7 @@ async fn a_program_that_fails_its_rehearsal_changes_nothing() {
     let stamp = || fs::metadata(aetheel()).and_then(|file| file.modified()).unwrap();
     let (before, program) = (stamp(), installation.path("other"));
     for (script, why) in [
-        ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || exit 3\n", "ended with 3"),
+        ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || exit 3\n", "exit code 3"),
         ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || kill -9 $$\n", "it crashed"),
         ("#!/bin/sh\necho something else\n", "does not say that it is aetheel"),
     ] {
@@ -237,4 +237,50 @@ async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_ove
         "{}",
         ended.stdout
     );
+}
+
+#[tokio::test]
+async fn recordings_can_be_ignored_and_what_the_running_gateway_serves_with_does_not_stop_an_upgrade()
+ {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let ended = installation.run(&["console"], "hello\n").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    change_recordings(&installation, "out", "You said", "You wrote");
+    let ended = installation.run(&["upgrade"], "").await;
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stdout.contains("hint: `aetheel upgrade --ignore-recordings`"), "{ended:?}");
+    let ended = installation.run(&["upgrade", "--ignore-recordings"], "").await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+
+    // An entry that a start leaves out.
+    fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
+    let (ended, report) = rehearse(&installation, &["--recordings", "0"]).await;
+    assert_eq!((ended.code, report["faults"].as_array().unwrap().len()), (1, 1), "{report}");
+    let _bot = serving(&installation).await;
+    let (ended, report) = rehearse(&installation, &["--recordings", "0"]).await;
+    assert_eq!((ended.code, &report["fit"]), (0, &true.into()), "{report}");
+    assert!(report["warnings"].to_string().contains("goes on without it"), "{report}");
+}
+
+#[tokio::test]
+async fn recordings_of_a_component_that_was_rolled_back_do_not_stop_an_upgrade() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    drop(bot);
+    // As if a newer component had known another form of the agent's lines.
+    change_recordings(&installation, "in", r#"\"text\""#, r#"\"words\""#);
+    for file in files(&installation) {
+        let text = fs::read_to_string(&file).unwrap();
+        let at = text.find("\"digest\":\"").unwrap() + 10;
+        fs::write(&file, format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..])).unwrap();
+    }
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!((ended.code, &report["counts"]["unreadable"]), (1, &1.into()), "{report}");
+    let _bot = serving(&installation).await;
+    let (ended, report) = rehearse(&installation, &[]).await;
+    assert_eq!((ended.code, &report["counts"]["unreadable"]), (0, &1.into()), "{report}");
 }

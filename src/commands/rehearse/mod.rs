@@ -8,17 +8,19 @@ mod facts;
 mod recordings;
 mod report;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use self::recordings::Row;
 use self::report::Report;
 use crate::cli::exit;
 use crate::config::LogFormat;
+use crate::startup::running::gateway_of;
 use crate::startup::settings::Settings;
 use crate::startup::{Prepared, Purpose};
-use crate::telemetry;
 use crate::terminal::{Paper, fail};
-use crate::workspace;
+use crate::workspace::{self, Components};
+use crate::{progress, telemetry};
 
 /// What the operator wants.
 pub(super) struct Wish {
@@ -47,6 +49,12 @@ pub(super) async fn run(settings: Settings, wish: Wish) -> u8 {
 async fn rehearse(settings: Settings, most: usize) -> Report {
     let state = workspace::inspect(&settings.config.config_dir).await;
     let folder = settings.config.recordings_dir.clone();
+    let gateway = gateway_of(&settings.config);
+    let serving = match gateway {
+        Some(_) => Components::new(&settings.config.config_dir).last(),
+        None => Vec::new(),
+    };
+    let serving: BTreeSet<String> = serving.into_iter().map(|last| last.digest).collect();
     let prepared = match Prepared::prepare(settings, Purpose::Rehearse).await {
         Ok(prepared) => prepared,
         Err(refused) => return Report::new(refused.faults, Vec::new(), state, Vec::new()),
@@ -57,9 +65,18 @@ async fn rehearse(settings: Settings, most: usize) -> Report {
     let told = |kind: &str| -> Vec<String> {
         said.lines().filter_map(|line| line.strip_prefix(kind)).map(str::to_owned).collect()
     };
-    let (mut faults, warnings) = (told("fault: "), told("warning: "));
+    let (mut faults, mut warnings) = (told("fault: "), told("warning: "));
+    if let Some(pid) = gateway {
+        // A start goes on without these, as the gateway that runs does.
+        let known = faults.drain(..);
+        warnings.extend(known.map(|fault| {
+            format!("{fault} (left out; the gateway that runs, process {pid}, goes on without it)")
+        }));
+    }
+    let agents = prepared.agents();
+    let reading = recordings::rehearse(&*agents, &folder, most, &serving);
     let rows: Vec<Row> =
-        recordings::rehearse(&*prepared.agents(), &folder, most).await.unwrap_or_else(|error| {
+        progress::shown("reading the recordings again", reading).await.unwrap_or_else(|error| {
             faults.push(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()));
             Vec::new()
         });

@@ -1,6 +1,6 @@
 //! Recordings read again by the components that serve their backends now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +35,9 @@ pub(super) struct Row {
     pub(super) backend: Option<String>,
     /// Another component made it than serves now.
     pub(super) by_another_component: bool,
+    /// The component that reads it now serves in the gateway that runs, too: an upgrade changes
+    /// nothing about it.
+    pub(super) serves_now: bool,
     /// One of its turns has no end yet.
     pub(super) goes_on: bool,
     /// What became of it.
@@ -68,13 +71,13 @@ pub(super) enum Reading {
 }
 
 impl Row {
-    /// Whether it speaks against a start. Another component may read otherwise: that is what it was
-    /// replaced for.
+    /// Whether it speaks against an upgrade. Another component may read otherwise: that is what it
+    /// was replaced for. Where that one serves already, the upgrade changes nothing.
     pub(super) fn fails(&self) -> bool {
         match self.reading {
             Reading::AsBefore | Reading::Skipped { .. } => false,
             Reading::Otherwise { .. } => !self.by_another_component,
-            Reading::Unreadable { .. } => true,
+            Reading::Unreadable { .. } => !(self.by_another_component && self.serves_now),
         }
     }
 }
@@ -102,7 +105,8 @@ enum Skip {
     BrokeOff,
 }
 
-/// Reads the newest recordings again, one after the other.
+/// Reads the newest recordings again, one after the other. `serving` has the digests of the
+/// components that serve in a gateway that runs.
 ///
 /// # Errors
 /// When the folder cannot be listed.
@@ -110,6 +114,7 @@ pub(super) async fn rehearse(
     backends: &dyn Backends,
     folder: &Path,
     most: usize,
+    serving: &BTreeSet<String>,
 ) -> io::Result<Vec<Row>> {
     let below = folder.to_owned();
     let listed = tokio::task::spawn_blocking(move || newest(&below, most));
@@ -121,10 +126,11 @@ pub(super) async fn rehearse(
             recording: path.strip_prefix(folder).unwrap_or(&path).display().to_string(),
             backend: None,
             by_another_component: false,
+            serves_now: false,
             goes_on: false,
             reading: Reading::AsBefore,
         };
-        let read = read(backends, path, &mut row, &mut failures);
+        let read = read(backends, path, serving, &mut row, &mut failures);
         let read = timeout_at(end, read).await.unwrap_or(Err(Skip::Late));
         row.reading = read.unwrap_or_else(|skip| Reading::Skipped { why: skip.to_string() });
         rows.push(row);
@@ -135,6 +141,7 @@ pub(super) async fn rehearse(
 async fn read(
     backends: &dyn Backends,
     path: PathBuf,
+    serving: &BTreeSet<String>,
     row: &mut Row,
     failures: &mut BTreeMap<String, u32>,
 ) -> Result<Reading, Skip> {
@@ -145,6 +152,7 @@ async fn read(
     let name = &tape.header.backend;
     let backend = backends.get(name).ok_or_else(|| Skip::NoBackend(name.clone()))?;
     row.by_another_component = backend.generation().digest != tape.header.digest;
+    row.serves_now = serving.contains(&backend.generation().digest);
     let failed = failures.entry(name.clone()).or_default();
     if *failed >= FAILURES {
         return Err(Skip::GivenUp);

@@ -99,15 +99,32 @@ impl Report {
             "{} read: {as_before} as before, {otherwise} read otherwise, {unreadable} could not be read",
             recordings(read)
         ));
-        lines.push(if self.fit {
-            paper.good(&format!("fit: version {} can take over here", self.version))
-        } else {
-            paper.bad(&format!(
-                "not fit: version {} would be noticed here; mend what is named above, or stay with the version that runs",
-                self.version
-            ))
-        });
+        if self.fit {
+            lines.push(paper.good(&format!("Safe to upgrade to version {}.", self.version)));
+            return lines.join("\n") + "\n";
+        }
+        let why = self.reasons().join(", ");
+        lines.push(paper.bad(&format!("Not safe to upgrade to version {}: {why}", self.version)));
+        if self.recordings.iter().any(Row::fails) {
+            lines.push(
+                "hint: `aetheel upgrade --ignore-recordings` does not read recordings again"
+                    .to_owned(),
+            );
+        }
         lines.join("\n") + "\n"
+    }
+
+    /// What speaks against an upgrade, in a few words each.
+    fn reasons(&self) -> Vec<String> {
+        let damaged = self.state.iter().filter(|file| !file.faults.is_empty()).count();
+        let failing = self.recordings.iter().filter(|row| row.fails()).count();
+        let reasons = [
+            (self.faults.len(), "faults in the settings"),
+            (damaged, "damaged state files"),
+            (failing, "recorded answers that read otherwise or cannot be read"),
+        ];
+        let some = reasons.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, what)| format!("{count} {what} (above)")).collect()
     }
 }
 
@@ -123,6 +140,9 @@ fn told(row: &Row, paper: Paper) -> Vec<String> {
     }
     if row.by_another_component {
         name.push_str(", by another component");
+    }
+    if row.serves_now {
+        name.push_str(", which the gateway that runs reads no better");
     }
     if row.goes_on {
         name.push_str(", its turn goes on");
@@ -171,7 +191,8 @@ mod tests {
 
     fn row(reading: Reading, by_another_component: bool) -> Row {
         let (recording, backend) = ("2026-01-02/a.jsonl".to_owned(), Some("demo".to_owned()));
-        Row { recording, backend, by_another_component, goes_on: false, reading }
+        let (goes_on, serves_now) = (false, false);
+        Row { recording, backend, by_another_component, serves_now, goes_on, reading }
     }
 
     fn otherwise(before: &str, now: &str) -> Reading {
@@ -193,6 +214,21 @@ mod tests {
         assert!(!report(vec![row(otherwise("a", "b"), false)]).fit);
         let report = report(vec![row(unreadable, true), skipped()]);
         assert_eq!((report.code(), report.counts.read, report.counts.skipped), (1, 1, 1));
+    }
+
+    #[test]
+    fn what_the_running_gateway_cannot_read_either_does_not_speak_against_an_upgrade() {
+        let unreadable = || Reading::Unreadable { why: "gave up".to_owned(), differences: vec![] };
+        let page = report(vec![row(unreadable(), true)]).page(Paper::plain());
+        assert!(
+            page.contains("Not safe to upgrade") && page.contains("1 recorded answers"),
+            "{page}"
+        );
+        assert!(page.contains("--ignore-recordings"), "{page}");
+        let known = Row { serves_now: true, ..row(unreadable(), true) };
+        assert!(report(vec![known]).fit);
+        let own = Row { serves_now: true, ..row(unreadable(), false) };
+        assert!(!report(vec![own]).fit, "the component of today wrote it");
     }
 
     #[test]

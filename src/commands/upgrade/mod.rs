@@ -1,8 +1,8 @@
 //! `aetheel upgrade`: another program takes over while agents go on.
 //!
-//! The new program rehearses first; what is not fit changes nothing. Then its file takes the place of
-//! the old one, and the gateway that runs is asked to hand over (SIGUSR2): it ends with everything it
-//! had under way left running for the next one. Pinned by `tests/gateway/upgrade.rs`.
+//! The new program rehearses first; if it does not pass, nothing is changed. Then its file takes the
+//! place of the old one, and the gateway that runs is asked to hand over (SIGUSR2): it ends with
+//! everything it had under way left running for the next one. Pinned by `tests/gateway/upgrade.rs`.
 
 mod gateway;
 mod swap;
@@ -38,7 +38,7 @@ enum NotUpgraded {
     NotOurs { program: PathBuf, why: String },
     #[error("the rehearsal of `{program}` could not be held: {why}; run `{program} rehearse` by hand to see more", program = program.display())]
     Rehearsal { program: PathBuf, why: ErrandError },
-    #[error("`{}` is not fit for what is here: its rehearsal, which says why, ended with {code}", program.display())]
+    #[error("`{}` did not pass its rehearsal, which says why above (exit code {code})", program.display())]
     NotFit { program: PathBuf, code: i32 },
     #[error(
         "cannot tell which file this program is: {0}; name the new program with `--binary PATH`"
@@ -50,15 +50,15 @@ enum NotUpgraded {
     NotHandedOver(#[from] NotHandedOver),
 }
 
-pub(super) async fn run(common: &Common, binary: Option<PathBuf>) -> u8 {
+pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
     // The descriptor is the rehearsal's, which needs what is behind it.
     let known = Common { env_file: common.env_file.clone(), secrets_fd: None };
     let settings = settings::read(&known, None);
     set_format(settings.config.log_format);
     if !settings.faults.is_empty() {
-        return Refused { code: exit::CONFIG, faults: settings.faults }.print();
+        return Refused::new(exit::CONFIG, settings.faults).print();
     }
-    match upgrade(common, &settings.config, binary).await {
+    match upgrade(common, &settings.config, binary, ignore_recordings).await {
         Ok(()) => exit::OK,
         Err(error) => {
             say(&format!("error: {}", with_causes(&error)));
@@ -74,6 +74,7 @@ async fn upgrade(
     common: &Common,
     config: &Config,
     binary: Option<PathBuf>,
+    ignore_recordings: bool,
 ) -> Result<(), NotUpgraded> {
     let folder = &config.config_dir;
     let own = std::env::current_exe().map_err(NotUpgraded::NoProgram)?;
@@ -83,7 +84,7 @@ async fn upgrade(
     };
     let version = version(&new).await?;
     line(&format!("rehearsing with version {version}: {}", new.display()));
-    rehearse(common, &new).await?;
+    rehearse(common, &new, ignore_recordings).await?;
     let running = Gateway::of(folder)?;
     let installed = match &running {
         Some(gateway) => gateway.program(&own),
@@ -191,8 +192,15 @@ async fn version(program: &Path) -> Result<String, NotUpgraded> {
     }
 }
 
-async fn rehearse(common: &Common, program: &Path) -> Result<(), NotUpgraded> {
+async fn rehearse(
+    common: &Common,
+    program: &Path,
+    ignore_recordings: bool,
+) -> Result<(), NotUpgraded> {
     let mut arguments: Vec<OsString> = vec!["rehearse".into()];
+    if ignore_recordings {
+        arguments.extend(["--recordings".into(), "0".into()]);
+    }
     if let Some(file) = &common.env_file {
         arguments.extend(["--env-file".into(), file.into()]);
     }
