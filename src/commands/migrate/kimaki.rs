@@ -98,7 +98,7 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
     for (what, why) in [
         ("tokens and API keys in the database", "set the bot's with `aetheel init`"),
         ("conversations and worktrees", "they begin anew"),
-        ("models of channels", "they are OpenCode's: choose OpenCode and a model with `/options`"),
+        ("models of channels", "they are OpenCode's: choose OpenCode and a model with `/settings`"),
     ] {
         found.leave(format!("{what}: {why}"));
     }

@@ -109,7 +109,8 @@ fn documents(
     }
     if older > 0 {
         found.leave(format!(
-            "{older} older notes in {}: `memory.md` is a part of every prompt; put into it what is to be remembered",
+            "{older} older daily {} in {}: `memory.md` is a part of every prompt; put into it what is to be remembered",
+            if older == 1 { "note" } else { "notes" },
             workspace.path.join(below).join("memory").display()
         ));
     }
@@ -232,6 +233,10 @@ enum Payload {
     },
     AgentTurn {
         message: String,
+        /// Where the answer goes, in jobs from before there was `delivery`.
+        deliver: Option<bool>,
+        channel: Option<String>,
+        to: Option<Value>,
     },
     #[serde(other)]
     Other,
@@ -295,12 +300,17 @@ fn one(job: &Value, called: &str, here: &Here) -> Result<Job, String> {
         Schedule::At {} => return Err("it runs once; jobs here run again and again".to_owned()),
         Schedule::Other => return Err("its schedule is of a kind that is not known".to_owned()),
     };
+    let mut delivery = job.delivery;
     let instruction = match job.payload {
         Payload::SystemEvent { text } => text,
-        Payload::AgentTurn { message } => message,
+        Payload::AgentTurn { message, deliver, channel, to } => {
+            let legacy = Delivery { mode: None, channel, to };
+            delivery = delivery.or(Some(legacy).filter(|_| deliver != Some(false)));
+            message
+        }
         Payload::Other => return Err("it runs no agent".to_owned()),
     };
-    let discord = job.delivery.filter(|to| {
+    let discord = delivery.filter(|to| {
         to.mode.as_deref() != Some("webhook") && to.channel.as_deref() == Some("discord")
     });
     let channel = discord.and_then(|to| id(to.to.as_ref()?));
