@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use aetheel::config::LogFormat;
-use clap::Parser;
 
 /// See `Cargo.toml`.
 #[cfg(target_env = "musl")]
@@ -12,7 +11,7 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match aetheel::cli::Cli::try_parse() {
+    match aetheel::cli::parse() {
         Ok(cli) => ExitCode::from(aetheel::commands::run(cli)),
         Err(error) => {
             let wrong = error.use_stderr();

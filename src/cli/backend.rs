@@ -164,7 +164,7 @@ pub enum BackendCommand {
         #[arg(long)]
         pin: bool,
         /// Accept what it may do without being asked
-        #[arg(long)]
+        #[arg(long, short)]
         yes: bool,
         /// Hand it to all machines of the cluster, too; each takes it by its own rules
         #[arg(long)]
@@ -179,7 +179,7 @@ pub enum BackendCommand {
         /// The backend
         name: String,
         /// Accept it without being asked
-        #[arg(long)]
+        #[arg(long, short)]
         yes: bool,
     },
     /// Put the component back that served before

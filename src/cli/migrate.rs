@@ -10,7 +10,7 @@ use super::Common;
 #[derive(Debug, Args)]
 pub struct Migrate {
     /// Program to take over from
-    #[arg(value_enum)]
+    #[arg(value_enum, value_name = "PROGRAM")]
     pub neighbour: Neighbour,
     /// Settings shared by all commands.
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct Migrate {
     #[arg(long, short, conflicts_with = "preview")]
     pub yes: bool,
     /// Show what would be written, and ask nothing
-    #[arg(long)]
+    #[arg(long, visible_alias = "dry-run")]
     pub preview: bool,
 }
 

@@ -6,11 +6,14 @@ mod migrate;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use self::backend::{BackendCommand, Kind, Language};
 pub use self::init::{Init, Then};
 pub use self::migrate::{Migrate, Neighbour};
+use crate::config::nearest;
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -18,7 +21,7 @@ pub use self::migrate::{Migrate, Neighbour};
     name = "aetheel",
     version,
     about,
-    after_help = "Settings are environment variables, see docs/configuration.md."
+    help_template = "{about}\n\n{usage-heading} {usage}\n\n{after-help}\n\nOptions:\n{options}"
 )]
 pub struct Cli {
     /// What to do.
@@ -29,14 +32,24 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Set it up by answering questions; every question is a flag too
+    /// Set Aetheel up by answering questions; every question is a flag too
+    #[command(after_help = "Examples:
+  aetheel init
+  aetheel init --yes --token-file token.txt --backend claude --users 123456789012345678
+  aetheel init --yes --then install-unit")]
     Init(Init),
-    /// Take over personality, memory, schedules and channels of OpenClaw, cc-connect, Kimaki or
-    /// Hermes Agent; shows first what would be written
+    /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules and
+    /// channels; shows first what would be written
     Migrate(Migrate),
     /// Answer in Discord until stopped
+    #[command(after_help = "Examples:
+  aetheel run
+  aetheel run --env-file /etc/aetheel/settings.env")]
     Run(Common),
     /// Talk to an agent at the terminal, or line by line on stdin
+    #[command(after_help = "Examples:
+  aetheel console --backend demo
+  echo 'What is in this folder?' | aetheel console")]
     Console {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -46,9 +59,15 @@ pub enum Command {
         backend: Option<String>,
     },
     /// Check configuration, folders, backends and agent, and start nothing
+    #[command(after_help = "Examples:
+  aetheel check
+  aetheel check --env-file .env && aetheel run --env-file .env")]
     Check(Common),
-    /// Examine the surroundings: Discord, agents, components, folders, limits; change nothing. Exit
-    /// code 0 all is well, 1 warnings, 2 faults
+    /// Check everything that `check` does, and Discord, agents, limits and disks; change nothing.
+    /// Exit code 0 all is well, 1 warnings, 2 faults
+    #[command(after_help = "Examples:
+  aetheel doctor
+  aetheel doctor --offline --json | jq '.lines[] | select(.level == \"fault\")'")]
     Doctor {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -62,9 +81,9 @@ pub enum Command {
     },
     /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
     Health(Common),
-    /// The machines of the cluster: what each does
+    /// List the machines of the cluster, and what each does
     Nodes(Common),
-    /// Have a machine of the cluster give its channels to the others; return when it has none
+    /// Have a machine give its channels to the others; return when it has none
     Drain {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -81,11 +100,14 @@ pub enum Command {
     /// Move between one machine and several
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// Backends: those there are, and everything to make, prove and replace one
+    /// List, make, check, install and replace backends
     #[command(subcommand)]
     Backend(BackendCommand),
-    /// Read the replies again that no parser could read so far, and have those delivered that can
-    /// be read now
+    /// Read again the replies that no backend could read so far, and deliver those that can be read
+    /// now
+    #[command(after_help = "Examples:
+  aetheel recover --dry-run
+  aetheel recover")]
     Recover {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -97,7 +119,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what turns cost: by day, lane, person, backend and model, as far as agents told
+    /// Show what turns cost: by day, channel, person, backend and model, as far as agents report it
+    #[command(after_help = "Examples:
+  aetheel costs
+  aetheel costs --days 7 --csv > costs.csv")]
     Costs {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -112,8 +137,11 @@ pub enum Command {
     /// Keep agents while the gateway is away: `aetheel run` starts them through this process, and
     /// finds them again after a restart. It starts one by itself where none runs
     Hold(Hold),
-    /// Rehearse a start beside the running gateway: settings, journal and state files are read, and
-    /// the last recordings are read again; change nothing. Exit code 0 it fits, 1 it does not
+    /// Find out beside the running gateway whether it is safe to upgrade: read settings, journal and
+    /// state files, and the last recordings again; change nothing. Exit code 0 if it is safe, else 1
+    #[command(after_help = "Examples:
+  aetheel rehearse
+  /path/to/new/aetheel rehearse --recordings 200")]
     Rehearse {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -127,6 +155,9 @@ pub enum Command {
     },
     /// Replace the program, if it passes its rehearsal, and have the running gateway hand over to it
     /// while agents go on
+    #[command(after_help = "Examples:
+  aetheel upgrade --binary /path/to/new/aetheel
+  aetheel upgrade --binary /path/to/new/aetheel --ignore-recordings")]
     Upgrade {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -134,6 +165,19 @@ pub enum Command {
         /// The new program; without, this one
         #[arg(long, value_name = "PATH")]
         binary: Option<PathBuf>,
+        /// Do not read recordings again in the rehearsal, which would speak against the upgrade if
+        /// the answers in them read otherwise
+        #[arg(long)]
+        ignore_recordings: bool,
+    },
+    /// Print the completions of a shell
+    #[command(after_help = "Examples:
+  aetheel completions bash > ~/.local/share/bash-completion/completions/aetheel
+  aetheel completions zsh > ~/.zfunc/_aetheel
+  aetheel completions fish > ~/.config/fish/completions/aetheel.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
     },
     /// Write the man pages and the completions of shells below this folder, for packages
     #[command(hide = true)]
@@ -148,6 +192,60 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+}
+
+/// The commands in the groups that the help shows.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
+    ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
+    ("Look", &["health", "costs", "recover"]),
+    ("Backends", &["backend"]),
+    ("Several machines", &["nodes", "drain", "cluster"]),
+];
+
+/// Makes the command line, whose help shows the commands in groups.
+#[must_use]
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let about = |name: &str| {
+        let found = command.find_subcommand(name).and_then(clap::Command::get_about);
+        let about = found.map(ToString::to_string).unwrap_or_default();
+        // The first clause is enough for an overview.
+        let clause = about.split(['.', ':', ';']).next().unwrap_or_default();
+        clause.split(", and ").next().unwrap_or_default().to_owned()
+    };
+    let groups = GROUPS.map(|(title, names)| {
+        let lines = names.iter().map(|name| format!("  {name:<12} {}", about(name)));
+        format!("{title}:\n{}", lines.collect::<Vec<_>>().join("\n"))
+    });
+    let hint = "`aetheel COMMAND --help` has examples. Settings are environment variables: docs/configuration.md.";
+    let help = format!("{}\n\n{hint}", groups.join("\n\n"));
+    command.after_help(help)
+}
+
+/// Reads the command line of this process.
+///
+/// # Errors
+/// It is wrong, or only asks for help; with what to print.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let names: Vec<String> =
+        command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|mut error| {
+        let invalid = match error.get(ContextKind::InvalidSubcommand) {
+            Some(ContextValue::String(name)) => Some(name.clone()),
+            _ => None,
+        };
+        if let Some(invalid) = invalid
+            && error.get(ContextKind::SuggestedSubcommand).is_none()
+            && let Some(meant) = nearest(&invalid, names.iter().map(String::as_str))
+        {
+            let meant = ContextValue::Strings(vec![meant.to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, meant);
+        }
+        error
+    })
 }
 
 /// What `aetheel cluster` does.
@@ -214,4 +312,24 @@ pub mod exit {
     pub const NO_PERMISSION: u8 = 77;
     /// The configuration is wrong.
     pub const CONFIG: u8 = 78;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visible_command_is_in_one_group_of_the_help() {
+        let command = command();
+        let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, visible);
+        let help = command.clone().render_help().to_string();
+        assert!(help.contains("Set up:\n  init         Set Aetheel up"), "{help}");
+        assert_eq!(help.matches("Answer in Discord until stopped").count(), 1, "{help}");
+    }
 }

@@ -1,7 +1,7 @@
-//! `aetheel pages`: the man pages and the completions of shells, for packages.
+//! `aetheel pages` and `aetheel completions`: man pages, and completions of shells.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use clap::builder::Resettable;
@@ -18,6 +18,52 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d/aetheel.fish"),
 ];
 
+/// The sections at the end of every man page.
+const SECTIONS: &str = r#".SH "EXIT STATUS"
+.TP
+0
+The command did everything it was to do.
+.TP
+1
+It did not: see docs/configuration.md for each command. \fBaetheel doctor\fR found warnings.
+.TP
+2
+\fBaetheel doctor\fR found faults.
+.TP
+64
+The command line is wrong, or names something that does not exist.
+.TP
+69
+A backend or an agent is missing, or an address is taken.
+.TP
+70
+A bug in aetheel.
+.TP
+73
+Another gateway serves the same CONFIG_DIR.
+.TP
+75
+Discord or the database could not be reached for too long. Starting again later may help.
+.TP
+77
+Discord refused the token.
+.TP
+78
+The configuration is wrong.
+.SH ENVIRONMENT
+Settings are environment variables, from CONFIG_DIR to LOG_LEVEL. docs/configuration.md describes all of them; \fB\-\-env\-file\fR reads them from a file.
+.SH FILES
+.TP
+~/.config/aetheel/settings.env
+The settings, read where no other file is named.
+.TP
+~/.config/aetheel/*.md
+Personality, memory, schedules, channels and hooks.
+.TP
+~/.config/aetheel/state/
+What the gateway remembers.
+"#;
+
 /// Writes them below a folder, laid out as `share` is. Returns the exit code.
 pub(super) fn run(share: &Path) -> u8 {
     match write(share) {
@@ -29,11 +75,31 @@ pub(super) fn run(share: &Path) -> u8 {
     }
 }
 
+/// Prints the completions of a shell. Returns the exit code.
+pub(super) fn completions(shell: Shell) -> u8 {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut described(), "aetheel", &mut text);
+    // A closed stdout has nobody to read them.
+    let _ = io::stdout().write_all(&text);
+    exit::OK
+}
+
+/// The commands that people are shown.
+fn described() -> Command {
+    shown(&Cli::command()).version(env!("CARGO_PKG_VERSION"))
+}
+
 fn write(share: &Path) -> io::Result<()> {
     let manual = share.join("man/man1");
     fs::create_dir_all(&manual)?;
-    let command = shown(&Cli::command()).version(env!("CARGO_PKG_VERSION"));
+    let command = described();
     clap_mangen::generate_to(command.clone(), &manual)?;
+    for page in fs::read_dir(&manual)? {
+        let path = page?.path();
+        // What stands below the help of a command are its examples.
+        let text = fs::read_to_string(&path)?.replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
+        fs::write(&path, text + SECTIONS)?;
+    }
     for (shell, name) in SHELLS {
         let path = share.join(name);
         if let Some(folder) = path.parent() {
@@ -80,6 +146,10 @@ mod tests {
             }
         }
         assert!(read("man/man1/aetheel-backend-install.1").contains("\\-\\-pin"));
+        let page = read("man/man1/aetheel-doctor.1");
+        for section in ["EXAMPLES", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES"] {
+            assert!(page.contains(&format!(".SH {section}\n")), "{section} is missing in\n{page}");
+        }
         assert!(of(true).count() >= 2);
         for hidden in of(true).map(Command::get_name) {
             assert_eq!(read(&format!("man/man1/aetheel-{hidden}.1")), "", "{hidden}");
