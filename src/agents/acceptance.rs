@@ -48,9 +48,9 @@ async fn tell(path: &Path, wants: &Wants, outlet: &dyn Outlet) {
     let offer = (wants.is_told_whole() && said.chars().count() <= SHOWN)
         .then(|| Offer { id: id_of(wants), label: LABEL.to_owned() });
     let text: String = said.chars().take(SHOWN).collect();
-    let button = if offer.is_some() { ", or the button of my owner's," } else { "" };
+    let button = if offer.is_some() { "presses *Accept* or " } else { "" };
     let text = format!(
-        "{text}.\nUntil `aetheel backend approve {name}`{button} nothing of it is started."
+        "{text}.\nIt will not run until my owner {button}runs `aetheel backend approve {name}`."
     );
     // Without a channel for it the log says it.
     let _ = outlet.notify(Notice { channel: None, about: None, text, offer }).await;

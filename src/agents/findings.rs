@@ -299,36 +299,33 @@ fn unsupported(
     default: bool,
 ) -> Vec<String> {
     let (name, effort) = (&descriptor.name, config.backend_effort.as_ref().filter(|_| default));
-    let ignored = [
-        (
-            "BACKEND_MODEL",
-            default && config.backend_model.is_some() && !descriptor.has(Feature::Model),
-            "ignored",
-        ),
-        ("BACKEND_EFFORT", effort.is_some() && !descriptor.has(Feature::Effort), "ignored"),
-        (
-            "ALLOWED_TOOLS",
-            config.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools),
-            "kept by the gateway instead: the agent runs at the level `ask`, and what it asks leave for is refused unless it is on the list; what it only looks at it may do unasked",
-        ),
-        (
-            "BACKEND_MAX_TURNS",
-            variables.contains_key("BACKEND_MAX_TURNS") && !descriptor.has(Feature::MaxTurns),
-            "replaced by a limit of tool uses kept by the gateway",
-        ),
-        (
-            "PERMISSION_MODE=plan",
-            config.mode == Mode::Plan && !descriptor.has(Feature::Plan),
-            "ignored",
-        ),
-    ];
-    let mut warnings: Vec<String> = ignored
-        .into_iter()
-        .filter(|(_, applies, _)| *applies)
-        .map(|(setting, _, what)| {
-            format!("backend `{name}` does not support {setting}; it is {what}")
-        })
-        .collect();
+    let lacks = |feature| !descriptor.has(feature);
+    let ignored =
+        |setting: &str| format!("backend `{name}` does not support {setting}; it is ignored");
+    // The scripted agent has no tools.
+    let is_demo =
+        descriptor.programs.first().is_some_and(|first| first.name == env!("CARGO_PKG_NAME"));
+    let unlimited = config.allowed_tools != AllowedTools::All && lacks(Feature::AllowedTools);
+    let mut warnings = Vec::new();
+    if default && config.backend_model.is_some() && lacks(Feature::Model) {
+        warnings.push(ignored("BACKEND_MODEL"));
+    }
+    if effort.is_some() && lacks(Feature::Effort) {
+        warnings.push(ignored("BACKEND_EFFORT"));
+    }
+    if unlimited && !is_demo {
+        warnings.push(format!(
+            "`{name}` cannot limit its own tools, so Aetheel does it: the agent asks before each change, and anything not in ALLOWED_TOOLS is refused"
+        ));
+    }
+    if variables.contains_key("BACKEND_MAX_TURNS") && lacks(Feature::MaxTurns) {
+        warnings.push(format!(
+            "`{name}` cannot limit its own rounds, so Aetheel does it: the turn is stopped after BACKEND_MAX_TURNS tool uses"
+        ));
+    }
+    if config.mode == Mode::Plan && lacks(Feature::Plan) {
+        warnings.push(ignored("PERMISSION_MODE=plan"));
+    }
     if let Some(effort) = effort.filter(|_| descriptor.has(Feature::Effort))
         && !descriptor.efforts.iter().any(|choice| {
             choice.id.eq_ignore_ascii_case(effort) || choice.label.eq_ignore_ascii_case(effort)

@@ -149,7 +149,7 @@ impl AgentRegistry {
         }
         while let Some(examined) = examinations.join_next().await {
             if let Ok(Some((name, findings))) = examined {
-                self.tell(&name, &findings);
+                self.log_findings(&name, &findings, true);
             }
         }
     }
@@ -187,7 +187,7 @@ impl AgentRegistry {
     async fn examine_again(&self, names: Vec<String>) {
         for name in names {
             if let Some(findings) = self.examine(&name).await {
-                self.tell(&name, &findings);
+                self.log_findings(&name, &findings, false);
             }
         }
     }
@@ -208,22 +208,18 @@ impl AgentRegistry {
         }
     }
 
-    fn tell(&self, name: &str, findings: &Findings) {
+    /// Logs what was found out about an agent. At the start, one that is not installed is not worth
+    /// more than a line for debugging: there are backends for many more agents than anybody has.
+    fn log_findings(&self, name: &str, findings: &Findings, at_start: bool) {
         let program = findings.program.as_deref().map(Path::display).map(tracing::field::display);
+        let reason = findings.reasons();
         if findings.faults.is_empty() {
             tracing::info!(backend = name, program, version = findings.version, "backend is ready");
-        } else if self.is_profile(name) {
-            // There are profiles for many more agents than anybody has.
-            tracing::debug!(
-                backend = name,
-                reason = findings.reasons(),
-                "backend is not available"
-            );
+            findings.warnings.iter().for_each(|text| tracing::info!(backend = name, "{text}"));
+        } else if self.is_profile(name) || at_start && findings.program.is_none() {
+            tracing::debug!(backend = name, reason, "backend is not available");
         } else {
-            tracing::info!(backend = name, reason = findings.reasons(), "backend is not available");
-        }
-        for warning in &findings.warnings {
-            tracing::info!(backend = name, "{warning}");
+            tracing::info!(backend = name, reason, "backend is not available");
         }
     }
 

@@ -65,7 +65,7 @@ impl Custody {
         let gateway = Gateway::own()?;
         let home = match means {
             Means::Best => Home::new(&gateway)
-                .inspect_err(|error| tracing::info!(%error, "no cgroup of our own: processes are found by descent instead"))
+                .inspect_err(|error| tracing::info!(%error, "runs without a cgroup of its own; leftover processes are found by their parent instead, nothing is to be done"))
                 .ok()
                 .map(Arc::new),
             Means::Descent => None,

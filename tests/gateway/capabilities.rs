@@ -136,7 +136,7 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
     local.wait_for("the version to be asked for, now that it may be", asked).await;
     let again = installation.run(&["backend", "approve", "demo"], "").await;
     assert_eq!(
-        (again.code, again.stderr.contains("nothing was changed")),
+        (again.code, again.stderr.contains("Nothing to approve")),
         (0, true),
         "{}",
         again.stderr
@@ -159,7 +159,7 @@ async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_befor
     put(&installation, "demo", &evil.build());
     let notice =
         local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
-    assert!(notice.content.contains("the button of my owner's"), "{}", notice.content);
+    assert!(notice.content.contains("my owner presses *Accept* or runs"), "{}", notice.content);
     bot.signal(Signal::KILL);
     bot.ended().await;
 
@@ -218,7 +218,9 @@ async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
     put(&installation, "demo", &Wat { descriptor: many, ..Wat::new("demo", "10.0.0") }.build());
     let long = local
         .wait_for_message(OTHER, |text| {
-            text.contains("more.\nUntil `aetheel backend approve demo` nothing")
+            text.contains(
+                "more.\nIt will not run until my owner runs `aetheel backend approve demo`",
+            )
         })
         .await;
     assert!(local.buttons(long.id).is_empty(), "{}", long.content);

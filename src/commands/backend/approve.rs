@@ -1,4 +1,4 @@
-//! `aetheel backend approve`: the operator agrees to what a component may do. Pinned by
+//! `aetheel backend approve`: the operator accepts what a component may do. Pinned by
 //! `tests/gateway/capabilities.rs`.
 
 use std::io::Write as _;
@@ -24,17 +24,18 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
         waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
     if wanted.is_empty() {
         if components.component(&component).is_some() {
-            say(&format!(
-                "backend {component} does nothing that is not accepted; nothing was changed"
-            ));
+            say(&format!("Nothing to approve: everything `{component}` does is approved already."));
             return exit::OK;
         }
         let mut others: Vec<&str> =
             waiting.iter().map(|(_, wants)| wants.descriptor.name.as_str()).collect();
         others.dedup();
-        let others = if others.is_empty() { "none does".to_owned() } else { others.join(", ") };
+        let others = match others.is_empty() {
+            true => "no component waits for approval".to_owned(),
+            false => format!("these components wait for approval: {}", others.join(", ")),
+        };
         say(&format!(
-            "error: no file in {} waits for `{component}` to be accepted; waiting: {others}",
+            "error: there is no backend `{component}` in {}; {others}",
             config.backends_dir.display()
         ));
         return exit::USAGE;

@@ -73,7 +73,7 @@ pub fn effective(
     let ceiling = if unkept { Safety::Default } else { ceiling };
     if unkept {
         warnings.push(format!(
-            "backend `{}` cannot hold its agent to ALLOWED_TOOLS: it runs at the level `ask`, and what it asks leave for is refused unless it is on the list; set ALLOWED_TOOLS=* or choose another backend",
+            "`{}` cannot limit its own tools, so Aetheel does it: the agent asks before each change, and anything not in ALLOWED_TOOLS is refused; set ALLOWED_TOOLS=* or choose another backend",
             descriptor.name
         ));
     }
@@ -189,7 +189,7 @@ mod tests {
             (found.safety, found.mode, found.ceiling),
             (Safety::Default, Mode::Build, Safety::Default)
         );
-        assert!(found.warnings[0].contains("cannot hold its agent to ALLOWED_TOOLS"), "{found:?}");
+        assert!(found.warnings[0].contains("cannot limit its own tools"), "{found:?}");
         let able = descriptor("a", r#"["model","effort","plan","allowed-tools"]"#);
         assert_eq!(
             effective(&choices, &LaneSettings::default(), &own(&[]), &able).safety,

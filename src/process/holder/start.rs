@@ -97,6 +97,6 @@ pub fn detach() -> io::Result<()> {
 /// Leaves the cgroup of whoever started this process, and says what it means where that cannot be.
 pub fn leave_cgroup() {
     if let Err(error) = cgroup::step_aside() {
-        tracing::info!(%error, "the holder stays in the gateway's cgroup: a service manager that ends all of it ends the holder and its agents too; hint: run `aetheel hold` as a service of its own (docs/operating.md)");
+        tracing::info!(%error, "agents end with this service when a service manager stops it; to keep them over restarts, install the holder's unit: `aetheel init --yes --then install-unit`");
     }
 }
