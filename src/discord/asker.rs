@@ -1,7 +1,14 @@
 //! Somebody who wants to use the bot, and whether the operator's lists let them in.
 
+use std::time::{Duration, Instant};
+
+use tracing::info;
+
 use super::Identity;
 use crate::access::{self, Access, Request};
+
+/// How long the refusal of a person is not logged again.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// Somebody who wants to use the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +49,25 @@ impl Identity {
             Access::Allowed => Ok(()),
             Access::Ignored(why) => Err(why.to_string()),
             Access::Refused(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Logs that somebody was refused, once an hour for each person. Nobody is answered, or the
+    /// bot could be made to write.
+    pub(super) fn log_refusal(&self, asker: &Asker, name: &str, why: &str) {
+        let now = Instant::now();
+        let mut refusals = self.refusals.lock();
+        refusals.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
+        if refusals.insert(asker.user, now).is_none() {
+            info!(
+                user = asker.user,
+                name,
+                channel = asker.channel,
+                guild = asker.guild,
+                why,
+                hint = "whoever should be let in is listed in ALLOWED_USERS or ALLOWED_ROLES; `aetheel doctor` names the people behind the ids",
+                "refused a discord user"
+            );
         }
     }
 }

@@ -55,6 +55,7 @@ mod receipt;
 mod reception;
 mod reply;
 mod rest;
+mod servers;
 mod shards;
 mod sharing;
 mod standing;
@@ -76,7 +77,7 @@ use secrecy::ExposeSecret;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 pub use checkup::{Checkup, Known, Owner, Place};
 pub use clock::Clock;
@@ -94,7 +95,6 @@ use crate::dispatch::{Again, AgainRefusal, Dispatcher, Person};
 use crate::vigil;
 use crate::workspace::DiscordNotes;
 use api::Api;
-use asker::Asker;
 use asks::Asks;
 use ear::Ear;
 use files::Fetcher;
@@ -106,13 +106,10 @@ use phase::Phase;
 use reader::{Parts, Reader};
 use reception::people::People;
 use reception::{Arrival, Closing, Lines, Reception};
-use rest::{Rest, RestError, Timeouts};
+use rest::{Rest, RestError};
 use shards::Shards;
 use standing::Standings;
 use waiting::Waiting;
-
-/// How long the refusal of a person is not logged again.
-const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// Why the bot cannot work; each needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,39 +184,6 @@ pub(crate) struct Identity {
     /// Whether messages can be read that do not name the bot.
     reads: bool,
     refusals: Mutex<HashMap<u64, Instant>>,
-}
-
-impl Identity {
-    /// Logs that somebody was refused, once an hour for each person. Nobody is answered, or the
-    /// bot could be made to write.
-    fn log_refusal(&self, asker: &Asker, name: &str, why: &str) {
-        let now = Instant::now();
-        let mut refusals = self.refusals.lock();
-        refusals.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
-        if refusals.insert(asker.user, now).is_none() {
-            info!(
-                user = asker.user,
-                name,
-                channel = asker.channel,
-                guild = asker.guild,
-                why,
-                hint = "whoever should be let in is listed in ALLOWED_USERS or ALLOWED_ROLES; `aetheel doctor` names the people behind the ids",
-                "refused a discord user"
-            );
-        }
-    }
-}
-
-/// Warns if the bot is in no server: whoever set it up has not opened the link that invites it.
-async fn warn_without_servers(api: &Api, application: u64, timeouts: Timeouts) {
-    match api.servers(timeouts).await {
-        Ok(0) => {
-            let invite = checkup::invite(application);
-            warn!(invite, "the bot is in no server; open this link to invite it");
-        }
-        Ok(_) => {}
-        Err(error) => debug!(%error, "cannot ask discord which servers the bot is in"),
-    }
 }
 
 struct Inner {
@@ -297,7 +261,7 @@ impl Discord {
         let offered = (options.command_alias.as_deref(), options.dashboard);
         commands::register(&api, application.id, offered, timeouts).await;
         let reads = application.reads();
-        warn_without_servers(&api, application.id, timeouts).await;
+        servers::warn_without_any(&api, application.id, timeouts).await;
         let identity = Arc::new(Identity {
             id: me.id,
             application: application.id,

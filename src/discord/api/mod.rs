@@ -129,12 +129,6 @@ impl Api {
         Ok(in_order(self.get(path, ("GET messages", channel), timeouts).await?))
     }
 
-    /// Counts the servers the bot is in, up to one.
-    pub(super) async fn servers(&self, timeouts: Timeouts) -> Result<usize, RestError> {
-        let path = "/users/@me/guilds?limit=1".to_owned();
-        Ok(self.get::<Vec<Value>>(path, ("GET guilds", 0), timeouts).await?.len())
-    }
-
     pub(super) async fn commands(
         &self,
         application: u64,

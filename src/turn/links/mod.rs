@@ -4,6 +4,7 @@
 //! a newer generation. Pinned by `tests/links/`.
 
 mod place;
+mod query;
 mod renew;
 mod revive;
 
@@ -20,20 +21,16 @@ use tokio_util::task::TaskTracker;
 
 pub use self::place::TurnPlace;
 pub use self::revive::ContinuedTurn;
-use super::link::{
-    Begin, Link, LinkRequest, OnUnknown, Parts, Query, QueryReply, Report, Unasked, WeakLink,
-};
+use super::link::{Begin, Link, LinkRequest, OnUnknown, Parts, Report, Unasked, WeakLink};
 use super::recording::{FORMAT, Header, Recorder};
 use super::{Backend, Blob, Host, Launcher};
 use crate::agent::descriptor::Sharing;
-use crate::agent::{Descriptor, QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
+use crate::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use crate::event::Lane;
 
 /// Longest wait for a link that leaves before its session is opened on another: its whole way out
 /// and some.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest wait for an answer that belongs to no turn.
-const QUERY_LIMIT: Duration = Duration::from_secs(120);
 
 /// Opens links, and keeps the long-lived ones. Cheap to clone.
 #[derive(Clone)]
@@ -334,7 +331,7 @@ impl Links {
                 (self.open(&id, backend, self.0.host.cwd.clone()), true)
             }
         };
-        let reply = ask(&link, None, kind, query_timeout, descriptor).await;
+        let reply = query::ask(&link, None, kind, query_timeout, descriptor).await;
         if temporary {
             link.ask(LinkRequest::Retire);
         }
@@ -368,7 +365,7 @@ impl Links {
                 Some((key.clone(), kept.link.clone(), session.key))
             });
         let Some((key, link, session)) = open else { return Ok(None) };
-        let reply = ask(&link, Some(session), kind, query_timeout, descriptor).await?;
+        let reply = query::ask(&link, Some(session), kind, query_timeout, descriptor).await?;
         if let Some(native) = &reply.native
             && let Some(session) = self
                 .kept()
@@ -445,29 +442,6 @@ impl Links {
 
     fn kept(&self) -> MutexGuard<'_, HashMap<Key, KeptLink>> {
         self.0.kept.lock()
-    }
-}
-
-async fn ask(
-    link: &Link,
-    session: Option<SessionKey>,
-    kind: QueryKind,
-    query_timeout: Duration,
-    descriptor: &Descriptor,
-) -> Result<QueryReply, String> {
-    let (reply_tx, reply) = oneshot::channel();
-    link.ask(LinkRequest::Query(Query { session, kind, reply_tx }));
-    let limit = query_timeout.min(QUERY_LIMIT);
-    match timeout(limit, reply).await {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(_)) => {
-            Err(format!("the agent of backend `{}` ended without an answer", descriptor.name))
-        }
-        Err(_) => Err(format!(
-            "the agent of backend `{}` gave no answer within {} s",
-            descriptor.name,
-            limit.as_secs()
-        )),
     }
 }
 

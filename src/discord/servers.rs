@@ -1,0 +1,21 @@
+//! The servers that the bot is in.
+
+use serde_json::Value;
+use tracing::{debug, warn};
+
+use super::api::Api;
+use super::checkup;
+use super::rest::Timeouts;
+
+/// Warns if the bot is in no server: whoever set it up has not opened the link that invites it.
+pub(super) async fn warn_without_any(api: &Api, application: u64, timeouts: Timeouts) {
+    let path = "/users/@me/guilds?limit=1".to_owned();
+    match api.get::<Vec<Value>>(path, ("GET guilds", 0), timeouts).await {
+        Ok(servers) if servers.is_empty() => {
+            let invite = checkup::invite(application);
+            warn!(invite, "the bot is in no server; open this link to invite it");
+        }
+        Ok(_) => {}
+        Err(error) => debug!(%error, "cannot ask discord which servers the bot is in"),
+    }
+}
