@@ -16,7 +16,6 @@ pub fn host(cwd: &Path) -> Host {
         agents: Agents::default(),
         sandbox: String::new(),
         fence: None,
-        scratch: "aetheel-".to_owned(),
         wrapper: Vec::new(),
         cwd: cwd.to_owned(),
         query_timeout: Duration::from_secs(120),

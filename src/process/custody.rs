@@ -200,6 +200,10 @@ impl Custody {
 
 #[async_trait]
 impl Launcher for Custody {
+    fn scratch(&self) -> String {
+        Self::scratch(self)
+    }
+
     /// Dropping the future kills what it had started.
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
         let custody = self.clone();

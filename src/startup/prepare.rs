@@ -378,7 +378,6 @@ impl Prepared {
             agents: self.agents.agents(),
             sandbox: self.custody.sandbox().words(),
             fence: confinement::of(config, self.custody.sandbox()),
-            scratch: self.launcher().scratch().unwrap_or_else(|| self.custody.scratch()),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir)
                 .unwrap_or_else(|_| config.workspace_dir.clone()),

@@ -420,8 +420,10 @@ impl Driver<'_> {
         let usage = usage.or_else(|| transcript.usage());
         let observed = Observed { output: self.lease.link.has_output(), ..self.observed };
         let seen = Seen { observed, transcript: &transcript, text: &text, usage: usage.as_ref() };
-        let ending =
-            Ending::of(outcome, failure, stopped, agent).in_words(&stderr).unless_unread(&seen);
+        let ending = Ending::of(outcome, failure, stopped, agent)
+            .in_words(&stderr)
+            .unless_orphaned(observed.orphaned)
+            .unless_unread(&seen);
         self.lease.ending = ending.to_string();
         TurnResult {
             link: self.lease.link.id.to_string(),

@@ -12,6 +12,8 @@ use crate::plain::clean_text;
 /// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a
 /// few.
 const SPENT: u32 = 32;
+/// The failure of a turn whose agent was lost with the holder of its process.
+const ORPHANED: &str = "the agent ended with the process that held it";
 /// Unknown things named in a failure, and characters of each.
 const NAMED: usize = 5;
 const BRIEF: usize = 80;
@@ -80,6 +82,20 @@ impl Ending {
             failure.message = reason::in_words(&failure.message, stderr);
         }
         self
+    }
+
+    /// The same, unless the agent was lost with the holder of its process: then it has not failed
+    /// by itself, and nothing that it said is unreadable.
+    #[must_use]
+    pub(super) fn unless_orphaned(self, orphaned: bool) -> Self {
+        match self {
+            Self::Agent(_) | Self::Backend(_) if orphaned => Self::Agent(Failure {
+                kind: FailureKind::Crashed,
+                message: ORPHANED.to_owned(),
+                retry_after_ms: None,
+            }),
+            other => other,
+        }
     }
 
     /// What remains of it when it is seen what people got to see: an agent that had something to

@@ -91,8 +91,6 @@ pub struct Host {
     pub sandbox: String,
     /// The reach of confined agents; none: they are not confined.
     pub fence: Option<Fence>,
-    /// The beginning of the names of temporary folders.
-    pub scratch: String,
     /// Put before the program.
     pub wrapper: Vec<String>,
     /// Working directory of agents that belong to no session.
@@ -186,7 +184,6 @@ mod tests {
             agents: Agents::default(),
             sandbox: String::new(),
             fence: None,
-            scratch: "aetheel-".to_owned(),
             wrapper: vec![],
             cwd: "/".into(),
             query_timeout: Duration::ZERO,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -135,6 +136,9 @@ pub enum LaunchError {
     /// The working directory does not exist.
     #[error("working directory not found: {}", .0.display())]
     NoDirectory(PathBuf),
+    /// The holder that was to start it is lost, and everything that it held with it.
+    #[error("the process that holds agents ended before {} was started", .0.display())]
+    HolderLost(PathBuf),
     /// Anything else the system said.
     #[error("cannot start {}", program.display())]
     Start {
@@ -155,14 +159,22 @@ pub trait Launcher: Send + Sync {
     /// [`LaunchError`]; nothing is left behind.
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError>;
 
+    /// Returns a launcher for one link, bound to the holder that runs now; a lost holder is
+    /// replaced first. Folders, keepsake and processes of the link all belong to that holder: once
+    /// it is lost, launching fails, and nothing of the link reaches a later holder. Returns `None`
+    /// if nothing is held.
+    async fn bind(&self) -> Option<Arc<dyn Launcher>> {
+        None
+    }
+
     /// Whether what it starts outlives the gateway.
     fn holds(&self) -> bool {
         false
     }
 
-    /// The beginning of the names of temporary folders that live as long as what it starts.
-    fn scratch(&self) -> Option<String> {
-        None
+    /// Returns the prefix of the names of temporary folders that live as long as what it starts.
+    fn scratch(&self) -> String {
+        "aetheel-".to_owned()
     }
 
     /// The runs that an earlier life of the gateway left. Each goes on until it is taken over

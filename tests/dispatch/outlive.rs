@@ -283,6 +283,24 @@ fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
 }
 
 #[test]
+fn a_question_stays_open_however_often_the_gateway_dies() {
+    let (folder, (_told, leave, agents)) = (folder(), curious());
+    leave.send_replace(true);
+    let shelf = Shelf::new(agents.clone());
+    let mut life = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    life.ask("go");
+    let id = life.runtime.block_on(life.collected.questions(1)).remove(0).id;
+    for _ in 0..12 {
+        life.dies();
+        life = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+        assert_eq!(life.runtime.block_on(life.collected.questions(1)).remove(0).id, id);
+    }
+    life.dispatcher.answer(&id, &ann(), Decision::AllowOnce).unwrap();
+    assert_eq!(life.answer(), ("before after".to_owned(), None));
+    assert_eq!(agents.prompts().len(), 1);
+}
+
+#[test]
 fn what_was_answered_before_a_death_is_not_asked_again_and_not_told_twice() {
     let (folder, (mut told, leave, agents)) = (folder(), curious());
     let shelf = Shelf::new(agents.clone());

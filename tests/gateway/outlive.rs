@@ -164,6 +164,58 @@ async fn with_its_holder_dead_a_turn_begins_again_and_after_a_tool_people_are_as
     local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
 }
 
+#[tokio::test]
+async fn a_holder_stopped_in_order_has_turns_begin_again_and_after_a_tool_people_are_asked() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
+    let bot = serving(&installation).await;
+    let question = local.mention(CHANNEL, ANN, "slow 4");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    stop_holder(&installation, Signal::TERM);
+    bot.logs("the agent was lost with whoever held it; the turn begins again").await;
+    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+    let answers = local.messages(CHANNEL);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(answers[0].content, "Second 1. Second 2. Second 3. Second 4. There.");
+    assert_eq!(answers[0].reply_to, Some(question));
+
+    let question = local.mention(CHANNEL, ANN, "tool");
+    used_a_tool(&local, &installation).await;
+    stop_holder(&installation, Signal::TERM);
+    let offer = local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
+    assert_eq!(offer.reply_to, Some(question));
+    assert_eq!(installation.read("state/lost.md"), "", "no reply is unreadable");
+    let lost = "the reply is lost until a newer backend reads it; its recording is kept";
+    assert!(bot.log().iter().all(|line| line["message"] != lost));
+}
+
+#[tokio::test]
+async fn a_turn_that_a_replaced_holder_keeps_outlives_the_gateway_too() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let local = LocalDiscord::start().await;
+        let installation = holding(&local);
+        let mut bot = serving(&installation).await;
+        local.mention(CHANNEL, ANN, "hello");
+        local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+        stop_holder(&installation, signal);
+        bot.logs("a new holder keeps agents").await;
+        local.mention(CHANNEL, ANN, "slow 4");
+        local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+        bot.signal(Signal::KILL);
+        bot.ended().await;
+        let next = serving(&installation).await;
+        next.logs("a link outlived the gateway and goes on").await;
+        local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+        let texts = local.texts(CHANNEL);
+        assert_eq!(texts[1..], ["Second 1. Second 2. Second 3. Second 4. There."], "{signal:?}");
+        assert_eq!(asked(&installation), 2, "{signal:?}: each prompt once");
+    }
+}
+
+fn stop_holder(installation: &Installation, signal: Signal) {
+    rustix::process::kill_process(holder_of(installation), signal).expect("signalled");
+}
+
 /// The holder's process, by what it was started for.
 fn holder_of(installation: &Installation) -> rustix::process::Pid {
     let state = installation.path("config").join("state").display().to_string();

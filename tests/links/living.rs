@@ -21,6 +21,23 @@ async fn the_next_turn_of_a_conversation_finds_its_agent_warm() {
 }
 
 #[tokio::test]
+async fn an_agent_whose_private_folder_is_gone_takes_no_further_turn() {
+    for sharing in ["session", "link"] {
+        let bench = Bench::new(sharing, |_| {}, echoing);
+        let first = bench.turn(7, None, "one").await;
+        let temporary = {
+            let launches = bench.launcher.launches.lock().unwrap();
+            let set = launches[0].environment.iter().find(|(name, _)| name == "TMPDIR");
+            std::path::PathBuf::from(&set.unwrap().1)
+        };
+        std::fs::remove_dir_all(temporary.parent().unwrap()).unwrap();
+        let second = bench.turn(7, Some(native(&first)), "two").await;
+        assert_eq!(second.text, "two (by 1)", "{sharing}");
+        assert_eq!(bench.launches(), 2, "{sharing}");
+    }
+}
+
+#[tokio::test]
 async fn a_forgotten_conversation_gets_a_fresh_agent_and_the_old_one_leaves_first() {
     let bench = Bench::new("session", |_| {}, echoing);
     bench.turn(7, None, "one").await;

@@ -447,7 +447,7 @@ async fn a_socket_may_lie_deep_and_be_left_over() {
     let gateway = gateway(&holder.state().join(deep)).await;
     let mut process = gateway.launch(sh("echo $AETHEEL_RUN")).await.unwrap();
     let heard = hear_recording(&mut process, 0).await;
-    let owner = gateway.scratch().unwrap();
+    let owner = gateway.scratch();
     let owner = owner.strip_prefix("aetheel-").unwrap();
     assert!(texts(&heard)[0].starts_with(owner), "{heard:?} of {owner}");
     holder.end().await;
@@ -519,6 +519,8 @@ async fn a_started_holder_is_nobodys_child_in_particular_and_leaves_when_it_hold
     gateway.leave().await;
     until("it leaves", || holder.pids().is_empty()).await;
     assert!(!holder.folder.path().join("holder.sock").exists());
+    let log = fs::read_to_string(holder.folder.path().join("holder.log")).unwrap();
+    assert!(log.contains("holder: ready"), "{log}");
 }
 
 #[tokio::test]
@@ -538,8 +540,47 @@ async fn when_a_holder_is_killed_its_processes_end_here_and_the_next_launch_star
     line(&mut next, "again").await;
     assert!(living(&run).is_empty(), "what a dead holder left is swept");
     holder.kill(KillSignal::TERM);
-    assert_eq!(hear(&mut next).await.how, Some(Exit::Signal(9)), "told before it leaves");
+    assert_eq!(hear(&mut next).await.how, Some(Exit::Unknown), "its end is the holder's");
     until("it leaves", || holder.pids().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_bound_launcher_fails_once_its_holder_is_lost_and_the_next_one_names_other_folders() {
+    let holder = Started::new();
+    let gateway = holder.gateway().await;
+    let before = gateway.bind().await.unwrap();
+    assert_eq!(before.scratch(), gateway.scratch());
+    holder.kill(KillSignal::KILL);
+    until("it is dead", || holder.pids().is_empty()).await;
+    // The connection may not have ended yet.
+    let lost = before.launch(sh("sleep 1000")).await;
+    assert!(matches!(lost, Err(LaunchError::HolderLost(_))), "{lost:?}");
+    let after = gateway.bind().await.unwrap();
+    assert_ne!(after.scratch(), before.scratch());
+    // What is kept before a launch reaches the holder that starts the process.
+    let launch = sh("echo here; sleep 1000");
+    let run = launch.run.clone();
+    after.keep(&run, b"kept".to_vec());
+    let mut process = after.launch(launch).await.unwrap();
+    line(&mut process, "here").await;
+    gateway.leave().await;
+    let next = holder.gateway().await;
+    assert_eq!(only(&next).await.keepsake, b"kept");
+    next.end(&run);
+}
+
+#[tokio::test]
+async fn a_holder_that_is_stopped_sends_what_was_said_but_no_exit() {
+    let holder = Served::new();
+    let gateway = holder.gateway().await;
+    let launch = sh("echo one; echo two; sleep 1000");
+    let run = launch.run.clone();
+    let mut process = gateway.launch(launch).await.unwrap();
+    lines(&mut process, 2).await;
+    holder.end().await;
+    let heard = hear(&mut process).await;
+    assert_eq!((heard.how, living(&run)), (Some(Exit::Unknown), vec![]));
+    assert!(heard.tail.contains("holds agents is gone"), "{}", heard.tail);
 }
 
 #[tokio::test]
@@ -636,6 +677,23 @@ async fn it_detaches_where_its_session_is_that_of_another_pid_namespace() {
     gateway.leave().await;
     holder.kill().unwrap();
     holder.wait().unwrap();
+}
+
+#[test]
+fn a_missing_folder_is_refused_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for missing in [folder.path().join("nosuch"), folder.path().join("nosuch/state")] {
+        let refused = Command::new(env!("CARGO_BIN_EXE_aetheel"))
+            .args(["hold", "--state"])
+            .arg(&missing)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(78), "{told}");
+        assert!(told.contains("hint: name CONFIG_DIR/state"), "{told}");
+        assert!(!missing.exists());
+    }
 }
 
 #[test]

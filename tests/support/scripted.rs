@@ -621,7 +621,6 @@ pub fn host(folder: &Path) -> Host {
         agents: Agents::default(),
         sandbox: String::new(),
         fence: None,
-        scratch: "aetheel-".to_owned(),
         wrapper: vec![],
         cwd: folder.to_owned(),
         query_timeout: Duration::from_secs(60),

@@ -44,6 +44,8 @@ pub(super) struct Connection {
     routes: Mutex<Routes>,
     streams: AtomicU64,
     leaving: CancellationToken,
+    /// The holder has ended.
+    lost: CancellationToken,
     /// Passes commands on, a task for each process.
     forwarding: TaskTracker,
     /// Everything that was to be written is.
@@ -108,6 +110,7 @@ impl Connection {
             routes: Mutex::default(),
             streams: AtomicU64::new(1),
             leaving: CancellationToken::new(),
+            lost: CancellationToken::new(),
             forwarding: TaskTracker::new(),
             written: CancellationToken::new(),
         });
@@ -125,6 +128,11 @@ impl Connection {
     /// Whether nothing comes of it any more.
     pub(super) fn is_gone(&self) -> bool {
         self.routes.lock().gone
+    }
+
+    /// Returns a token that is cancelled once the holder has ended.
+    pub(super) fn lost(&self) -> CancellationToken {
+        self.lost.clone()
     }
 
     /// Says something that has no answer.
@@ -230,6 +238,8 @@ impl Connection {
             let _ = route.events.try_send(ended);
             route.over.cancel();
         }
+        drop(routes);
+        self.lost.cancel();
     }
 
     fn hear(&self, answer: Answer) {

@@ -27,6 +27,7 @@ pub(super) struct Held {
     changed: Notify,
     commands: mpsc::UnboundedSender<ProcessCommand>,
     abandoned: CancellationToken,
+    closed: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -73,6 +74,7 @@ impl Held {
             changed: Notify::new(),
             commands,
             abandoned: CancellationToken::new(),
+            closed: CancellationToken::new(),
         };
         (Arc::new(held), waiting)
     }
@@ -90,9 +92,13 @@ impl Held {
         let launched = custody.launch(launch).await;
         let mut process = launched.inspect_err(|_| self.state.lock().over = true)?;
         self.started(process.pid);
-        let mut abandoned = false;
+        let (mut abandoned, mut closed) = (false, false);
         loop {
             tokio::select! {
+                () = self.closed.cancelled(), if !closed => {
+                    closed = true;
+                    kill(&process);
+                }
                 () = self.abandoned.cancelled(), if !abandoned => {
                     abandoned = true;
                     kill(&process);
@@ -129,6 +135,10 @@ impl Held {
     fn take(&self, event: ProcessEvent, abandoned: bool) {
         let mut state = self.state.lock();
         if abandoned && matches!(event, ProcessEvent::Lines(_)) {
+            return;
+        }
+        // The gateway must take this end for the holder's, not for the agent's own.
+        if self.closed.is_cancelled() && matches!(event, ProcessEvent::Exited { .. }) {
             return;
         }
         let heard = state.listener.is_some();
@@ -199,6 +209,15 @@ impl Held {
     pub(super) fn abandon(&self) {
         self.state.lock().kept.discard();
         self.abandoned.cancel();
+    }
+
+    /// Ends it because the holder ends. A gateway that is connected still gets its output, but no
+    /// exit: it learns from the end of the connection that the process was lost.
+    pub(super) fn close(&self) {
+        if self.is_unheard() {
+            self.abandon();
+        }
+        self.closed.cancel();
     }
 
     /// Whether nobody hears it.

@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::connection::{Connection, NoProcess, Refused};
+use super::bound::BoundLauncher;
+use super::connection::{Connection, Refused};
+use super::log;
 use super::place::HolderError;
 use super::protocol::Request;
 use super::start::start;
@@ -24,6 +26,9 @@ const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked for.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// Time a service manager has to restart a lost holder before an idle gateway starts its own, and
+/// the delay before a failed attempt is repeated.
+const RENEW_DELAY: Duration = Duration::from_secs(2);
 
 /// How a holder is started where there is none.
 #[derive(Clone, Debug, Default)]
@@ -86,15 +91,37 @@ impl HeldLauncher {
         sandbox: Sandbox,
         holding: Option<Holding>,
     ) -> Self {
-        Self(Arc::new(Inner {
+        let launcher = Self(Arc::new(Inner {
             state: state.to_owned(),
             sandbox,
             holding,
-            connection: Mutex::new(connection),
+            connection: Mutex::new(Arc::clone(&connection)),
             renewing: tokio::sync::Mutex::default(),
             left: AtomicBool::new(false),
             until_ms: Mutex::default(),
-        }))
+        }));
+        launcher.renew_when_lost(&connection);
+        launcher
+    }
+
+    /// Replaces a holder that is lost although nothing is launched: the next one ends the agents
+    /// that a killed holder left behind.
+    fn renew_when_lost(&self, connection: &Arc<Connection>) {
+        let (inner, lost) = (Arc::downgrade(&self.0), connection.lost());
+        tokio::spawn(async move {
+            lost.cancelled().await;
+            loop {
+                sleep(RENEW_DELAY).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if inner.left.load(Ordering::SeqCst) {
+                    return;
+                }
+                match Self(inner).living().await {
+                    Ok(_) => return,
+                    Err(error) => tracing::warn!(%error, "cannot replace the lost holder yet"),
+                }
+            }
+        });
     }
 
     /// The version of the holder's program.
@@ -143,7 +170,15 @@ impl HeldLauncher {
         Arc::clone(&self.0.connection.lock())
     }
 
-    /// The connection, or that to a new holder.
+    async fn bound(&self) -> BoundLauncher {
+        let (connection, unavailable) = match self.living().await {
+            Ok(connection) => (connection, None),
+            Err(error) => (self.connection(), Some(error.to_string())),
+        };
+        BoundLauncher { connection, unavailable, sandbox: self.0.sandbox.clone() }
+    }
+
+    /// Returns the connection to the holder, which is replaced first if it is lost.
     async fn living(&self) -> io::Result<Arc<Connection>> {
         let inner = &self.0;
         let _renewing = inner.renewing.lock().await;
@@ -164,6 +199,7 @@ impl HeldLauncher {
             connection.say(&Request::Until(until_ms));
         }
         inner.connection.lock().clone_from(&connection);
+        self.renew_when_lost(&connection);
         Ok(connection)
     }
 }
@@ -180,6 +216,7 @@ async fn open(state: &Path) -> Result<Arc<Connection>, HolderError> {
 }
 
 async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection>, HolderError> {
+    log::truncate_long(state);
     match open(state).await {
         Err(HolderError::Silent { .. }) => {}
         opened => return opened,
@@ -195,7 +232,8 @@ async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection
                 sleep(INTERVAL).await;
             }
             Err(HolderError::Silent { source, .. }) if ended => {
-                let why = format!("it ended at once, see the log above ({source})");
+                let log = log::path(state);
+                let why = format!("it ended at once; its log is `{}` ({source})", log.display());
                 return Err(HolderError::Start(io::Error::other(why)));
             }
             opened => return opened,
@@ -205,28 +243,20 @@ async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection
 
 #[async_trait]
 impl Launcher for HeldLauncher {
+    async fn bind(&self) -> Option<Arc<dyn Launcher>> {
+        Some(Arc::new(self.bound().await))
+    }
+
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
-        let program = launch.program.clone();
-        let failed = |source| LaunchError::Start { program, source };
-        let connection = match self.living().await {
-            Ok(connection) => connection,
-            Err(source) => return Err(failed(source)),
-        };
-        let sandbox = (&self.0.sandbox).into();
-        let launch = Box::new(launch.into());
-        let launched = connection.process(|stream| Request::Launch { stream, launch, sandbox });
-        launched.await.map_err(|error| match error {
-            NoProcess::Failed(failure) => failure.into(),
-            NoProcess::Gone => failed(gone()),
-        })
+        self.bound().await.launch(launch).await
     }
 
     fn holds(&self) -> bool {
         true
     }
 
-    fn scratch(&self) -> Option<String> {
-        Some(self.connection().hello.scratch.clone())
+    fn scratch(&self) -> String {
+        self.connection().hello.scratch.clone()
     }
 
     async fn survivors(&self) -> Vec<Survivor> {
@@ -234,14 +264,7 @@ impl Launcher for HeldLauncher {
     }
 
     async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
-        let run = run.to_owned();
-        let program = PathBuf::from(format!("process {proc} of run {run}"));
-        let adopted =
-            self.connection().process(|stream| Request::Adopt { stream, run, proc, heard }).await;
-        adopted.map_err(|error| match error {
-            NoProcess::Failed(failure) => failure.into(),
-            NoProcess::Gone => LaunchError::Start { program, source: gone() },
-        })
+        self.bound().await.adopt(run, proc, heard).await
     }
 
     fn keep(&self, run: &str, keepsake: Vec<u8>) {
@@ -251,8 +274,4 @@ impl Launcher for HeldLauncher {
     fn end(&self, run: &str) {
         self.connection().say(&Request::End { run: run.to_owned() });
     }
-}
-
-fn gone() -> io::Error {
-    io::Error::other("the process that holds agents is gone; try again")
 }

@@ -8,10 +8,12 @@
 //! Pinned by `tests/process/holder.rs`: no line is lost, doubled or out of order, and no command
 //! done twice, whenever the gateway dies.
 
+mod bound;
 mod connection;
 mod held;
 mod kept;
 mod launcher;
+mod log;
 mod outbox;
 mod place;
 mod protocol;

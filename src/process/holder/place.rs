@@ -11,6 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 
 const SOCKET: &str = "holder.sock";
 const LOCK: &str = "holder.lock";
+/// Name of the state folder within `CONFIG_DIR`.
+const STATE: &str = "state";
 /// Holds what a gateway must know: agents may reach the socket, whatever confines them, but cannot read
 /// this.
 const KEY: &str = "holder.key";
@@ -33,7 +35,7 @@ pub enum HolderError {
         uid: u32,
     },
     /// The folder cannot be used.
-    #[error("cannot use the folder `{}`: {source}; it must be a folder of ours with room", folder.display())]
+    #[error("cannot use the folder `{}`: {source}; it must be the state folder of a gateway, ours, with room\nhint: name CONFIG_DIR/state with `--state`, or run `aetheel init` first", folder.display())]
     Folder {
         /// The state folder.
         folder: PathBuf,
@@ -73,7 +75,7 @@ impl Place {
     /// Another holder has it, or the folder cannot be used.
     pub(super) fn take(folder: &Path) -> Result<Self, HolderError> {
         let failed = |source| HolderError::Folder { folder: folder.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        make(folder).map_err(failed)?;
         let lock = lock(folder).map_err(failed)?;
         let lock = lock.ok_or_else(|| HolderError::Taken(folder.to_owned()))?;
         // Before anybody can connect.
@@ -88,6 +90,17 @@ impl Drop for Place {
         // While the lock is held nobody else's can be there.
         let _ = std::fs::remove_file(self.folder.join(SOCKET));
     }
+}
+
+/// Makes `CONFIG_DIR/state` if only that is missing. Any other missing folder is a mistake.
+fn make(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if folder.file_name().is_none_or(|name| name != STATE) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    DirBuilder::new().mode(0o700).create(folder)
 }
 
 /// The lock; none where somebody has it.

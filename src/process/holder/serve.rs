@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -83,6 +84,9 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     tracing::info!(folder = %holder.options.state.display(), "holder: ready");
     (holder.options.ready)();
     holder.serve(&place, &stop).await;
+    holder.end_agents().await;
+    // Before a gateway loses its connection: it then looks for the next holder at once.
+    drop(place);
     holder.close().await;
     tracing::info!("holder: done");
     Ok(())
@@ -102,6 +106,8 @@ struct Holder {
     confining: Mutex<Vec<Custody>>,
     agents: TaskTracker,
     gateways: TaskTracker,
+    /// Nothing is started or taken over any more.
+    ending: AtomicBool,
     closing: CancellationToken,
 }
 
@@ -118,6 +124,7 @@ impl Holder {
             confining: Mutex::default(),
             agents: TaskTracker::new(),
             gateways: TaskTracker::new(),
+            ending: AtomicBool::new(false),
             closing: CancellationToken::new(),
         }))
     }
@@ -202,14 +209,19 @@ impl Holder {
         left.iter().for_each(|held| held.abandon());
     }
 
-    /// Ends everything and tells the gateway.
-    async fn close(&self) {
+    /// Ends all agents and starts no more. A connected gateway gets what they said until then.
+    async fn end_agents(&self) {
+        self.ending.store(true, Ordering::SeqCst);
         let left = self.room.lock().end_all();
-        left.iter().for_each(|held| held.abandon());
+        left.iter().for_each(|held| held.close());
         self.agents.close();
         if timeout(END_TIMEOUT, self.agents.wait()).await.is_err() {
             tracing::error!("processes of agents do not die; leaving without them");
         }
+    }
+
+    /// Closes the connection to the gateway, which takes its agents for lost.
+    async fn close(&self) {
         self.closing.cancel();
         self.gateways.close();
         // One that does not read need not hear.
@@ -381,6 +393,9 @@ impl Visit {
 
     fn serve(&mut self, request: Request) {
         match request {
+            // Not refused: whoever asks finds the holder lost, and asks the next one.
+            Request::Launch { .. } | Request::Adopt { .. }
+                if self.holder.ending.load(Ordering::SeqCst) => {}
             Request::Hello(_) => {}
             Request::Launch { stream, launch, sandbox } => {
                 self.launch(stream, (*launch).into(), sandbox.into());

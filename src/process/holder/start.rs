@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::log;
 use crate::process::{cgroup, family};
 use crate::vigil;
 
@@ -53,7 +54,8 @@ pub(super) fn start(
         .envs(environment)
         .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .stdout(Stdio::null())
+        .stderr(log::open(state)?);
     let mut child = {
         // Searches for strays must not see it before they know it.
         let mut leaders = family::leaders();

@@ -240,6 +240,11 @@ impl From<&LaunchError> for Failure {
             LaunchError::Start { program, source } => {
                 Self::Start { program: program.as_path().into(), fault: source.into() }
             }
+            // Only a gateway finds that out.
+            LaunchError::HolderLost(program) => Self::Start {
+                program: program.as_path().into(),
+                fault: (&io::Error::other(error.to_string())).into(),
+            },
         }
     }
 }

@@ -124,6 +124,13 @@ impl Files {
         self.folder.as_ref().map(|folder| folder.path.as_path())
     }
 
+    /// Whether the folder was removed by somebody else, such as a cleaner of `/tmp`.
+    pub(super) fn are_missing(&self) -> bool {
+        self.folder
+            .as_ref()
+            .is_some_and(|folder| !folder.files.is_dir() || !folder.temporary.is_dir())
+    }
+
     /// Removes those that would outlive their link.
     pub(super) fn remove(&mut self) {
         if let Some(folder) = self.folder.take().filter(|_| self.outlives) {

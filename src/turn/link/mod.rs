@@ -199,6 +199,7 @@ struct State {
 pub(super) struct Parts {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,
+    /// Bound to one holder once the link runs: see [`Launcher::bind`].
     pub(super) launcher: Arc<dyn Launcher>,
     /// Where turns go that nobody asked for.
     pub(super) unasked: mpsc::UnboundedSender<Unasked>,

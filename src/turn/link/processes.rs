@@ -135,6 +135,16 @@ impl Processes {
         }
     }
 
+    /// Repeats how much of what the running processes said is written down, so that whoever holds
+    /// them knows that this life of the gateway goes on with them.
+    pub(super) fn repeat_recorded(&self) {
+        for (proc, running) in self.running.iter().filter(|(_, running)| running.process.held) {
+            let heard = self.records.heard.get(proc).copied().unwrap_or_default();
+            // Fails when it has ended.
+            let _ = running.process.commands.send(ProcessCommand::Recorded(heard));
+        }
+    }
+
     /// Where those listen that do.
     pub(super) fn endpoints(&self) -> BTreeMap<ProcKey, Endpoint> {
         let listens =

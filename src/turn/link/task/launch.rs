@@ -44,7 +44,12 @@ impl Task {
             self.plan(&spawn).map_err(|message| failure(FailureKind::Other, message))?;
         let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
         self.keep(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
-        let process = self.parts.launcher.launch(launch).await.map_err(|error| {
+        let launched = self.parts.launcher.launch(launch).await;
+        if let Err(LaunchError::HolderLost(_)) = launched {
+            // Nothing is known against the prompt: its agent was never asked.
+            self.turns.report_all(|| Report::Orphaned);
+        }
+        let process = launched.map_err(|error| {
             let kind = match error {
                 LaunchError::NotFound(_) => FailureKind::NotFound,
                 _ => FailureKind::Other,

@@ -87,11 +87,14 @@ struct Spent {
 
 /// Runs a link to its end.
 pub(super) async fn run(
-    parts: Parts,
+    mut parts: Parts,
     recording: Recording,
     mut requests: mpsc::UnboundedReceiver<LinkRequest>,
     state: Arc<State>,
 ) {
+    if let Some(bound) = parts.launcher.bind().await {
+        parts.launcher = bound;
+    }
     let guest = parts.backend.open().await;
     let mut task = Task::new(parts, recording, guest, state);
     // A link is opened for something, which is on its way.
@@ -107,12 +110,15 @@ pub(super) async fn run(
 /// Brings a link back, from its recording and what else an earlier life of the gateway left; returns
 /// what it has, and what must be run for it to live.
 pub(super) async fn resume(
-    parts: Parts,
+    mut parts: Parts,
     recording: Recording,
     (entries, (survivor, keepsake)): (&[Entry], (&Survivor, Keepsake)),
     requests: mpsc::UnboundedReceiver<LinkRequest>,
     state: Arc<State>,
 ) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), NotRebuilt> {
+    if let Some(bound) = parts.launcher.bind().await {
+        parts.launcher = bound;
+    }
     let guest = parts.backend.open().await;
     let mut task = Task::new(parts, recording, guest, state);
     let rebuilt = task.rebuild(entries, survivor, keepsake).await?;
@@ -138,7 +144,7 @@ impl Task {
             replies: Replies::default(),
             processes: Processes::default(),
             net: Net::new(),
-            files: Files::new(&parts.host.scratch, held),
+            files: Files::new(&parts.launcher.scratch(), held),
             stock: Stock::default(),
             timers: BTreeMap::new(),
             closing: Closing::default(),
@@ -264,6 +270,10 @@ impl Task {
 
     fn begin(&mut self, begin: Begin) {
         let Begin { id, event, lane, start, blobs, reports } = begin;
+        if !self.closing.is_ending() && self.files.are_missing() {
+            tracing::warn!("the agent's private folder is gone; the turn gets another agent");
+            self.retire();
+        }
         if self.closing.is_ending() {
             let _ = reports.send(Report::Refused);
             return;

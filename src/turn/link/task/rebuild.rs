@@ -372,6 +372,10 @@ impl Task {
         }
         self.renew_span();
         self.tell_recorded();
+        if notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
+            // While people are waited for nothing new is recorded, which is no sign of trouble.
+            self.processes.repeat_recorded();
+        }
         if self.turns.is_empty() {
             self.rest();
         }
