@@ -50,10 +50,11 @@ impl Clock {
         }
     }
 
-    /// The turn began in an earlier life of the gateway, and took so much of its time there.
-    pub(super) fn resume(&mut self, spent: Duration) {
+    /// The turn began in an earlier life of the gateway: `elapsed` is the time since then, `spent`
+    /// what counts towards its limit.
+    pub(super) fn resume(&mut self, spent: Duration, elapsed: Duration) {
         let now = Instant::now();
-        self.started = now.checked_sub(spent).unwrap_or(now);
+        self.started = now.checked_sub(elapsed).unwrap_or(now);
         self.budget = (self.budget.max(now)).checked_sub(spent).unwrap_or(now).max(now);
         self.active = now;
     }

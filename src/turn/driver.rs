@@ -236,7 +236,7 @@ impl Driver<'_> {
             }
             // Only of a turn that catches up.
             Some(
-                Report::Answered(..) | Report::Steered | Report::Stopping | Report::CaughtUp(_),
+                Report::Answered(..) | Report::Steered | Report::Stopping | Report::CaughtUp { .. },
             ) => {}
             Some(Report::Refused) | None => {
                 let message = "the link to the agent broke before the turn began".to_owned();
@@ -255,9 +255,9 @@ impl Driver<'_> {
     /// asked at the end.
     async fn catch_up(&mut self) {
         let (mut asks, mut stopping) = (BTreeMap::new(), false);
-        let spent = loop {
+        let caught_up = loop {
             match self.lease.reports.recv().await {
-                Some(Report::CaughtUp(spent)) => break Some(spent),
+                Some(Report::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
                 Some(Report::Event(event)) => {
                     self.observed.text |=
                         matches!(&event, EventKind::Text(text) if text.parent.is_none());
@@ -285,8 +285,8 @@ impl Driver<'_> {
                 report => self.received(report),
             }
         };
-        if let Some(spent) = spent {
-            self.clock.resume(spent);
+        if let Some((spent, elapsed)) = caught_up {
+            self.clock.resume(spent, elapsed);
         }
         for ask in asks.into_values() {
             self.observed.asked = true;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aetheel::agent::{
     Action, AgentEvent, Ask, AskKind, Chunk, Command, Decision, EventKind, Input, Safety,
@@ -156,6 +156,24 @@ fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
     second.runtime.block_on(second.dispatcher.idle());
     second.ask("again");
     assert_eq!(second.runtime.block_on(second.collected.answers(2)).len(), 2);
+}
+
+#[test]
+fn the_duration_of_a_turn_includes_the_absence_of_the_gateway() {
+    let (folder, (leave, agents)) = (folder(), in_two_halves());
+    let shelf = Shelf::new(agents);
+    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    first.ask("go");
+    first.shows("one, ");
+    let shown = Instant::now();
+    first.dies();
+    // The absence that is measured, not a wait for something.
+    std::thread::sleep(Duration::from_millis(300));
+    let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    let least = shown.elapsed();
+    leave.send_replace(true);
+    let (_, answer) = second.runtime.block_on(second.collected.answers(1)).remove(0);
+    assert!(answer.took >= least, "{:?} of at least {least:?}", answer.took);
 }
 
 #[test]

@@ -145,9 +145,13 @@ pub(super) enum Report {
     Steered,
     /// Of such a turn: the guest was told to interrupt it.
     Stopping,
-    /// All that was reported before happened in an earlier life, in which the turn took so much of
-    /// its time.
-    CaughtUp(Duration),
+    /// All that was reported before happened in an earlier life of the gateway.
+    CaughtUp {
+        /// Time that counts towards the turn's limit.
+        spent: Duration,
+        /// Time since the turn began, including questions and the gateway's absence.
+        elapsed: Duration,
+    },
     /// Nothing more will be reported.
     Over(Option<GuestFailure>),
 }

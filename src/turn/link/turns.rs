@@ -176,10 +176,10 @@ impl Turns {
         }
     }
 
-    /// A turn of an earlier life has been told all that happened then; it took so much of its time.
-    pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration) {
+    /// Reports to a turn of an earlier life that it knows all that happened then.
+    pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration, elapsed: Duration) {
         if let Some(open) = self.open.get(&turn) {
-            let _ = open.reports.send(Report::CaughtUp(spent));
+            let _ = open.reports.send(Report::CaughtUp { spent, elapsed });
         }
     }
 

@@ -101,6 +101,12 @@ impl TurnClock {
         }
     }
 
+    /// Returns the time since the turn began.
+    pub(super) fn elapsed(&self, t: f64) -> Duration {
+        Duration::try_from_secs_f64((t - self.began) / 1000.0).unwrap_or_default()
+    }
+
+    /// Returns the time since the turn began without the time in which people were asked.
     pub(super) fn spent(&self, t: f64) -> Duration {
         let standing = if self.asked.is_empty() { 0.0 } else { t - self.since };
         Duration::try_from_secs_f64((t - self.began - self.stood - standing) / 1000.0)

@@ -364,7 +364,7 @@ impl Task {
         for turn in &mut notes.turns {
             if let Some(clock) = notes.clocks.get(&turn.start.turn) {
                 turn.asks = clock.open();
-                self.turns.caught_up(turn.start.turn, clock.spent(now));
+                self.turns.caught_up(turn.start.turn, clock.spent(now), clock.elapsed(present));
             }
             if let Some(reports) = notes.open.remove(&turn.id) {
                 turn.reports = reports;
