@@ -15,6 +15,6 @@ pub use assemble::{Assembled, LIMIT, Noting, assemble, sections};
 pub use document::{Document, Documents};
 pub use marks::{file_at, file_below, no_file, quotation};
 pub use memory::extract_memory;
-pub use neutral::{name as plain_name, neutralise};
+pub use neutral::{Expansion, name as plain_name, neutralise};
 pub use payload::{Payload, quote_payload, readable_form};
 pub use recap::{RECAP_LIMIT, recap};

@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::agent::descriptor::Expands;
-    use crate::prompt::neutralise;
+    use crate::prompt::{Expansion, neutralise};
 
     fn quote(text: &str, limit: usize) -> String {
         quote_payload(&Payload {
@@ -161,7 +161,7 @@ mod tests {
             let plain: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
             prop_assert!(plain.starts_with(between(&prompt)));
             // What the dispatcher does to every prompt changes nothing about that.
-            let inert = neutralise(&prompt, &[Expands::AtPath, Expands::SlashCommand], None);
+            let inert = neutralise(&prompt, &Expansion::anywhere(&[Expands::AtPath, Expands::SlashCommand]), None);
             between(&inert);
         }
     }

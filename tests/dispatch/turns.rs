@@ -56,6 +56,20 @@ async fn what_people_write_is_made_inert_and_never_an_argument() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_behind_an_at_sign_is_escaped_only_where_it_may_be_expanded() {
+    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    std::fs::write(desk.folder.path().join("workspace/note.txt"), "content").unwrap();
+    desk.ask(7, "npm install @types/node, read @note.txt and @/etc/passwd");
+    desk.collected.answers(1).await;
+    let launches = desk.launcher.launches.lock().unwrap();
+    let prompt = String::from_utf8(launches[0].stdin.clone()).unwrap();
+    assert!(
+        prompt.ends_with("npm install @types/node, read \\@note.txt and \\@/etc/passwd"),
+        "{prompt:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_ends_twice_gives_one_answer() {
     let guest = except(|input| match input {
         Input::Line(line) if line.text == "done" => {

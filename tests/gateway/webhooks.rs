@@ -59,7 +59,7 @@ async fn a_signed_call_with_an_injection_is_answered_as_data_in_its_channel() {
         .wait_for_message(CHANNEL, |text| text.starts_with("You said: Tell what happened."))
         .await;
     let quoted = body.replace(PHRASE, "***");
-    let said = answer.content.replace('\u{200b}', "");
+    let said = &answer.content;
     assert!(said.contains(&format!("\n`````\n{quoted}\n`````\n")), "{said}");
     assert_eq!(answer.reply_to, None);
     define(

@@ -154,10 +154,9 @@ async fn a_path_after_an_at_sign_is_read_unless_something_stands_between() {
     for (prompt, expanded) in [
         (format!("look at @{secret}"), true),
         (format!("@{secret}"), true),
-        (format!("look at @\u{200b}{secret}"), false),
-        (format!("@\u{200b}{secret}"), false),
-        (format!("@\u{200b}\"{secret}\" @\u{200b}~/secret.txt"), false),
         (format!("look at \\@{secret}"), false),
+        (format!("\\@{secret}"), false),
+        (format!("\\@\"{secret}\" \\@~/secret.txt"), false),
     ] {
         claude.run(&[SKIP, "--tools", ""], &prompt).await;
         let request = claude.model.requests().pop().unwrap();
@@ -179,7 +178,7 @@ async fn a_command_is_run_unless_something_stands_before_it() {
         assert_eq!(ended.count("result", None), 1, "{command}: {ended:#?}");
         assert!(claude.model.requests().is_empty(), "{command}");
     }
-    for prompt in [" /clear", "[ada]: /clear", "\u{200b}/compact"] {
+    for prompt in [" /clear", "[ada]: /clear", "\\/compact"] {
         let seen = claude.model.requests().len();
         let ended = claude.run(&[SKIP], prompt).await;
         assert_eq!(ended.answer(), "ok");

@@ -178,10 +178,7 @@ async fn commands_of_the_agent_reach_the_model_as_text() {
     };
     said.fails(&format!("{}ok\nok\n{}ok\n", refused("/clear"), refused("//")));
     let requests = gateway.model.requests();
-    assert_eq!(
-        requests.last().unwrap().prompts(),
-        [" \u{200b}/clear", "  \u{200b}/compact now", " \u{200b}//"]
-    );
+    assert_eq!(requests.last().unwrap().prompts(), [" \\/clear", "  \\/compact now", " \\//"]);
 }
 
 #[tokio::test]
@@ -201,7 +198,7 @@ async fn a_file_named_in_a_prompt_is_not_read() {
         .await
         .answers(&"ok\n".repeat(prompts.len()));
 
-    let inert = prompts.map(|prompt| prompt.replace('@', "@\u{200b}"));
+    let inert = prompts.map(|prompt| prompt.replace('@', "\\@"));
     let request = gateway.model.requests().pop().unwrap();
     assert_eq!(
         request

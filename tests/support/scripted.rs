@@ -54,7 +54,7 @@ impl ScriptedBackend {
     }
 
     pub fn with_feature(understanding: Understanding, feature: Option<&str>) -> Self {
-        let json = r#"{"name":"scripted","version":"1","features":["resume","system-prompt","streaming"],"expands":["slash-command"],
+        let json = r#"{"name":"scripted","version":"1","features":["resume","system-prompt","streaming"],"expands":["at-path","slash-command"],
             "programs":[{"name":"agent","flags":[{"name":"--resume","value":"one"},{"name":"--danger","safety":"danger"}]}],"write-tools":["Write"]}"#;
         let json = json.replace(
             r#""streaming"]"#,

@@ -22,9 +22,23 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
     ("NO_BROWSER", "1"),
 ];
 
-/// Stops the expansion of `@path` in text that stands before people's own, which the host has made
-/// inert.
-const STOP: char = '\u{200b}';
+/// Escapes each `@` that begins a word.
+///
+/// The host escapes names of files that exist. A one-shot run of Gemini CLI also searches the whole
+/// directory for files whose names contain the word, so `@types/node` could insert any of them.
+fn escape_mentions(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 16);
+    let mut before = None;
+    for c in text.chars() {
+        let within = before.is_some_and(|c: char| c.is_alphanumeric() || "_-.+%~/:=\\".contains(c));
+        if c == '@' && !within {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+        before = Some(c);
+    }
+    escaped
+}
 
 /// Returns the process for a turn.
 pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
@@ -69,8 +83,8 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     }
     // Each run is a new process that knows of no system prompt told before.
     let system = settings.system_prompt.filter(|text| !text.is_empty());
-    let system =
-        system.map(|text| format!("{}\n\n", standing(&text).replace('@', &format!("@{STOP}"))));
+    let system = system.map(|text| format!("{}\n\n", standing(&text).replace('@', "\\@")));
+    let prompt = escape_mentions(&prompt);
     let stdin = system.into_iter().chain([prompt]).map(Chunk::Text).collect();
     let mut arguments: Vec<Value> = arguments.into_iter().map(Value::Text).collect();
     if let Some(policy) = policy {

@@ -116,12 +116,17 @@ fn the_system_prompt_goes_before_the_prompt_and_expands_nothing() {
     let spawn = spawn(start);
     let stdin = stdin(&spawn);
     assert!(
-        stdin
-            .starts_with("<system-prompt>\nBe kind. Mail: a@\u{200b}b.example\n</system-prompt>\n"),
+        stdin.starts_with("<system-prompt>\nBe kind. Mail: a\\@b.example\n</system-prompt>\n"),
         "{stdin}"
     );
     assert!(stdin.ends_with("\n\nhello"));
     assert!(words(&spawn).ends_with("-m gemini-2.5-flash") && !words(&spawn).contains("kind"));
+}
+
+#[test]
+fn a_word_is_not_searched_for_as_a_file() {
+    let spawn = spawn(start("npm install @types/node react@18, see \\@/x and (@note) at @"));
+    assert_eq!(stdin(&spawn), "npm install \\@types/node react@18, see \\@/x and (\\@note) at \\@");
 }
 
 #[test]

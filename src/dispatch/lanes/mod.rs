@@ -20,7 +20,7 @@ use crate::agent::descriptor::Feature;
 use crate::agent::{Part, SteerOutcome};
 use crate::event::{Event, EventKind, Lane, Sequence};
 use crate::plain::short_line;
-use crate::prompt;
+use crate::prompt::{self, Expansion};
 use crate::queue::Queue;
 use crate::turn::{Backend, Steering, StopReason};
 use crate::workspace::LostTurn;
@@ -65,6 +65,8 @@ pub(crate) struct Running {
     steers: mpsc::UnboundedSender<Steering>,
     /// None until it is known who answers.
     pub(crate) backend: Option<Arc<dyn Backend>>,
+    /// What its agent would expand in people's words.
+    expansion: Expansion,
     /// The reply that shows it, from then on.
     reply: Option<Arc<ReplyHandle>>,
     /// The correlation id of the turn, from then on.
@@ -147,6 +149,7 @@ impl Lanes {
             stop,
             steers,
             backend: None,
+            expansion: Expansion::default(),
             reply: None,
             turn: None,
             live: None,
@@ -161,12 +164,13 @@ impl Lanes {
     pub(crate) fn answered_by(
         &self,
         lane: &Lane,
-        (turn, backend): (&str, &Arc<dyn Backend>),
+        (turn, backend, expansion): (&str, &Arc<dyn Backend>, &Expansion),
         reply: &Arc<ReplyHandle>,
         live: &Arc<LiveTurn>,
     ) {
         if let Some(running) = self.running.lock().get_mut(lane) {
             running.backend = Some(Arc::clone(backend));
+            running.expansion = expansion.clone();
             running.reply = Some(Arc::clone(reply));
             running.turn = Some(turn.to_owned());
             running.live = Some(Arc::clone(live));
@@ -190,19 +194,18 @@ impl Lanes {
         }
     }
 
-    /// Sends a message to the turn that runs in its lane; none: there is none that could be steered
-    /// now.
+    /// Sends a message to the running turn of its lane. Returns `None` if no turn can be steered now.
     pub(crate) fn steer(
         &self,
         event: &Event,
     ) -> Option<(Sequence, oneshot::Receiver<SteerOutcome>)> {
         let running = self.running.lock();
-        let Running { steers, backend, event: turn, .. } = running.get(&event.lane)?;
+        let Running { steers, backend, expansion, event: turn, .. } = running.get(&event.lane)?;
         let descriptor = backend.as_ref()?.descriptor();
         if !descriptor.has(Feature::Steer) {
             return None;
         }
-        let text = prompt::neutralise(&event.prompt, &descriptor.expands, event.author.as_deref());
+        let text = prompt::neutralise(&event.prompt, expansion, event.author.as_deref());
         let (reply_tx, outcome) = oneshot::channel();
         // Where the turn has just ended, both ends are dropped, which says the same.
         let _ = steers.send(Steering { parts: vec![Part::Text(text)], reply_tx });

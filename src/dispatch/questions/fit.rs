@@ -1,7 +1,7 @@
 //! Whether a decision fits its question, and how people read it. Pure.
 
 use super::Entry;
-use crate::agent::{AnswerForm, AskKind, Decision, Question};
+use crate::agent::{AnswerForm, AskKind, AskOption, Decision, Question};
 use crate::dispatch::outlet::question::Subject;
 use crate::prompt::neutralise;
 
@@ -11,7 +11,7 @@ const WORDS_LIMIT: usize = 16 << 10;
 /// Returns the decision as the agent gets it, or what is wrong with it.
 pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
     let own = |text: &str| {
-        let words = neutralise(text.trim(), &entry.context.expands, None);
+        let words = neutralise(text.trim(), &entry.context.expansion, None);
         if words.len() > WORDS_LIMIT { Err("That is too long for an answer.") } else { Ok(words) }
     };
     match (decision, &entry.ask.kind, &entry.shown.subject) {
@@ -93,7 +93,7 @@ pub(super) fn shown(entry: &Entry, decision: &Decision) -> Decision {
         ),
         (Decision::Chosen(id), _) => {
             let option = entry.ask.options.iter().find(|option| option.id == *id);
-            Decision::Chosen(option.map_or_else(String::new, |option| option.label.clone()))
+            Decision::Chosen(option.map_or_else(String::new, AskOption::full_label))
         }
         (other, _) => other.clone(),
     }

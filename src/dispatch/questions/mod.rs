@@ -19,10 +19,10 @@ use self::planning::Planning;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
 use super::watching::Stir;
-use crate::agent::descriptor::Expands;
 use crate::agent::{Ask, AskKey, AskKind, Decision};
 use crate::event::Lane;
 use crate::figures;
+use crate::prompt::Expansion;
 use crate::redact::Redactor;
 use crate::turn::Answerer;
 
@@ -87,8 +87,8 @@ pub(crate) struct Context {
     pub(crate) span: tracing::Span,
     /// The person who asked for the turn; none: nobody in Discord.
     pub(crate) asker: Option<u64>,
-    /// The marks that the backend would expand in people's words.
-    pub(crate) expands: Vec<Expands>,
+    /// What the backend would expand in people's words.
+    pub(crate) expansion: Expansion,
     /// Whether it only plans.
     pub(crate) planning: Planning,
 }

@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::temp_dir::TempDir;
-use crate::agent::descriptor::{Expands, Feature};
+use crate::agent::descriptor::Feature;
 use crate::agent::{Attachment, Descriptor, Part};
 use crate::dispatch::outlet::messages::Refusal;
 use crate::dispatch::parts::{Choices, Parts};
 use crate::event::{Attached, Event};
-use crate::prompt;
+use crate::prompt::{self, Expansion};
 use crate::turn::{Blob, StopReason};
 
 /// Most bytes of a text that is put into the prompt itself.
@@ -146,7 +146,8 @@ impl Taken {
         let as_image = image.is_some() && descriptor.has(Feature::Images);
         let as_file = descriptor.has(Feature::Files);
         if let Some(text) = text.filter(|text| !as_file && text.len() <= QUOTED_LIMIT) {
-            self.parts.push(Part::Text(quotation(&file.name, text, &descriptor.expands)));
+            let expansion = Expansion::new(&descriptor.expands, directory);
+            self.parts.push(Part::Text(quotation(&file.name, text, &expansion)));
             return Ok(());
         }
         let (media_type, extension) = match (image, text) {
@@ -207,11 +208,11 @@ impl Taken {
 }
 
 /// A short text with its name, in a fence that it cannot end.
-fn quotation(name: &str, text: &str, expands: &[Expands]) -> String {
+fn quotation(name: &str, text: &str, expansion: &Expansion) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let ending = if text.ends_with('\n') { "" } else { "\n" };
-    let text = prompt::neutralise(&format!("{fence}\n{text}{ending}{fence}"), expands, None);
+    let text = prompt::neutralise(&format!("{fence}\n{text}{ending}{fence}"), expansion, None);
     format!("{}\n{text}", prompt::file_below(&shown(name)))
 }
 
@@ -272,6 +273,7 @@ fn quoted(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::descriptor::Expands;
 
     #[test]
     fn what_a_file_is_its_bytes_say() {
@@ -320,7 +322,8 @@ mod tests {
 
     #[test]
     fn a_quoted_text_cannot_end_its_fence_and_expands_nothing() {
-        let text = quotation("n.md", "```\n@/etc/passwd\n````", &[Expands::AtPath]);
-        assert_eq!(text, "[Attached file: n.md]\n`````\n```\n@\u{200b}/etc/passwd\n````\n`````");
+        let text =
+            quotation("n.md", "```\n@/etc/passwd\n````", &Expansion::anywhere(&[Expands::AtPath]));
+        assert_eq!(text, "[Attached file: n.md]\n`````\n```\n\\@/etc/passwd\n````\n`````");
     }
 }

@@ -44,6 +44,7 @@ use crate::agent::descriptor::Feature;
 use crate::agent::{AllowedTools, FailureKind, Part, SessionReady, StartTurn};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
+use crate::prompt::Expansion;
 use crate::turn::{
     Backend, ContinuedTurn, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked,
 };
@@ -226,12 +227,13 @@ impl Inner {
             answer.notices = taken.notices;
             return answer;
         }
+        let expansion = Expansion::new(&descriptor.expands, &directory);
         let (choices, cwd) = (&self.parts.choices, directory.clone());
         let (mut start, planning) =
             start::start(&self.channels, choices, event, &*backend, &lane, cwd, session).await;
         start.parts.extend(taken.parts.iter().cloned());
         let anew = binding.moved && start.native_id.is_none();
-        if anew && let Some(recap) = self.recap(event, &descriptor.expands).await {
+        if anew && let Some(recap) = self.recap(event, &expansion).await {
             start.parts.insert(0, Part::Text(recap));
         }
         let mut begun =
@@ -279,13 +281,14 @@ impl Inner {
             .record("generation", tracing::field::display(&generation));
         tracing::info!(resume = requested.is_some(), "turn begins");
         let shown = Arc::new(LiveTurn::new(self.lanes.growth.clone()));
-        self.lanes.answered_by(&event.lane, (&id, &backend), reply, &shown);
+        let expansion = Expansion::new(&backend.descriptor().expands, &directory);
+        self.lanes.answered_by(&event.lane, (&id, &backend, &expansion), reply, &shown);
         let context = Context {
             turn: id.to_owned(),
             lane: event.lane.clone(),
             span: tracing::Span::current(),
             asker: event.asker,
-            expands: backend.descriptor().expands.clone(),
+            expansion: expansion.clone(),
             planning: planning.clone(),
         };
         let tools = ToolGate {

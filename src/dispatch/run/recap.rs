@@ -1,14 +1,13 @@
 //! What was said in a lane whose session is on another machine: the agent begins anew, and is told.
 
-use crate::agent::descriptor::Expands;
 use crate::dispatch::Inner;
 use crate::event::Event;
-use crate::prompt;
+use crate::prompt::{self, Expansion};
 
 impl Inner {
     /// The last messages before an event, quoted, without secrets; none: there are none, or they
     /// cannot be had now.
-    pub(super) async fn recap(&self, event: &Event, expands: &[Expands]) -> Option<String> {
+    pub(super) async fn recap(&self, event: &Event, expansion: &Expansion) -> Option<String> {
         let said = self.parts.outlet.recap(event).await;
         let said: Vec<(Option<String>, String)> = said
             .into_iter()
@@ -16,6 +15,6 @@ impl Inner {
             .collect();
         let said: Vec<_> =
             said.iter().map(|(author, text)| (author.as_deref(), text.as_str())).collect();
-        prompt::recap(&said, expands)
+        prompt::recap(&said, expansion)
     }
 }

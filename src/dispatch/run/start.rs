@@ -30,9 +30,9 @@ pub(super) async fn start(
     } else {
         Vec::new()
     };
-    let quotation =
-        event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &descriptor.expands));
-    let words = prompt::neutralise(words(event), &descriptor.expands, event.author.as_deref());
+    let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
+    let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
+    let words = prompt::neutralise(words(event), &expansion, event.author.as_deref());
     let start = StartTurn {
         session: 1,
         turn: 1,

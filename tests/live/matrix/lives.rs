@@ -14,7 +14,7 @@ use crate::support::model_server::ModelServer;
 use crate::support::program::{Installation, Program};
 
 /// What stands on the button that gives leave once; codex-acp has words of its own.
-const LEAVE: [&str; 2] = ["Allow", "Yes, proceed"];
+const LEAVE: [&str; 2] = ["Allow once", "Yes, proceed"];
 
 /// One life of the gateway after the other, in the same folders. The holder ends with it.
 pub struct Lives {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use aetheel::prompt::neutralise;
+use aetheel::prompt::{Expansion, neutralise};
 
 use super::super::gateway::{Cell, Gateway};
 use super::{Script, open};
@@ -13,12 +13,24 @@ async fn agreeing(cell: &Cell) -> Gateway {
     open(cell, Script::default().on("", [Reply::text("ok")])).await
 }
 
+/// Returns a prompt as the agent gets it.
+fn inert(cell: &Cell, gateway: &Gateway, prompt: &str) -> String {
+    let expands = &cell.descriptor().expands;
+    // A one-shot run of Gemini CLI searches for every name, so its backend escapes all.
+    let expansion = if cell.backend.component == "gemini" && cell.backend.one_shot {
+        Expansion::anywhere(expands)
+    } else {
+        Expansion::new(expands, &gateway.path("workspace"))
+    };
+    neutralise(prompt, &expansion, None)
+}
+
 /// Sends these prompts; each must be the last thing the model hears from a person, inert and
 /// otherwise verbatim.
 async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
     for prompt in prompts {
         gateway.talk(prompt).await.answers("ok");
-        let inert = neutralise(prompt, &cell.descriptor().expands, None);
+        let inert = inert(cell, gateway, prompt);
         let requests = gateway.model.requests();
         let heard = requests
             .last()
@@ -60,6 +72,7 @@ pub(super) async fn file(cell: Cell) {
     gateway.write("workspace/note.txt", "CANARY-OF-THE-FILE");
     let path = gateway.at("workspace/note.txt");
     arrive(&cell, &gateway, &[&format!("@{path}"), "look at @note.txt", "@note.txt"]).await;
+    arrive(&cell, &gateway, &["npm install @types/node", "add @Override above it"]).await;
     for request in gateway.model.requests() {
         assert!(
             !request.mentions("CANARY-OF-THE-FILE"),
