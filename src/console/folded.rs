@@ -184,7 +184,12 @@ fn told(diff: &FileDiff) -> String {
         (None, old, new) => {
             let (old, new) =
                 (old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default());
-            similar::TextDiff::from_lines(old, new).unified_diff().context_radius(3).to_string()
+            similar::TextDiff::from_lines(old, new)
+                .unified_diff()
+                .context_radius(3)
+                // An agent may report only the changed part of a file.
+                .missing_newline_hint(false)
+                .to_string()
         }
     };
     clean_text(text.trim_end_matches('\n')).into_owned()

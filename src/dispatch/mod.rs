@@ -58,6 +58,7 @@ pub use self::lanes::panics::catch_panic;
 pub use self::lanes::stop::Stopped;
 pub use self::outlet::answer::{Answer, AnswerFile};
 pub use self::outlet::excerpt::Excerpt;
+pub(crate) use self::outlet::labels::ALLOW_ONCE;
 pub use self::outlet::messages::Refusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{

@@ -96,7 +96,7 @@ async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
     assert_eq!(texts, ["I will build it.", "🔐 **Run the build?**\n-# Bash\n```sh\nmake -j2\n```"]);
     assert_eq!(
         local.buttons(message.id),
-        ["Allow", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]
+        ["Allow once", "Always for make", "Deny", "Deny and say why…", "Deny and stop"]
     );
     let noted =
         format!("`question:{}` open in `channel:{CHANNEL}` at `{}`", question.id, message.id);
@@ -106,7 +106,7 @@ async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
     let typed = local.typing(CHANNEL).len();
     assert!(typed > 0 && local.typing(CHANNEL).iter().all(|at| *at < message.created));
 
-    let press = local.press(message.id, ANN, "Allow");
+    let press = local.press(message.id, ANN, "Allow once");
     let decided = decision(&local, &bot).await;
     assert_eq!(decided, (question.id.clone(), "ann".to_owned(), Decision::AllowOnce));
     assert_eq!(acknowledged(&local, press).await, 6);
@@ -140,7 +140,7 @@ async fn a_question_calls_whoever_asked_below_what_they_asked() {
     let subject = Subject::Permission { tool: "Bash".to_owned(), about: long };
     turn.ask(&OpenQuestion { asker: Some(ANN), subject, ..permission(Some("make")) });
     let message = with_buttons(&local).await;
-    assert!(local.buttons(message.id).contains(&"Always: make".to_owned()));
+    assert!(local.buttons(message.id).contains(&"Always allow: make".to_owned()));
     let called: Vec<_> = local
         .messages(CHANNEL)
         .into_iter()
@@ -183,7 +183,7 @@ async fn every_button_is_its_decision_and_words_come_from_a_window() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let all = [
-        ("Allow", Decision::AllowOnce),
+        ("Allow once", Decision::AllowOnce),
         ("Always", Decision::AllowAlways),
         ("Deny", Decision::Deny(None)),
         ("Deny and stop", Decision::DenyAndStop),
@@ -216,7 +216,7 @@ async fn owners_approvers_and_people_in_direct_messages_are_known() {
         let asker = if presses == OWNER { ANN } else { OWNER };
         let (turn, _) = bot.asked(&local, (CHANNEL, asker, by), &permission(None)).await;
         let message = with_buttons(&local).await;
-        local.press(message.id, presses, "Allow");
+        local.press(message.id, presses, "Allow once");
         assert_eq!(decision(&local, &bot).await.1, by);
         turn.done("so").await;
         bot.listening.close().await;
@@ -235,7 +235,7 @@ async fn owners_approvers_and_people_in_direct_messages_are_known() {
 async fn who_may_not_answer_is_told_so_alone_and_gets_no_window() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _, message) = asked(&local, &permission(None)).await;
-    for label in ["Allow", "Deny and say why…"] {
+    for label in ["Allow once", "Deny and say why…"] {
         let press = local.press(message.id, BOB, label);
         told_alone(&local, press, AnswerRefusal::NotYours).await;
     }
@@ -345,7 +345,7 @@ async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing
     ] {
         let local = LocalDiscord::start().await;
         let (bot, mut turn, question, message) = asked(&local, &permission(None)).await;
-        let old = local.button(message.id, "Allow").unwrap();
+        let old = local.button(message.id, "Allow once").unwrap();
         assert!(bot.dispatcher.stop(&Lane::Channel(CHANNEL)));
         bot.dispatcher.idle().await;
         turn.settled(&question, &how);
@@ -382,7 +382,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     let gone = local.say(CHANNEL, ANN, "not a question");
     local.delete(gone);
     home.workspace.discord_notes().open_question("b", CHANNEL, gone);
-    let old = local.button(first.id, "Allow").unwrap();
+    let old = local.button(first.id, "Allow once").unwrap();
     let again = Bot::at(&local, &home).await;
     let closed = local
         .wait_for_message(CHANNEL, |text| {
@@ -483,7 +483,7 @@ async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_e
     let (bot, turn, _, message) = asked(&local, &permission(None)).await;
     local.faults().next("POST", "/typing", Fault::Slow(Duration::from_secs(10)), 100);
     local.faults().next("PATCH", "/messages", Fault::Slow(Duration::from_secs(10)), 1);
-    let press = local.press(message.id, ANN, "Allow");
+    let press = local.press(message.id, ANN, "Allow once");
     let (at, kind) =
         local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
     assert!(kind == 6 && at - local.interaction(press).used < Duration::from_secs(2));
@@ -511,7 +511,7 @@ async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
 async fn a_question_whose_turn_goes_on_keeps_its_message() {
     let local = LocalDiscord::start().await;
     let (bot, question, message) = continued(&local).await;
-    let press = local.press(message.id, ANN, "Allow");
+    let press = local.press(message.id, ANN, "Allow once");
     assert_eq!(acknowledged(&local, press).await, 4);
     local.wait_for_message(CHANNEL, |text| text.starts_with("I am just coming back.")).await;
     local.mention(CHANNEL, ANN, "more");

@@ -109,7 +109,7 @@ async fn a_question_outlasts_150_seconds_without_discord_and_is_answered_when_it
     let message = with_buttons(&local).await;
     assert!(!dismissed.load(Ordering::SeqCst), "nobody gives up");
     local.wait_for("the bot", |local| (local.connections() > 0).then_some(())).await;
-    local.press(message.id, ANN, "Allow");
+    local.press(message.id, ANN, "Allow once");
     assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
 }
 

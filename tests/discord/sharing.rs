@@ -238,13 +238,13 @@ async fn a_button_is_answered_by_whoever_asked_also_where_another_node_has_the_c
     let (carrier, first, second) = two(&local).await;
     let (_turn, question) = second.asked(&local, (OTHER, ANN, "go"), &permission(None)).await;
     let message = with_buttons_in(&local, OTHER).await;
-    local.press(message, ANN, "Allow");
+    local.press(message, ANN, "Allow once");
     assert_eq!(decision(&local, &second).await.0, question.id);
 
     let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
     let message = with_buttons_in(&local, CHANNEL).await;
     carrier.state.lock().unwrap().second.insert(CHANNEL);
-    let press = local.press(message, ANN, "Allow");
+    let press = local.press(message, ANN, "Allow once");
     assert_eq!(decision(&local, &first).await.0, question.id);
     let acknowledged =
         local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;

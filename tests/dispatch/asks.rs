@@ -81,9 +81,9 @@ fn ask(what: &str) -> Ask {
         scope,
     };
     let own = vec![
-        option("yes", true, Scope::Once),
-        option("ever", true, Scope::Project),
         option("never", false, Scope::Always),
+        option("ever", true, Scope::Project),
+        option("yes", true, Scope::Once),
     ];
     let options = if what == "options" { own } else { vec![] };
     Ask {
@@ -113,10 +113,8 @@ fn asking() -> Understanding {
         Input::Line(line) if line.text == "withdraw" => Ok(vec![Action::AskWithdrawn(9)]),
         Input::Command(Command::Answer(answer)) => {
             let told = serde_json::to_string(&answer.decision).unwrap();
-            // A mark stands for what nobody would see.
-            let shown = told.replace('\u{200b}', "<stop>");
             Ok(vec![
-                event(EventKind::Notice(shown)),
+                event(EventKind::Notice(told.clone())),
                 Action::Write(Write { proc: 1, body: vec![Chunk::Text(format!("{told}\n"))] }),
             ])
         }
@@ -183,7 +181,7 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
         (
             "questions",
             pairs(&[("b", "/why not"), ("a", "***")]),
-            pairs(&[("a", "sk-canary-1"), ("b", "\u{200b}/why not")]),
+            pairs(&[("a", "sk-canary-1"), ("b", "\\/why not")]),
         ),
     ] {
         let (desk, question) = asked(what).await;
@@ -192,10 +190,7 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
             .answer(&question.id, &user(ANN), given)
             .unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
         let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
-        let told = serde_json::to_string(&got)
-            .unwrap()
-            .replace("sk-canary-1", "***")
-            .replace('\u{200b}', "<stop>");
+        let told = serde_json::to_string(&got).unwrap().replace("sk-canary-1", "***");
         assert_eq!(notice, told, "{what}");
         let settled = desk.collected.settled(1).await;
         assert!(
@@ -212,9 +207,9 @@ async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it
     let words: Vec<_> =
         question.choices().into_iter().map(|(word, label, _)| (word, label)).collect();
     let wanted = [
-        ("allow", "Own yes"),
-        ("always", "Own ever (this project, from now on)"),
-        ("never", "Own never"),
+        ("allow", "Allow once: Own yes"),
+        ("always", "Always allow in this project: Own ever"),
+        ("never", "Always deny: Own never"),
     ];
     assert_eq!(words[..3], wanted.map(|(word, label)| (word, label.to_owned())));
     let unknown =
@@ -227,7 +222,7 @@ async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert_eq!(notice, r#"{"chosen":"never"}"#);
     let settled = desk.collected.settled(1).await;
-    assert_eq!(settled[0].1.summary(), "user 4 chose: Own never");
+    assert_eq!(settled[0].1.summary(), "user 4 chose: Always deny: Own never");
 }
 
 #[tokio::test(flavor = "multi_thread")]

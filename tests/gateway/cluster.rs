@@ -124,7 +124,7 @@ async fn whatever_people_do_works_where_another_machine_hears_them() {
     let asked = local.wait_for_message(CHANNEL, |text| text.contains("make")).await;
     assert_eq!(node_of(&postgres, CHANNEL), "two");
     assert_eq!(agents(&two).len(), 1, "its agent runs on the second machine");
-    local.press(asked.id, ANN, "Allow");
+    local.press(asked.id, ANN, "Allow once");
     local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
     local.mention(CHANNEL, ANN, "slow 3");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
@@ -358,7 +358,7 @@ async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_sm
     let journal = || postgres.ask("select string_agg(lines, '') from aetheel.journal");
     let block = (1_u64 << 52).to_string();
     local.wait_for("the journal", |_| journal().contains(&block[..12]).then_some(())).await;
-    local.press(asked.id, ANN, "Allow");
+    local.press(asked.id, ANN, "Allow once");
     local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
     local.mention(CHANNEL, ANN, "hang");
     local.wait_for("the agent", |_| (agents(&one).len() == 1).then_some(())).await;

@@ -73,7 +73,7 @@ async fn an_open_question_keeps_its_button() {
     killed.ended().await;
     let next = serving(&installation).await;
     next.logs("question opened").await;
-    local.press(question.id, ANN, "Allow");
+    local.press(question.id, ANN, "Allow once");
     local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
     local.wait_for_message(CHANNEL, |text| text.contains("Allowed by ann")).await;
     let texts = local.texts(CHANNEL);

@@ -16,7 +16,7 @@ async fn a_script_answers_questions_line_by_line_and_its_end_dismisses_the_rest(
 ? Run `make`?
   shell
   | make
-  1) Allow
+  1) Allow once
   2) Always in this session
   3) Deny; `deny WHY` says why
   4) Deny and stop
@@ -30,7 +30,7 @@ I would like to run something. Done, this once.
   |  A list
   | -of old things
   | +of new things
-  1) Allow
+  1) Allow once
   2) Deny; `deny WHY` says why
   3) Deny and stop
 ✗ please answer with one of: allow, deny, stop
@@ -56,7 +56,7 @@ You answered: colour teal; letters A and C.
 ? Run `ls`?
   shell
   | ls
-  1) Allow
+  1) Allow once
   2) Always in this session
   3) Deny; `deny WHY` says why
   4) Deny and stop
@@ -69,7 +69,7 @@ I would like to run something.
   | 1. Look at everything
   | 2. Think
   | 3. Change as little as possible
-  1) Allow
+  1) Allow once
   2) Deny; `deny WHY` says why
   3) Deny and stop
   Nobody was there to answer, so the agent was refused.
@@ -95,7 +95,7 @@ async fn a_terminal_asks_below_what_was_said_and_stop_and_ctrl_c_still_work() {
     console.type_in("ask make\n").await;
     shows(
         &console,
-        "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  | make\r\n  1) Allow\r\n",
+        "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  | make\r\n  1) Allow once\r\n",
     )
     .await;
     shows(&console, "4) Deny and stop\r\n> ").await;
@@ -158,11 +158,11 @@ async fn whoever_asked_answers_in_discord_and_others_do_not() {
     local.mention(CHANNEL, ANN, "ask make");
     let question = asked(&local).await;
     assert_eq!(question.content, format!("🔐 **Run \\`make\\`?** <@{ANN}>\n-# shell"));
-    local.press(question.id, BOB, "Allow");
+    local.press(question.id, BOB, "Allow once");
     let word = local.wait_for_message(CHANNEL, |text| text.contains("not yours to answer")).await;
     assert!(word.ephemeral);
     bot.logs("refused an answer").await;
-    local.press(question.id, ANN, "Allow");
+    local.press(question.id, ANN, "Allow once");
     local.wait_for_message(CHANNEL, |text| text.ends_with("✅ Allowed by ann")).await;
     local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
     assert_eq!(bot.logs("question answered").await["decision"], "allow once");
@@ -198,7 +198,7 @@ async fn a_question_of_a_killed_gateway_is_closed_by_the_next() {
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "ask make");
     let question = asked(&local).await;
-    let old = local.button(question.id, "Allow").unwrap();
+    let old = local.button(question.id, "Allow once").unwrap();
     local
         .wait_for("the book", |_| {
             installation.read("state/discord.md").contains("`question:").then_some(())

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::press::Choice;
 use crate::agent::{AnswerForm, AskOption, Decision, Question, Scope};
-use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
+use crate::dispatch::{ALLOW_ONCE, Excerpt, OpenQuestion, Settlement, Subject};
 use crate::plain::short_line;
 use crate::split::split;
 
@@ -156,7 +156,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
         Subject::Permission { .. } | Subject::Plan(_) => {
             let mut row = vec![];
             if question.options.is_empty() {
-                row.push(button(Choice::Allow, 3, "Allow"));
+                row.push(button(Choice::Allow, 3, ALLOW_ONCE));
                 row.extend(question.always().map(|label| button(Choice::Always, 1, &label)));
             }
             // The agent's own answers stand above ours, by which it can always be denied.

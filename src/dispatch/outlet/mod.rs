@@ -8,6 +8,7 @@
 pub(crate) mod answer;
 pub(crate) mod excerpt;
 pub(crate) mod handle;
+pub(crate) mod labels;
 pub(crate) mod messages;
 pub(crate) mod question;
 

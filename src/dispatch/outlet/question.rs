@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::excerpt::{self, Excerpt};
+use super::labels::{ALLOW_ONCE, ALLOW_SESSION};
 use crate::agent::{self, AnswerForm, Ask, AskKind, AskOption, Decision, Scope};
 use crate::plain::clean_text;
 use crate::redact::Redactor;
@@ -155,8 +156,12 @@ impl OpenQuestion {
         };
         let always = ask.always_label.as_deref().map(|label| line(&clean(label)));
         let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
-        let options = ask.options.iter().filter(|_| takes_options).take(OPTION_LIMIT);
+        let mut options: Vec<&AskOption> = ask.options.iter().filter(|_| takes_options).collect();
+        // The first choice gives the least, whatever the agent's own order is.
+        options.sort_by_key(|option| (!option.allows, option.scope));
         let options = options
+            .into_iter()
+            .take(OPTION_LIMIT)
             .map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() })
             .collect();
         // With a secret blanked in it, it would be another input.
@@ -181,7 +186,7 @@ impl OpenQuestion {
             ];
         }
         let mut choices = match self.options.is_empty() {
-            true => vec![("allow", "Allow".to_owned(), Decision::AllowOnce)],
+            true => vec![("allow", ALLOW_ONCE.to_owned(), Decision::AllowOnce)],
             false => Vec::new(),
         };
         // Beside the agent's own answers this is one of them.
@@ -208,9 +213,9 @@ impl OpenQuestion {
     #[must_use]
     pub fn always(&self) -> Option<String> {
         self.always.as_deref().map(|label| match label {
-            "" => "Always in this session".to_owned(),
+            "" => ALLOW_SESSION.to_owned(),
             label if label.to_lowercase().starts_with("always") => label.to_owned(),
-            label => format!("Always: {label}"),
+            label => format!("Always allow: {label}"),
         })
     }
 
@@ -247,29 +252,6 @@ impl OpenQuestion {
             }
             _ => None,
         }
-    }
-}
-
-impl AskOption {
-    /// Its label, with how long it holds where the label does not say.
-    #[must_use]
-    pub fn full_label(&self) -> String {
-        let words = self.label.to_lowercase();
-        let says = |any: &[&str]| any.iter().any(|word| words.contains(word));
-        let scope = match self.scope {
-            Scope::Session if !says(&["session"]) => " (this session)",
-            Scope::Project if !says(&["project", "repo", "director", "folder"]) => {
-                " (this project, from now on)"
-            }
-            Scope::User if !says(&["all", "every", "global"]) => " (everywhere, from now on)",
-            Scope::Always
-                if !says(&["always", "never", "all ", "session", "again", "every", "auto"]) =>
-            {
-                " (from now on)"
-            }
-            _ => "",
-        };
-        format!("{}{scope}", self.label)
     }
 }
 
@@ -326,9 +308,9 @@ mod tests {
             }
             .always()
         };
-        assert_eq!(called(Some("npm test")).as_deref(), Some("Always: npm test"));
+        assert_eq!(called(Some("npm test")).as_deref(), Some("Always allow: npm test"));
         assert_eq!(called(Some("Always for make")).as_deref(), Some("Always for make"));
-        assert_eq!(called(Some("")).as_deref(), Some("Always in this session"));
+        assert_eq!(called(Some("")).as_deref(), Some("Allow for this session"));
         assert_eq!(called(None), None);
     }
 
