@@ -52,7 +52,7 @@ fn report(lanes: &LaneCosts, from: Date, to: Date) -> String {
     if all.whole.turns == 0 {
         return format!("no turn ended from {from} to {to}\n");
     }
-    let model = |name: &Option<String>| name.clone().unwrap_or_else(|| "not told".to_owned());
+    let model = |name: &Option<String>| name.clone().unwrap_or_else(|| "unknown".to_owned());
     let places = lanes.iter().map(|(lane, costs)| (lane.to_string(), costs.whole));
     let people = all.people.values().map(|person| (person.name.clone(), person.sum));
     let backends = all.backends.iter().map(|(name, sum)| (name.clone(), *sum));

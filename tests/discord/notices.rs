@@ -77,7 +77,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
     let bot = Bot::start(&local).await;
     let offer = Some(Offer {
         id: "lost-ab12cd34".to_owned(),
-        label: "Try again with a newer parser".to_owned(),
+        label: "Show the answer again (when a newer backend can read it)".to_owned(),
     });
     let failure = Some("The agent said something that cannot be. (protocol, ab12cd34)".to_owned());
     // To a message, and to a command, whose own message is the answer.
@@ -96,19 +96,36 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
                 "{asked}Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)"
             )
         );
-        assert_eq!(local.buttons(message.id), ["Try again with a newer parser"]);
+        assert_eq!(
+            local.buttons(message.id),
+            ["Show the answer again (when a newer backend can read it)"]
+        );
         *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYet);
         assert_eq!(
-            acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser"))
-                .await,
+            acknowledged(
+                &local,
+                local.press(
+                    message.id,
+                    BOB,
+                    "Show the answer again (when a newer backend can read it)"
+                )
+            )
+            .await,
             4
         );
         told(&local, &AgainRefusal::NotYet.to_string()).await;
         assert_eq!(local.buttons(message.id).len(), 1, "a newer one may come");
         *bot.home.refused_press.lock().unwrap() = None;
         assert_eq!(
-            acknowledged(&local, local.press(message.id, BOB, "Try again with a newer parser"))
-                .await,
+            acknowledged(
+                &local,
+                local.press(
+                    message.id,
+                    BOB,
+                    "Show the answer again (when a newer backend can read it)"
+                )
+            )
+            .await,
             7
         );
         assert_eq!(bot.home.pressed.lock().unwrap()[at].0, "lost-ab12cd34");

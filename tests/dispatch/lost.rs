@@ -264,7 +264,10 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
         let offer = answer.offer.expect("another try");
         assert_eq!(
             (offer.id, offer.label.as_str()),
-            (format!("lost-{}", lost.turn), "Try again with a newer parser")
+            (
+                format!("lost-{}", lost.turn),
+                "Show the answer again (when a newer backend can read it)"
+            )
         );
         assert_eq!(
             (lost.state, lost.lane.clone(), lost.event),
@@ -412,7 +415,7 @@ fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
     assert_eq!((notices.len(), notices[0].channel), (1, None));
     assert_eq!(
         notices[0].text,
-        "2 lost replies of `scripted` can be read by 2@222222222222. (recoverable)"
+        "The new version of the `scripted` backend (2@222222222222) can now read 2 answers that were lost. (recoverable)"
     );
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Deliver them");

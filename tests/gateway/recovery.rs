@@ -11,7 +11,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER, OWNER};
 use crate::support::program::{Ended, Installation, built};
 
-const BUTTON: &str = "Try again with a newer parser";
+const BUTTON: &str = "Show the answer again (when a newer backend can read it)";
 /// The names of two keys in the agent's lines: as the first parser knows them, and as the shipped
 /// one does.
 const EARLIER: &str = "kind payload";
@@ -121,7 +121,9 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     let (third, third_failure) = fails(&local, "three").await;
     let stale = local.button(third_failure.id, BUTTON).unwrap();
     local.press(second_failure.id, BOB, BUTTON);
-    local.wait_for_message(CHANNEL, |text| text.contains("No newer parser")).await;
+    local
+        .wait_for_message(CHANNEL, |text| text.contains("No version of the backend can read"))
+        .await;
     assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer one may come");
     let (ended, rows) = recover(&installation, &["--dry-run"]).await;
     assert_eq!((ended.code, rows.len()), (1, 2), "{}", ended.stderr);
@@ -140,9 +142,8 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     );
 
     install(&installation, &built("gemini"));
-    let told = local
-        .wait_for_message(OTHER, |text| text.contains("lost replies of `gemini` can be read by 2@"))
-        .await;
+    let told =
+        local.wait_for_message(OTHER, |text| text.contains("of the `gemini` backend (2@")).await;
     assert!(
         told.content.starts_with("2 ") && local.button(told.id, "Deliver them").is_some(),
         "{}",
@@ -248,7 +249,7 @@ async fn the_console_reads_a_lost_reply_again_when_a_newer_parser_comes_and_says
         })
         .await;
     install(&installation, &built("gemini"));
-    console.tells("1 lost reply of `gemini` can be read by").await;
+    console.tells("can now read 1 answer that was lost").await;
     assert!(console.stderr().contains("/recover delivers it"), "{}", console.stderr());
     console.type_in("/recover\n").await;
     console.prints("the reply", |text| text.contains("Answer to one.").then_some(())).await;

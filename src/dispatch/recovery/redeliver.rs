@@ -78,9 +78,14 @@ impl Dispatcher {
         }
         let count = readable.len() + before;
         tracing::info!(backend = name, %generation, count, "lost replies can be read now; `aetheel recover` delivers them too");
-        let replies =
-            if count == 1 { "1 lost reply".to_owned() } else { format!("{count} lost replies") };
-        let text = format!("{replies} of `{name}` can be read by {generation}. (recoverable)");
+        let answers = if count == 1 {
+            "1 answer that was lost".to_owned()
+        } else {
+            format!("{count} answers that were lost")
+        };
+        let text = format!(
+            "The new version of the `{name}` backend ({generation}) can now read {answers}. (recoverable)"
+        );
         // The beginning tells it from other buttons; at most 64 characters in all.
         let id: String = format!("{ALL}{}-{name}", digest.get(..12).unwrap_or(digest))
             .chars()

@@ -114,7 +114,7 @@ pub enum AgainRefusal {
     #[error("Only my owner may accept this.")]
     NotOwner,
     /// A lost reply that cannot be read by what is there.
-    #[error("No newer parser that can read this is here yet. What the agent said is kept.")]
+    #[error("No version of the backend can read this answer yet. It is kept.")]
     NotYet,
     /// A lost reply that takes long to read.
     #[error("I am reading it again; if that works, the reply follows.")]

@@ -101,7 +101,7 @@ impl LostReplies {
         tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
         Some(Offer {
             id: format!("{ONE}{turn}"),
-            label: "Try again with a newer parser".to_owned(),
+            label: "Show the answer again (when a newer backend can read it)".to_owned(),
         })
     }
 

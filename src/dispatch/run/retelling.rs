@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(told(None), limited);
         assert_eq!(told(Some("agent-failure: whatever")), limited);
         assert_eq!(told(Some("interrupted")), "Stopped.");
-        assert!(told(Some("timed-out")).starts_with("Stopped after 2 minutes, the limit here."));
+        assert!(told(Some("timed-out")).starts_with("Query timed out after 120 s,"));
     }
 }

@@ -105,7 +105,7 @@ fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc
             h2 { bdi { (short_line(&card.standing.place, 80)) } }
             @if let Some(turn) = &card.lane.running {
                 (head("Running", &turn.summary, turn.backend.as_deref()))
-                @if let Some(id) = &turn.turn { p { a href={ "/turns/" (id) } { "A page of its own" } } }
+                @if let Some(id) = &turn.turn { p { a href={ "/turns/" (id) } { "Open this turn" } } }
                 div.live id={ "turn-" (turn.event) } {
                     @if let Some(text) = text(lane, turn.event) { (made(&text)) }
                 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use jiff::Timestamp;
@@ -56,12 +57,13 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     layout::page(&guest, Here::Channels, false, &main)
 }
 
-/// One channel.
+/// Shows one channel.
 pub(super) async fn one(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
-    Path(channel): Path<u64>,
+    channel: Result<Path<u64>, PathRejection>,
 ) -> Response {
+    let Ok(Path(channel)) = channel else { return frame::nowhere().await };
     let Some((lane, standing)) = channel_of(&shared, &guest, channel).await else {
         return frame::nowhere().await;
     };
@@ -106,7 +108,7 @@ fn choice(option: &SettingOption, channel: u64, guest: &Guest) -> Markup {
                     input type="text" id=(id) name="value" autocomplete="off" required;
                 } @else {
                     select id=(id) name="value" {
-                        option value=(UNSET) selected[!option.chosen] { "The usual" }
+                        option value=(UNSET) selected[!option.chosen] { "Default" }
                         @for choice in listed {
                             option value=(choice.id) selected[chosen(&choice.id)] {
                                 (short_line(if choice.label.is_empty() { &choice.id } else { &choice.label }, 80))
@@ -168,7 +170,7 @@ pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
     let said = match setting.filter(|_| !value.is_empty()) {
         None => "Choose something.".to_owned(),
         Some(setting) => match shared.dispatcher.choose(&lane, setting, Some(value)).await {
-            Err(why) => why,
+            Err(why) => short_line(&why, 300),
             Ok(chosen) => {
                 let visitor = &guest.session.visitor;
                 tracing::info!(user = visitor.user, %lane, "from the dashboard: {chosen}");

@@ -48,7 +48,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
                         (csrf(&guest))
                         input type="hidden" name="backend" value=(backend.name);
                         input type="hidden" name="generation" value=(generation);
-                        button.stop type="submit" { "Roll " (backend.name) " back" }
+                        button.stop type="submit" { "Go back to the version before" }
                     }
                 }
             }

@@ -103,7 +103,7 @@ pub(super) async fn page(
     let Seen { costs, lanes, left_out } = seen_by(&shared, &guest, all).await;
     let people = costs.people.values().map(|person| (person.name.clone(), person.sum));
     let backends = costs.backends.iter().map(|(name, sum)| (name.clone(), *sum));
-    let unknown = || "not told".to_owned();
+    let unknown = || "unknown".to_owned();
     let models =
         costs.models.iter().map(|(name, sum)| (name.clone().unwrap_or_else(unknown), *sum));
     let main = html! {

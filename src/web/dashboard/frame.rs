@@ -65,6 +65,15 @@ pub(super) fn plain(status: StatusCode, text: &'static str) -> Response {
         .into_response()
 }
 
+/// The page for an address that only takes forms.
+pub(super) async fn form_only() -> Response {
+    notice(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Nothing to show",
+        "This address only takes forms. Go back to the page before and use its button.",
+    )
+}
+
 /// The page that is not there.
 pub(super) async fn nowhere() -> Response {
     notice(StatusCode::NOT_FOUND, "Not found", "There is no such page.")

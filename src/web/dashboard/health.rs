@@ -29,11 +29,11 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     let oldest = stats.oldest_ms.map(|ms| format!(", the oldest for {} s", ms / 1_000));
     let main = html! {
         dl {
-            dt { "Lives" } dd { (word(&alive)) }
+            dt { "Running" } dd { (word(&alive)) }
             dt { "Ready to answer" } dd { (word(&unready)) }
             dt { "Turns" } dd { (stats.running) " running, " (stats.waiting) " waiting" (oldest.unwrap_or_default()) }
-            dt { "Questions that wait for people" } dd { (stats.questions) }
-            dt { "Agents that are connected" } dd { (stats.links) }
+            dt { "Questions waiting for people" } dd { (stats.questions) }
+            dt { "Connected agents" } dd { (stats.links) }
             dt { "Version" } dd { "Aetheel " (env!("CARGO_PKG_VERSION")) }
         }
     };

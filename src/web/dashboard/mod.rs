@@ -360,6 +360,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/script.js", get(frame::script))
         .route("/icon.svg", get(frame::icon))
         .fallback(frame::nowhere)
+        .method_not_allowed_fallback(frame::form_only)
         .layer(DefaultBodyLimit::max(BODY))
         .layer(from_fn_with_state(Arc::clone(&shared), once::once))
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))

@@ -29,9 +29,9 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
             article.card {
                 h2 { (short_line(&schedule.lane.to_string(), 80)) }
                 dl {
-                    dt { "Comes" } dd { (short_line(&schedule.rhythm, 120)) }
+                    dt { "Schedule" } dd { (short_line(&schedule.rhythm, 120)) }
                     dt { "Next" } dd { (schedule.next.as_deref().unwrap_or("never")) }
-                    dt { "Asks" } dd { (short_line(&schedule.instruction, 200)) }
+                    dt { "Prompt" } dd { (short_line(&schedule.instruction, 200)) }
                 }
                 form method="post" action="/schedules/run" {
                     (csrf(&guest))

@@ -102,7 +102,7 @@ impl Sum {
             format!("${:.2}", self.cost_usd)
         };
         match self.priced {
-            0 => "not told".to_owned(),
+            0 => "unknown".to_owned(),
             priced if priced < self.turns => format!("{price} of {priced}"),
             _ => price,
         }
@@ -112,7 +112,7 @@ impl Sum {
     #[must_use]
     pub fn tokens(&self, count: u64) -> String {
         match (self.told, count) {
-            (0, _) => "not told".to_owned(),
+            (0, _) => "unknown".to_owned(),
             (_, 0..10_000) => count.to_string(),
             (_, 10_000..10_000_000) => format!("{:.1}k", count as f64 / 1e3),
             _ => format!("{:.1}M", count as f64 / 1e6),
@@ -295,9 +295,9 @@ mod tests {
         let nothing = costs(&[mute]).whole;
         assert_eq!(
             (nothing.cost(), nothing.tokens(0)),
-            ("not told".to_owned(), "not told".to_owned())
+            ("unknown".to_owned(), "unknown".to_owned())
         );
-        assert_eq!(costs(&[told]).whole.cost(), "not told");
+        assert_eq!(costs(&[told]).whole.cost(), "unknown");
     }
 
     #[test]

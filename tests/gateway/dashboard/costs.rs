@@ -115,7 +115,7 @@ async fn each_sees_the_sums_of_the_channels_they_see_and_owners_all() {
 
     let told = installation.run(&["costs", "--days", "90"], "").await;
     assert_eq!(told.code, 0, "{}", told.stderr);
-    for part in ["$108.75 of 5", "channel:77", "zoe", "not told"] {
+    for part in ["$108.75 of 5", "channel:77", "zoe", "unknown"] {
         assert!(told.stdout.contains(part), "{part} is missing in\n{}", told.stdout);
     }
     assert!(!told.stdout.contains("robert"), "that is bob today:\n{}", told.stdout);

@@ -67,7 +67,7 @@ async fn what_is_for_owners_is_not_there_for_others() {
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     let health = olga.get("/health").await.body;
-    for part in ["<dt>Lives</dt><dd>yes</dd>", "1 running, 0 waiting", "Aetheel 0."] {
+    for part in ["<dt>Running</dt><dd>yes</dd>", "1 running, 0 waiting", "Aetheel 0."] {
         assert!(health.contains(part), "{part} is missing in\n{health}");
     }
     local.faults().refuse_gateway(true);
