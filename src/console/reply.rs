@@ -27,6 +27,8 @@ pub(super) struct ConsoleReply {
     thinking: bool,
     /// Tools whose line was printed, by id.
     announced: HashSet<String>,
+    /// Tools with a title but without input so far, by id: a better title usually follows.
+    unclear: Vec<String>,
     /// Notices that were printed.
     noticed: Vec<String>,
     /// The parts folded before are forgotten.
@@ -43,6 +45,7 @@ impl ConsoleReply {
             at_line_start: true,
             thinking: false,
             announced: HashSet::new(),
+            unclear: Vec::new(),
             noticed: Vec::new(),
             begun: false,
         }
@@ -120,10 +123,19 @@ impl ConsoleReply {
         }
     }
 
-    /// Tells of a tool, once: as soon as it is known what it is about, or at its end.
+    /// Prints the line of a tool once: when its input is known, when something else happens, or
+    /// when it ends.
     fn announce(&mut self, start: &ToolStart) {
         if self.announced.insert(start.id.clone()) {
             self.aside(&format!("{}⚙ {}", folded::indent(start), tool_line(start)));
+        }
+    }
+
+    fn announce_unclear(&mut self, transcript: &Transcript) {
+        for id in std::mem::take(&mut self.unclear) {
+            if let Some(tool) = transcript.tool(&id) {
+                self.announce(&tool.start);
+            }
         }
     }
 
@@ -169,6 +181,16 @@ impl Reply for ConsoleReply {
         if !std::mem::replace(&mut self.begun, true) {
             *self.shared.folded() = Folded::default();
         }
+        if matches!(
+            event,
+            EventKind::Text(_)
+                | EventKind::Thinking(_)
+                | EventKind::ToolOutput(_)
+                | EventKind::Plan(_)
+                | EventKind::Notice(_)
+        ) {
+            self.announce_unclear(transcript);
+        }
         match event {
             EventKind::Text(Text { parent: Some(parent), text, .. }) => {
                 self.shared.folded().output(parent, text)
@@ -187,11 +209,11 @@ impl Reply for ConsoleReply {
             }
             EventKind::ToolStart(start) => {
                 self.thinking = false;
-                // A tool may be told twice, the second time with what it is about.
-                if start.target.is_some()
-                    || !(start.title.is_empty() || start.title == start.native_name)
-                {
+                // Agents report a tool first with a general title ("Terminal") and no input.
+                if start.target.is_some() || !matches!(start.input.as_str(), "" | "{}" | "null") {
                     self.announce(start);
+                } else if !(start.title.is_empty() || start.title == start.native_name) {
+                    self.unclear.push(start.id.clone());
                 }
             }
             EventKind::ToolOutput(output) => self.shared.folded().output(&output.id, &output.text),
@@ -271,8 +293,14 @@ fn tool_line(start: &ToolStart) -> String {
     } else {
         &start.title
     };
-    let about = if about == start.native_name { "" } else { about };
-    shortened(&format!("{} {about}", start.native_name))
+    let name = start.native_name.as_str();
+    let repeated = about.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+    match repeated.then(|| &about[name.len()..]) {
+        Some("") => shortened(name),
+        // "Edit code.py" names the tool already.
+        Some(rest) if rest.starts_with(' ') => shortened(about),
+        _ => shortened(&format!("{name} {about}")),
+    }
 }
 
 fn footer(answer: &Answer) -> String {
@@ -400,6 +428,24 @@ mod tests {
             "⚙ Bash ls -l\n  | a … 1 more line (/open 1)\n⚙ Bash\n  | no\n✗ Bash: failed\n  ⚙ Bash make\n[Agent · 1.5 s]\n"
         );
         assert_eq!(console.shared().folded().open(Some("1")).as_deref(), Ok("Bash ls -l\na\nb"));
+    }
+
+    #[tokio::test]
+    async fn a_general_title_is_replaced_by_the_command_that_runs() {
+        let events = [
+            tool("1", None, "Terminal", None),
+            tool("2", None, "Terminal", None),
+            tool("1", None, "make test", Some("make test")),
+            tool("2", None, "bash build.sh", Some("bash build.sh")),
+            tool("3", None, "Wait", None),
+            text(0, "Running.\n"),
+            end("1", ToolStatus::Ok, None),
+        ];
+        let (shown, _) = shown(&events, answer("Running.\n")).await;
+        assert!(
+            shown.starts_with("⚙ Bash make test\n⚙ bash build.sh\n⚙ Bash Wait\nRunning.\n"),
+            "{shown}"
+        );
     }
 
     #[tokio::test]
