@@ -10,6 +10,7 @@ use super::Shared;
 use super::frame::{made, tail};
 use super::guard::Guest;
 use super::layout::csrf;
+use super::rendered;
 use crate::access::Standing;
 use crate::agent::{AnswerForm, Question, ToolStatus};
 use crate::dispatch::{EventSummary, LaneView, OpenQuestion, RunningTurn, Subject, TurnWatch};
@@ -325,7 +326,12 @@ impl Shown {
                 }
             }
             @if self.cut { p { "…" } }
-            @if !self.text.trim().is_empty() { div.text tabindex="0" dir="auto" { (self.text) } }
+            @if !self.text.trim().is_empty() {
+                div.text tabindex="0" dir="auto" {
+                    // Markdown that begins in its middle would be read wrongly.
+                    @if self.cut { (self.text) } @else { (rendered::markdown(&self.text)) }
+                }
+             }
             @if let Some(retry) = &self.retry { p { "Trying again: " bdi { (retry) } } }
         }
     }

@@ -153,21 +153,24 @@ pub(super) enum Stranger {
 
 impl IntoResponse for Stranger {
     fn into_response(self) -> Response {
-        let (status, text) = match self {
+        let (status, title, text) = match self {
             Self::Unknown => (
                 StatusCode::UNAUTHORIZED,
+                "Not signed in",
                 "You are not signed in. Write /dashboard in Discord, where you talk to the bot: it answers with a link.",
             ),
             Self::Gone => (
                 StatusCode::FORBIDDEN,
+                "Signed out",
                 "You may not use the bot any more where you asked for your link, so you are signed out.",
             ),
             Self::Unsure => (
                 StatusCode::SERVICE_UNAVAILABLE,
+                "Discord does not answer",
                 "Discord does not say at this moment what you may see. Try again in a minute.",
             ),
         };
-        frame::notice(status, "Not signed in", text)
+        frame::notice(status, title, text)
     }
 }
 

@@ -39,6 +39,7 @@ mod once;
 mod origin;
 mod plot;
 mod push;
+mod rendered;
 mod schedules;
 mod secret;
 mod sessions;

@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use super::super::rendered;
 use super::diffs::{self, Sign};
 use super::paging::head;
 use crate::agent::{AskKind, Decision, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus};
@@ -39,7 +40,7 @@ pub(super) enum Eyes {
 pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
     Some(match &block.what {
         Happened::Text(text) if text.text.trim().is_empty() && text.left_out == 0 => return None,
-        Happened::Text(text) => words(text, TEXT, part),
+        Happened::Text(text) => answer(text, part),
         Happened::Steered(text) => html! {
             p { strong { "People added" } }
             (words(text, TEXT, part))
@@ -99,6 +100,15 @@ pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)>
         }
         _ => return None,
     })
+}
+
+/// As much of the answer as fits, rendered, with a link to the rest.
+fn answer(text: &Words, part: &str) -> Markup {
+    let (beginning, rest) = head(&text.text, TEXT);
+    html! {
+        div dir="auto" { (rendered::markdown(beginning)) }
+        (more(rest, text.left_out, part))
+    }
 }
 
 /// As much of a text as fits, with the way to the rest.
