@@ -21,6 +21,8 @@ use std::ptr;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
+use super::sandbox::Filter;
+
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!(
     "processes are started by hand on Linux for x86_64 and aarch64 only; add the system call for this machine"
@@ -35,8 +37,12 @@ pub(super) struct Plan<'a> {
     pub(super) cwd: &'a CStr,
     /// What become descriptors 0, 1 and 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
-    /// Rules of Landlock it takes upon itself.
+    /// Landlock ruleset that the child applies to itself.
     pub(super) rules: Option<BorrowedFd<'a>>,
+    /// Seccomp filter that the child applies to itself.
+    pub(super) filter: Option<Filter>,
+    /// Becomes descriptor 3.
+    pub(super) handed: Option<BorrowedFd<'a>>,
     /// Tells the processes of the run, see `family`.
     pub(super) tag: u64,
     /// Folder of the cgroup to start in.
@@ -78,6 +84,8 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
         cwd: plan.cwd.as_ptr(),
         stdio,
         rules: plan.rules.map_or(-1, |rules| rules.as_raw_fd()),
+        filter: program_of(plan.filter.unwrap_or_default()),
+        handed: plan.handed.map_or(-1, |handed| handed.as_raw_fd()),
         tag: plan.tag,
         stage: Stage::Clone as c_int,
         error: 0,
@@ -139,6 +147,12 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
+/// The filter as the system call takes it, which only reads it.
+fn program_of(filter: Filter) -> libc::sock_fprog {
+    let len = u16::try_from(filter.len()).expect("the kernel takes 4096 instructions at most");
+    libc::sock_fprog { len, filter: filter.as_ptr().cast_mut().cast() }
+}
+
 /// What the child reads, and where it says how it failed.
 struct Job {
     program: *const c_char,
@@ -149,6 +163,10 @@ struct Job {
     stdio: [c_int; 3],
     /// Below zero: none.
     rules: c_int,
+    /// Empty: none.
+    filter: libc::sock_fprog,
+    /// Below zero: none.
+    handed: c_int,
     tag: u64,
     stage: c_int,
     error: c_int,
@@ -281,9 +299,28 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
                 fail(job);
             }
         }
+        // Only this process has it, and all it starts: without SECCOMP_FILTER_FLAG_TSYNC.
+        if (*job).filter.len > 0 {
+            (*job).stage = Stage::Rules as c_int;
+            let filter = &raw const (*job).filter;
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, filter) != 0
+            {
+                fail(job);
+            }
+        }
+        let mut first = 3;
+        if (*job).handed >= 0 {
+            (*job).stage = Stage::Stdio as c_int;
+            // Where it has this number already, dup2 leaves it to be closed by the exec.
+            if libc::dup2((*job).handed, first) < 0 || libc::fcntl(first, libc::F_SETFD, 0) < 0 {
+                fail(job);
+            }
+            first += 1;
+        }
         // Linux 5.9; before it, and where a sandbox forbids it, the ones that are likely.
-        if libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) != 0 {
-            for fd in 3..4096 {
+        if libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) != 0 {
+            for fd in first..4096 {
                 libc::close(fd);
             }
         }

@@ -15,7 +15,7 @@ use super::family::{RunProcesses, Starting};
 use super::gateway::MARK;
 use super::program::{ProgramError, find_program};
 use super::run_guard::{Run, RunGuard};
-use super::sandbox::{Cage, Sandbox};
+use super::sandbox::{Cage, Filter, Sandbox};
 use crate::turn::{Launch, LaunchError};
 
 /// Room in the pipe of stdout, bytes: the most that may be asked for without privileges
@@ -45,6 +45,8 @@ pub(super) struct Prepared<'a> {
     environment: Vec<CString>,
     cwd: CString,
     rules: Option<OwnedFd>,
+    filter: Option<Filter>,
+    handed: Option<OwnedFd>,
     mark: String,
     tag: u64,
 }
@@ -80,12 +82,17 @@ pub(super) fn prepare<'a>(
         .cage(&launch.reach, &program, &launch.arguments, &launch.cwd, &path)
         .map_err(refused)?;
     let string = |bytes: &[u8]| CString::new(bytes).map_err(|error| failed(error.into()));
-    let (program, name, given, rules) = match cage {
-        Cage::None => (program, launch.program.clone(), launch.arguments.clone(), None),
-        Cage::Rules(rules) => {
-            (program, launch.program.clone(), launch.arguments.clone(), Some(rules))
+    let (mut rules, mut filter, mut handed) = (None, None, None);
+    let (program, name, given) = match cage {
+        Cage::None => (program, launch.program.clone(), launch.arguments.clone()),
+        Cage::Rules(ruleset, calls) => {
+            (rules, filter) = (Some(ruleset), Some(calls));
+            (program, launch.program.clone(), launch.arguments.clone())
         }
-        Cage::Program(wrapper, arguments) => (wrapper.clone(), wrapper, arguments, None),
+        Cage::Program(wrapper, arguments, calls) => {
+            handed = Some(calls);
+            (wrapper.clone(), wrapper, arguments)
+        }
     };
     let arguments = std::iter::once(name.as_os_str()).chain(given.iter().map(OsString::as_os_str));
     let variable = |name: &str, value: &str| string(format!("{name}={value}").as_bytes());
@@ -101,6 +108,8 @@ pub(super) fn prepare<'a>(
         environment: given.chain([variable(MARK, &mark)]).collect::<Result<_, _>>()?,
         cwd: string(launch.cwd.as_os_str().as_bytes())?,
         rules,
+        filter,
+        handed,
         mark,
         tag,
     })
@@ -126,6 +135,8 @@ impl Prepared<'_> {
             cwd: &self.cwd,
             stdio: [child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()],
             rules: self.rules.as_ref().map(AsFd::as_fd),
+            filter: self.filter,
+            handed: self.handed.as_ref().map(AsFd::as_fd),
             tag: self.tag,
             cgroup: cgroup.as_ref().map(Cgroup::handle),
         };

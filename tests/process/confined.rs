@@ -219,6 +219,92 @@ async fn an_agent_neither_traces_nor_signals_the_gateway() {
     }
 }
 
+/// Refuses itself a call and compares what came back: `N ARGUMENTS...`, EPERM ends it with 0.
+const CALL: &str = "import ctypes, errno, sys; libc = ctypes.CDLL(None, use_errno=True); \
+    result = libc.syscall(*[ctypes.c_long(int(word)) for word in sys.argv[1:]]); \
+    sys.exit(0 if result == -1 and ctypes.get_errno() == errno.EPERM else 1)";
+
+#[tokio::test]
+async fn an_agent_changes_neither_limits_nor_priorities_of_other_processes() {
+    let tries = [
+        "prlimit --pid $GATEWAY --nofile=64:64",
+        "prlimit --pid $GATEWAY --fsize=0",
+        "taskset -p 1 $GATEWAY",
+        "chrt --idle -p 0 $GATEWAY",
+        "chrt --batch -p 0 $GATEWAY",
+        "renice -n 5 -p $GATEWAY",
+        "renice -n 5 -u $(id -u)",
+        "ionice -c 3 -p $GATEWAY",
+        "ionice -c 3 -u $(id -u)",
+    ];
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(succeeding(&custody, &machine, &tries).await, [] as [usize; 0], "{custody:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_reach_other_processes_are_refused_with_eperm() {
+    // Arguments with which the kernel itself answers otherwise (EFAULT, EBADF, EINVAL ...).
+    let calls: [(i64, &str); 17] = [
+        (libc::SYS_prlimit64, "4194304 7 1 0"),
+        (libc::SYS_sched_setaffinity, "4194304 8 1"),
+        (libc::SYS_sched_setattr, "4194304 1 0"),
+        (libc::SYS_sched_setparam, "4194304 1"),
+        (libc::SYS_sched_setscheduler, "4194304 0 1"),
+        (libc::SYS_setpriority, "0 4194304 5"),
+        (libc::SYS_ioprio_set, "1 4194304 0"),
+        (libc::SYS_process_vm_readv, "4194304 0 0 0 0 0"),
+        (libc::SYS_process_vm_writev, "4194304 0 0 0 0 0"),
+        (libc::SYS_pidfd_getfd, "-1 0 0"),
+        (libc::SYS_kcmp, "4194304 4194304 0 0 0"),
+        (libc::SYS_perf_event_open, "1 0 -1 -1 0"),
+        (libc::SYS_bpf, "-1 1 1"),
+        (libc::SYS_userfaultfd, "-1"),
+        (libc::SYS_keyctl, "-1 0 0 0 0"),
+        (libc::SYS_add_key, "1 1 0 0 0"),
+        (libc::SYS_request_key, "1 1 0 0"),
+    ];
+    let tries: Vec<String> = calls
+        .iter()
+        .map(|(call, arguments)| format!("/usr/bin/python3 -c '{CALL}' {call} {arguments}"))
+        .collect();
+    let tries: Vec<&str> = tries.iter().map(String::as_str).collect();
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(
+            succeeding(&custody, &machine, &tries).await,
+            (0..tries.len()).collect::<Vec<_>>(),
+            "{custody:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn programs_set_their_own_limits_and_priorities_as_ever() {
+    let tries = [
+        "ulimit -n 64 && ulimit -c 0",
+        "prlimit --nofile=64:64 true",
+        "prlimit --pid $$ --nofile",
+        "nice -n 5 true",
+        "taskset 1 true",
+        "chrt --idle 0 true",
+        "ionice -c 3 true",
+        "/usr/bin/python3 -c 'import os, resource; os.setpriority(os.PRIO_PROCESS, 0, 5); \
+            os.sched_setaffinity(0, os.sched_getaffinity(0)); \
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))'",
+        "git init -q repository && cd repository && git status",
+    ];
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(
+            succeeding(&custody, &machine, &tries).await,
+            (0..tries.len()).collect::<Vec<_>>(),
+            "{custody:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn what_is_said_of_a_version_is_said_from_inside() {
     let machine = Machine::new();
@@ -289,7 +375,7 @@ fn all_of_this_holds_for_an_ordinary_user() {
         String::from_utf8_lossy(&told.stdout),
         String::from_utf8_lossy(&told.stderr)
     );
-    assert!(told.status.success() && text.contains("7 passed"), "{text}");
+    assert!(told.status.success() && text.contains("10 passed"), "{text}");
 }
 
 /// Not a test: what confinement costs each start.

@@ -44,7 +44,7 @@ pub(super) fn arguments(
     // Codex 0.169.0 keeps locks for its own sandbox there, wherever its temporary folder is.
     // Nothing of it outlives the process.
     let mut all: Vec<OsString> =
-        BASE.iter().chain(&["--tmpfs", "/tmp"]).map(OsString::from).collect();
+        BASE.iter().chain(&["--seccomp", "3", "--tmpfs", "/tmp"]).map(OsString::from).collect();
     let mut places: Vec<(&Path, &str)> =
         granted.read.iter().map(|place| (place.as_path(), "--ro-bind-try")).collect();
     places.extend(granted.write.iter().map(|place| (place.as_path(), "--bind-try")));

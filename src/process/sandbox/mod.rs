@@ -8,6 +8,7 @@
 //! which an agent can use a sandbox of its own. Pinned by `tests/process/confined.rs`.
 
 mod bubblewrap;
+mod calls;
 mod grants;
 mod installation;
 mod landlock;
@@ -39,14 +40,17 @@ pub enum Sandbox {
     Bubblewrap(PathBuf),
 }
 
-/// What a launch needs to be confined.
+/// Instructions of a seccomp filter.
+pub(super) type Filter = &'static [seccompiler::sock_filter];
+
+/// How a launch is confined.
 pub(super) enum Cage {
-    /// Nothing.
+    /// Not at all.
     None,
-    /// Rules for the child to take upon itself.
-    Rules(OwnedFd),
-    /// Another program, with these arguments, which starts the agent.
-    Program(PathBuf, Vec<OsString>),
+    /// The child applies a Landlock ruleset and a seccomp filter to itself.
+    Rules(OwnedFd, Filter),
+    /// Another program starts the agent, and reads the seccomp filter from descriptor 3.
+    Program(PathBuf, Vec<OsString>, OwnedFd),
 }
 
 impl Sandbox {
@@ -146,8 +150,9 @@ impl Sandbox {
             Some(bwrap) => Ok(Cage::Program(
                 bwrap.clone(),
                 bubblewrap::arguments(&granted, program, arguments, cwd),
+                calls::file()?,
             )),
-            None => landlock::rules(&granted).map(Cage::Rules),
+            None => Ok(Cage::Rules(landlock::rules(&granted)?, calls::filter()?)),
         }
     }
 }
