@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use crate::backend::{LoadReport, Registry};
 use crate::dispatch::{Notice, Outlet};
 use crate::turn::{Agents, Backend, Backends, Generation, KnownComponent};
-use crate::workspace::{Profile, ProfileFile};
+use crate::workspace::{FileError, Profile, ProfileFile};
 use findings::{Examiner, Findings, Place};
 use options::Options;
 use programs::Programs;
@@ -75,9 +75,17 @@ struct Kept {
 impl AgentRegistry {
     /// Combines the loaded components with the launch profiles of the configuration folder. Examines
     /// no agent yet.
-    pub async fn new(components: Arc<Registry>, examiner: Examiner) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// [`FileError`] if `acp.md` or `backends.md` exists but cannot be read.
+    pub async fn new(
+        components: Arc<Registry>,
+        examiner: Examiner,
+    ) -> Result<Arc<Self>, FileError> {
         let file = ProfileFile::new(&examiner.config.config_dir);
         let options = Options::new(&examiner.config.config_dir);
+        file.require().await?;
+        options.require().await?;
         let (agents, default, known) = (Agents::default(), OnceLock::new(), RwLock::default());
         let registry = Arc::new(Self {
             components,
@@ -91,7 +99,7 @@ impl AgentRegistry {
         });
         registry.read_profiles().await;
         registry.read_options().await;
-        registry
+        Ok(registry)
     }
 
     /// Says which backend answers where nothing else was chosen. Counts once.

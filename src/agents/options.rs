@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use crate::agent::{Descriptor, options};
-use crate::workspace::{BackendFile, BackendNotes, ChosenOption};
+use crate::workspace::{BackendFile, BackendNotes, ChosenOption, FileError};
 
 /// The operator's choices from `backends.md`, followed as the file changes.
 pub(super) struct Options {
@@ -28,6 +28,14 @@ impl Options {
     /// Those of a configuration folder; not read yet.
     pub(super) fn new(config_dir: &Path) -> Self {
         Self { file: BackendFile::new(config_dir), known: RwLock::default() }
+    }
+
+    /// Makes sure that the choices can be read.
+    ///
+    /// # Errors
+    /// [`FileError`] if `backends.md` exists but cannot be read.
+    pub(super) async fn require(&self) -> Result<(), FileError> {
+        self.file.require().await
     }
 
     /// Reads them again if their file changed; returns whether any are others than before.

@@ -2,6 +2,7 @@
 
 use crate::cli::exit;
 use crate::dispatch::Dispatcher;
+use crate::plain::with_causes;
 use crate::startup::{Prepared, Refused};
 use crate::web::webhooks::{Bound, Definitions, Desk, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
@@ -31,10 +32,11 @@ impl Waiting {
             .deliveries()
             .await
             .map_err(|error| Refused::because(exit::CONFIG, format!("CONFIG_DIR: {error}")))?;
-        let definitions = Definitions::new(
-            WebhookFile::new(prepared.workspace.folder()),
-            prepared.webhook_secrets.clone(),
-        );
+        let file = WebhookFile::new(prepared.workspace.folder());
+        file.require().map_err(|error| {
+            Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
+        })?;
+        let definitions = Definitions::new(file, prepared.webhook_secrets.clone());
         Ok(Self(Some((bound, definitions, deliveries))))
     }
 

@@ -20,7 +20,7 @@ use crate::agent::Descriptor;
 use crate::config::{Config, Trust};
 use crate::disk::Stamp;
 use crate::plain::clean_text;
-use crate::workspace::{BackendFile, BackendNotes};
+use crate::workspace::{BackendFile, BackendNotes, FileError};
 
 /// Largest signature file read, bytes; real ones have about 300.
 const SIGNATURE_LIMIT: u64 = 16 << 10;
@@ -46,6 +46,17 @@ impl Gate {
     pub fn new(config: &Config) -> Self {
         let notes = Some(BackendFile::new(&config.config_dir));
         Self { level: config.backend_trust, notes, signers: config.backend_signers.clone() }
+    }
+
+    /// Makes sure that the operator's decisions can be read.
+    ///
+    /// # Errors
+    /// [`FileError`] if `backends.md` exists but cannot be read.
+    pub async fn require(&self) -> Result<(), FileError> {
+        match &self.notes {
+            Some(notes) => notes.require().await,
+            None => Ok(()),
+        }
     }
 
     /// The level of trust it asks for.

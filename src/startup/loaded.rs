@@ -15,7 +15,7 @@ use crate::config::{AUTO, Config, suggestion};
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::turn::{Backend as _, Backends as _};
-use crate::workspace::Components;
+use crate::workspace::{Components, FileError};
 
 /// See the module.
 pub struct LoadedBackends {
@@ -63,6 +63,8 @@ impl LoadedBackends {
             return Err(faults);
         };
         let gate = Gate::new(config);
+        let refused = |error: FileError| vec![format!("CONFIG_DIR: {}", with_causes(&error))];
+        gate.require().await.map_err(refused)?;
         let kept = Some(Components::new(&config.config_dir));
         let options = RegistryOptions {
             gate: gate.clone(),
@@ -78,7 +80,7 @@ impl LoadedBackends {
             custody: custody.clone(),
             fence: confinement::of(config, &sandbox),
         };
-        let agents = AgentRegistry::new(registry.clone(), examiner).await;
+        let agents = AgentRegistry::new(registry.clone(), examiner).await.map_err(refused)?;
         let detected =
             if config.agent_backend == AUTO { Some(auto::detect(&agents).await) } else { None };
         let default = match &detected {

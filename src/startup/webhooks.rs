@@ -6,6 +6,7 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use crate::config::{Config, VARIABLES};
+use crate::plain::with_causes;
 use crate::web::webhooks::Secrets;
 use crate::workspace::WebhookFile;
 
@@ -15,8 +16,12 @@ pub fn take_secrets(
     config: &Config,
     variables: &mut HashMap<String, String>,
 ) -> (Secrets, Vec<String>) {
-    let (webhooks, _) = WebhookFile::new(&config.config_dir).read();
+    let file = WebhookFile::new(&config.config_dir);
     let (mut secrets, mut faults) = (Secrets::new(), Vec::new());
+    if let Err(error) = file.require() {
+        faults.push(format!("CONFIG_DIR: {}", with_causes(&error)));
+    }
+    let (webhooks, _) = file.read();
     for name in webhooks.secret_names() {
         if VARIABLES.iter().any(|variable| variable.name == name) {
             faults.push(format!("webhooks.md: `{name}` is a setting of the gateway; give webhooks secrets of their own"));

@@ -152,6 +152,15 @@ impl BackendFile {
         .await
     }
 
+    /// Makes sure that the file was read whole, or does not exist. To be called before it counts.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file exists but cannot be read.
+    pub async fn require(&self) -> Result<(), FileError> {
+        let followed = self.followed.clone();
+        super::blocking(move || followed.lock().require()).await
+    }
+
     /// Adds a pin, unless it is there; everything else stays as it stands. Returns whether it was
     /// added.
     ///

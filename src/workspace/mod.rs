@@ -136,7 +136,8 @@ impl Workspace {
     /// for [`Workspace::boot`].
     ///
     /// # Errors
-    /// [`FileError`] when the folder cannot be made or its state not be read.
+    /// [`FileError`] if the folder cannot be made, or its state or a file of the operator's that
+    /// may hold limits cannot be read.
     pub async fn open(folder: &Path) -> Result<Self, FileError> {
         let folder = folder.to_owned();
         blocking(move || {
@@ -167,6 +168,10 @@ impl Workspace {
                 jobs: Mutex::new(Followed::new(folder.join("agents.md"), CronJobs::parse)),
                 folder,
             };
+            inner.channels.lock().require()?;
+            inner.hooks.lock().require()?;
+            inner.heartbeats.lock().require()?;
+            inner.jobs.lock().require()?;
             let inner = Arc::new(inner);
             Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares, turns })
         })

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::FileError;
 use super::followed::Followed;
 use crate::markdown::Entry;
 use crate::markdown::sections::{Section, sections};
@@ -85,6 +86,14 @@ impl WebhookFile {
     pub async fn refresh(&self) -> (Arc<Webhooks>, bool) {
         let file = self.clone();
         super::blocking(move || file.read()).await
+    }
+
+    /// Makes sure that the file was read whole, or does not exist. Blocks.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file exists but cannot be read.
+    pub fn require(&self) -> Result<(), FileError> {
+        self.0.lock().require()
     }
 
     /// As [`WebhookFile::refresh`], for the time before there is a runtime: blocks.

@@ -46,6 +46,27 @@ async fn a_missing_token_is_78_and_a_strange_one_too() {
 }
 
 #[tokio::test]
+async fn a_file_with_limits_that_cannot_be_read_is_78_and_never_counts_as_empty() {
+    for name in ["channels.md", "backends.md", "acp.md", "webhooks.md", "agents.md", "heartbeat.md"]
+    {
+        let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
+        let file = installation.path("config").join(name);
+        std::fs::create_dir_all(installation.path("config")).unwrap();
+        // As root runs tests, a mode would not keep it from reading.
+        std::os::unix::fs::symlink("/nonexistent/limits.md", &file).unwrap();
+        for command in ["run", "check", "console"] {
+            let ended = installation.run(&[command], "").await;
+            assert_eq!(ended.code, 78, "{name} {command}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains(name) && ended.stderr.contains("hint:"),
+                "{}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_backend_is_78_and_the_known_ones_are_listed() {
     let installation =
         Installation::new().with("AGENT_BACKEND", "clod").with("DISCORD_BOT_TOKEN", TOKEN);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::FileError;
 use super::followed::Followed;
 use crate::agent::Descriptor;
 use crate::agent::Safety;
@@ -64,6 +65,15 @@ impl ProfileFile {
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self(Arc::new(Mutex::new(Followed::new(folder.join("acp.md"), Profiles::parse))))
+    }
+
+    /// Makes sure that the file was read whole, or does not exist. To be called before it counts.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file exists but cannot be read.
+    pub async fn require(&self) -> Result<(), FileError> {
+        let file = self.0.clone();
+        super::blocking(move || file.lock().require()).await
     }
 
     /// Reads it again if it changed; returns the profiles, and whether it did.
