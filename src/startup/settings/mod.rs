@@ -54,9 +54,13 @@ fn is_set(value: String) -> bool {
     !value.trim().is_empty()
 }
 
-/// Names whose values are taken for secrets wherever they show up.
+/// Returns whether the value of a variable with this name is treated as a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
+    // Its address holds the database's password.
+    if name == "CLUSTER_URL" {
+        return true;
+    }
     ["_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|part| name.contains(part))
         && !name.ends_with("_FILE")
         && !name.ends_with("_DIR")
@@ -216,10 +220,14 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_their_names() {
-        for name in ["ANTHROPIC_API_KEY", "DISCORD_BOT_TOKEN", "GH_TOKEN", "db_password"] {
+        for name in
+            ["ANTHROPIC_API_KEY", "DISCORD_BOT_TOKEN", "GH_TOKEN", "db_password", "CLUSTER_URL"]
+        {
             assert!(is_secret(name), "{name}");
         }
-        for name in ["PATH", "HOME", "KEYMAP", "SSL_CERT_FILE", "CREDENTIALS_DIRECTORY"] {
+        for name in
+            ["PATH", "HOME", "KEYMAP", "SSL_CERT_FILE", "CREDENTIALS_DIRECTORY", "CLUSTER_NODE"]
+        {
             assert!(!is_secret(name), "{name}");
         }
     }
