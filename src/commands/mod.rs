@@ -29,6 +29,7 @@ use crate::{demo, process, progress, telemetry};
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
+    process::ignore_file_size_signal();
     // The scripted agent is found by what `/proc` says of it, like any other agent.
     if !matches!(cli.command, Command::DemoAgent { .. })
         && let Err(error) = process::seclude()

@@ -83,14 +83,11 @@ impl Kept {
         drop(std::mem::take(&mut *self.place.lock()));
     }
 
-    /// Notes in the journal that the turn of the event begins, if it keeps that event. Where other
-    /// nodes may take the event over this waits until it is safe: they must know of a turn whose
-    /// agent may have done something.
+    /// Notes in the journal that the turn of the event begins. Returns once that is on disk: a turn
+    /// that begins without the note would begin a second time after a crash.
     pub(crate) async fn started(&self) {
-        let Some((journal, entry)) = &self.noted else { return };
-        let saving = journal.started(entry.event.sequence);
-        if is_shared(journal) && !saving.done().await {
-            flushed_at_last(journal).await;
+        if let Some((journal, entry)) = &self.noted {
+            self.until_saved(journal.started(entry.event.sequence)).await;
         }
     }
 
@@ -114,34 +111,33 @@ impl Kept {
         Some(Next::Again)
     }
 
-    /// Keeps what the turn came to; returns when it is on disk, or, where this machine serves alone,
-    /// cannot be.
+    /// Saves the answer of the turn. Returns once it is on disk: an answer that is delivered but not
+    /// saved would be asked for and delivered again after a crash, or by another node.
     pub(crate) async fn answered(&self, answer: &Answer) {
-        let Some((journal, entry)) = &self.noted else { return };
-        if journal.answered(entry.event.sequence, answer.to_json()).done().await {
-            return;
-        }
-        // Where other nodes may take this event over, nobody hears what they do not know of. One
-        // that cannot save for long loses its place, and ends.
-        if is_shared(journal) {
-            flushed_at_last(journal).await;
-        } else {
-            tracing::warn!(
-                "the answer could not be saved before it is delivered; after a crash now the agent would be asked again"
-            );
+        if let Some((journal, entry)) = &self.noted {
+            self.until_saved(journal.answered(entry.event.sequence, answer.to_json())).await;
         }
     }
-}
 
-/// Whether other nodes may take over what a journal keeps.
-fn is_shared(journal: &Journal) -> bool {
-    journal.first() > 0
-}
-
-/// Waits until everything so far is safe.
-async fn flushed_at_last(journal: &Journal) {
-    while !journal.flush().await {
-        tokio::time::sleep(AGAIN_INTERVAL).await;
+    /// Waits until a note about the turn is on disk, however long the disk is full. A cluster node
+    /// that cannot save for long loses its place and ends.
+    pub(crate) async fn until_saved(&self, saving: Saving) {
+        if saving.done().await {
+            return;
+        }
+        let Some((journal, entry)) = &self.noted else { return };
+        tracing::error!(
+            event = entry.event.sequence,
+            lane = %entry.event.lane,
+            "the turn is paused: the queue cannot be written; hint: make room for CONFIG_DIR/state/queue.md, and the turn goes on by itself"
+        );
+        while !journal.flush().await {
+            tokio::time::sleep(AGAIN_INTERVAL).await;
+        }
+        tracing::info!(
+            event = entry.event.sequence,
+            "the turn goes on: the queue can be written again"
+        );
     }
 }
 

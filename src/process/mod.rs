@@ -35,7 +35,7 @@ pub use errand::{Errand, ErrandError};
 pub use probe::ProbeError;
 pub use program::{ProgramError, find_program};
 pub use sandbox::Sandbox;
-pub use seclusion::{forget_variables, seclude, take_descriptor};
+pub use seclusion::{forget_variables, ignore_file_size_signal, seclude, take_descriptor};
 pub use successor::become_program;
 
 /// How long something killed may take to die.

@@ -31,6 +31,13 @@ pub fn seclude() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
+/// Ignores SIGXFSZ: a write beyond the file size limit then fails like one on a full disk, instead
+/// of ending the process. Programs that it starts for agents have the default again.
+pub fn ignore_file_size_signal() {
+    // SAFETY: SIG_IGN installs no handler, and the signal exists on every Linux.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Takes variables out of the environment, and their values out of the memory in which the program
 /// was given them: that is what `/proc/PID/environ` shows, to root too. To be called before any
 /// other thread exists.

@@ -151,10 +151,10 @@ async fn left_behind(start: u64) -> String {
         event
     };
     accept(1, 11, "ran");
-    journal.started(first + 1);
+    drop(journal.started(first + 1));
     accept(2, 11, "waited");
     accept(3, 12, "used a tool");
-    journal.started(first + 3);
+    drop(journal.started(first + 3));
     journal.used_tool(first + 3);
     accept(4, 13, "answered");
     let answer = serde_json::json!({"text": "the kept answer", "failure": null, "notices": [], "backend": "b", "model": null, "usage": null, "took": {"secs": 1, "nanos": 0}});

@@ -81,8 +81,8 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
 async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recovers_by_itself() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    // A limit of the file's size stands for the full disk; its signal would end the program.
-    let bot = installation.start_in_shell("trap '' XFSZ; exec \"$0\" run");
+    // A limit of the file's size stands for the full disk.
+    let bot = installation.start(&["run"]);
     bot.logs("aetheel is ready").await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
@@ -98,8 +98,9 @@ async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recove
     let told = local.wait_for_message(OTHER, |text| text.contains("(storage)")).await;
     assert_eq!(told.reply_to, Some(refused));
     bot.logs("cannot write the queue:").await;
-    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
+    bot.logs("the turn is paused: the queue cannot be written").await;
     limit(None);
+    local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     bot.logs("the queue can be written again").await;
     let answer = local.wait_for_message(OTHER, |text| text.starts_with("You said: too much")).await;
     assert_eq!(answer.reply_to, Some(refused));

@@ -134,8 +134,7 @@ impl Audience for TurnAudience<'_> {
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         let (saving, event) = self.first_tool.take()?;
         let shown = async move {
-            // Where it cannot be written now, it is as soon as may be.
-            saving.done().await;
+            self.kept.until_saved(saving).await;
             self.pass(&event);
         };
         Some(Box::pin(shown))
