@@ -15,6 +15,7 @@ mod landlock;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::SandboxWish;
@@ -107,6 +108,16 @@ impl Sandbox {
                 "the gateway's processes can be signalled, and abstract sockets reached (Linux 6.12 keeps agents from it)".to_owned(),
             );
         }
+        if *abi < 9 {
+            let user = rustix::process::geteuid().as_raw();
+            let found = service_managers(&PathBuf::from(format!("/run/user/{user}")));
+            missing.extend(found.iter().map(|socket| {
+                format!(
+                    "agents can start programs outside of the sandbox through {} (Linux 7.1 keeps agents from it); hint: run the gateway as a user without a systemd user manager, or use AGENT_SANDBOX=bwrap",
+                    socket.display()
+                )
+            }));
+        }
         missing
     }
 
@@ -154,5 +165,29 @@ impl Sandbox {
             )),
             None => Ok(Cage::Rules(landlock::rules(&granted)?, calls::filter()?)),
         }
+    }
+}
+
+/// Returns the sockets below the user's runtime folder through which the user's systemd starts
+/// programs.
+fn service_managers(runtime: &Path) -> Vec<PathBuf> {
+    ["systemd/private", "bus"]
+        .map(|name| runtime.join(name))
+        .into_iter()
+        .filter(|path| std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_the_users_systemd_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(service_managers(folder.path()).is_empty());
+        let bus = folder.path().join("bus");
+        let _listener = std::os::unix::net::UnixListener::bind(&bus).expect("a socket");
+        assert_eq!(service_managers(folder.path()), [bus]);
     }
 }
