@@ -84,11 +84,9 @@ pub(super) fn file() -> Result<OwnedFd, String> {
 }
 
 fn program() -> Result<BpfProgram, seccompiler::BackendError> {
-    let is = |argument, length, operator, value| {
-        SeccompCondition::new(argument, length, operator, value)
-    };
+    let is = SeccompCondition::new;
     let other = |argument| is(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0);
-    let all = |conditions| SeccompRule::new(conditions);
+    let all = SeccompRule::new;
     let mut rules: Vec<(i64, Vec<SeccompRule>)> = Vec::new();
     // Reading the limits of others (without new ones) changes nothing.
     let sets = is(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
