@@ -28,13 +28,13 @@ cat "$HOME/more" 2> /dev/null
 if [ -e "$HOME/mute" ]; then
 cat << END
 {"type":"utterance","words":"Claude was here."}
-{"type":"result","subtype":"success","is_error":false,"session_id":"$session","num_turns":1}
+{"type":"result","subtype":"success","is_error":false,"result":"","session_id":"$session","num_turns":1,"usage":{}}
 END
 exit
 fi
 cat << END
 {"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"$session"}
-{"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"$session","num_turns":1}
+{"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"$session","num_turns":1,"usage":{}}
 END
 "#;
 

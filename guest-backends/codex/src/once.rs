@@ -109,21 +109,28 @@ impl Agent for Once {
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let said = emit.object(&line)?;
         match said.text("type") {
-            Some("thread.started") => self.thread(said.text("thread_id").unwrap_or_default(), emit),
+            Some("thread.started") => {
+                let thread = emit.required_id(&said, "thread_id", &line.text);
+                self.thread(thread, emit);
+            }
             Some("turn.started") => {}
             Some("item.started") => drop(self.story.item(&said["item"], Life::Started, emit)),
             Some("item.updated") => drop(self.story.item(&said["item"], Life::Updated, emit)),
             Some("item.completed") => drop(self.story.item(&said["item"], Life::Completed, emit)),
             Some("error") => {
-                let message = said.text("message").unwrap_or_default();
+                let message = emit.required_text(&said, "message", &line.text);
                 match failure::retry(message) {
                     Some(kind) => emit.retry(kind, message, None),
                     None => self.error = Some(message.to_owned()),
                 }
             }
-            Some("turn.completed") => return Some(self.completed(&said["usage"], emit)),
+            Some("turn.completed") => {
+                let usage = emit.required_object(&said, "usage", &line.text);
+                return Some(self.completed(usage, emit));
+            }
             Some("turn.failed") => {
                 self.story.end(emit);
+                emit.required_text(&said["error"], "error.message", &line.text);
                 let told = said["error"].text("message").map(str::to_owned);
                 let message = told
                     .or_else(|| self.error.clone())

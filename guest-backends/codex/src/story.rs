@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus, ToolEnd, ToolStart, ToolStatus};
+use aetheel_backend_sdk::wit::{Level, PlanEntry, PlanStatus, ToolEnd, ToolStart, ToolStatus};
 
 use crate::answer::Answer;
 use crate::tool;
@@ -39,18 +39,37 @@ impl Story {
     /// it was told.
     pub(crate) fn item(&mut self, item: &Value, life: Life, emit: &mut Emit) -> bool {
         let name = tool::name(item);
-        let id = item.text("id").unwrap_or_default();
         match name.as_str() {
             "agent_message" | "plan" if life == Life::Completed => {
-                self.answer.whole(id, false, item.text("text").unwrap_or_default(), emit);
+                let id = emit.required_id(item, "item.id", item);
+                let text = emit.required_text(item, "item.text", item);
+                self.answer.whole(id, false, text, emit);
             }
             "reasoning" if life == Life::Completed => {
+                let id = emit.required_id(item, "item.id", item);
+                if !["text", "summary", "content"].iter().any(|key| item.get(key).is_some()) {
+                    emit.required_text(item, "item.text", item);
+                }
                 self.answer.whole(id, true, &reasoning(item), emit)
             }
             "agent_message" | "plan" | "reasoning" => {}
-            "todo_list" => emit.plan(todo(item)),
+            "todo_list" => {
+                let items = emit.required_list(item, "item.items", item);
+                for entry in items {
+                    emit.required_text(entry, "item.items[].text", item);
+                }
+                emit.plan(todo(item));
+            }
             // Not fatal: an unknown model, an ignored setting, a long AGENTS.md …
-            "error" => emit.notice(item.text("message").unwrap_or_default()),
+            "error" => {
+                let message = emit.required_text(item, "item.message", item);
+                // A hint for whoever set it up, told in every turn.
+                if message.to_ascii_lowercase().contains("unstable feature") {
+                    emit.diagnostic(Level::Info, message);
+                } else {
+                    emit.notice(message);
+                }
+            }
             "context_compaction" => {
                 if life == Life::Completed {
                     emit.notice("The conversation was shortened to fit the model.");
@@ -59,11 +78,11 @@ impl Story {
             }
             name if KNOWN.contains(&name) => {}
             _ => match tool::start(&name, item) {
-                Some(start) => self.tool(
-                    start,
-                    (life == Life::Completed).then(|| tool::end(&name, item)),
-                    emit,
-                ),
+                Some(start) => {
+                    tool::check(&name, item, life == Life::Completed, emit);
+                    let end = (life == Life::Completed).then(|| tool::end(&name, item));
+                    self.tool(start, end, emit);
+                }
                 None => {
                     let told = item.text("type").map_or_else(
                         || "item without a type".to_owned(),

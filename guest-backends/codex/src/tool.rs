@@ -3,6 +3,7 @@
 //! Kinds are those of the contract, native names those of `exec`: `command_execution`,
 //! `file_change` …
 
+use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{FileChange, FileDiff, ToolEnd, ToolStart, ToolStatus};
@@ -87,6 +88,13 @@ pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
                 json!({ "query": item["query"], "action": action }),
             )
         }
+        "file_read" | "file_write" => (
+            if name == "file_read" { "file_read" } else { "file_write" },
+            name.to_owned(),
+            text("path"),
+            Some(text("path")).filter(|path| !path.is_empty()),
+            json!({ "path": item["path"] }),
+        ),
         "image_view" => (
             "file_read",
             name.to_owned(),
@@ -111,6 +119,35 @@ pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
         target,
         input: input.to_string(),
     })
+}
+
+/// Reports the fields that every item of its kind has and this one lacks.
+pub(crate) fn check(name: &str, item: &Value, completed: bool, emit: &mut Emit) {
+    emit.required_id(item, "item.id", item);
+    match name {
+        "command_execution" => {
+            emit.required_text(item, "item.command", item);
+        }
+        "file_change" => {
+            for change in emit.required_list(item, "item.changes", item) {
+                emit.required_text(change, "item.changes[].path", item);
+            }
+        }
+        "mcp_tool_call" => {
+            emit.required_id(item, "item.server", item);
+            emit.required_id(item, "item.tool", item);
+        }
+        _ => return,
+    }
+    if completed {
+        emit.required_text(item, "item.status", item);
+    }
+    if completed
+        && name == "command_execution"
+        && item.get("aggregated_output").or_else(|| item.get("aggregatedOutput")).is_none()
+    {
+        emit.required_text(item, "item.aggregated_output", item);
+    }
 }
 
 /// Returns the end of a tool.

@@ -111,12 +111,17 @@ impl Once {
     fn read(&mut self, line: &Json, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
         let text = |key| line.text(key).unwrap_or_default();
         match line.text("type") {
-            Some("system") if line.text("subtype") == Some("init") => self.init(line, emit),
+            Some("system") if line.text("subtype") == Some("init") => {
+                emit.required_id(line, "session_id", raw);
+                self.init(line, emit);
+            }
             Some("message") => match line.text("role") {
                 Some("assistant") => {
-                    self.round(text("id"));
-                    self.answer.whole(text("id"), 1, Holds::Text, text("text"), emit);
-                    self.answer.message(text("id"), Some(text("text").to_owned()), emit);
+                    let id = emit.required_id(line, "id", raw);
+                    let said = emit.required_text(line, "text", raw);
+                    self.round(id);
+                    self.answer.whole(id, 1, Holds::Text, said, emit);
+                    self.answer.message(id, Some(said.to_owned()), emit);
                 }
                 // The prompt.
                 Some("user") => {}
@@ -127,13 +132,17 @@ impl Once {
                 ),
             },
             Some("reasoning") => {
-                self.round(text("id"));
-                self.answer.whole(text("id"), 0, Holds::Thinking, text("text"), emit);
+                let id = emit.required_id(line, "id", raw);
+                let said = emit.required_text(line, "text", raw);
+                self.round(id);
+                self.answer.whole(id, 0, Holds::Thinking, said, emit);
             }
             Some("tool_call") => {
-                self.round(text("messageId"));
-                let (id, name, input) = (text("id"), text("toolName"), &line["parameters"]);
-                self.answer.message(text("messageId"), None, emit);
+                let message = emit.required_id(line, "messageId", raw);
+                let id = emit.required_id(line, "id", raw);
+                let (name, input) = (emit.required_id(line, "toolName", raw), &line["parameters"]);
+                self.round(message);
+                self.answer.message(message, None, emit);
                 emit.tool_start(tool::TOOLS.start(id, name, input));
                 self.writes.extend(tool::writes(name, input).map(|diff| (id.to_owned(), diff)));
                 if let Some(plan) = tool::todos(name, input) {
@@ -141,6 +150,7 @@ impl Once {
                 }
             }
             Some("tool_result") => {
+                emit.required_id(line, "id", raw);
                 let is_error = line.is_true("isError");
                 let output =
                     if is_error { line["error"].text("message").map(str::to_owned) } else { None };
@@ -164,8 +174,12 @@ impl Once {
                 });
             }
             // Not the end: a last line says whether the run failed over it.
-            Some("error") => self.error = Some(text("message").to_owned()),
-            Some("completion") => return Some(self.completion(line, emit)),
+            Some("error") => self.error = Some(emit.required_text(line, "message", raw).to_owned()),
+            Some("completion") => {
+                emit.required_text(line, "finalText", raw);
+                emit.required_id(line, "session_id", raw);
+                return Some(self.completion(line, emit));
+            }
             kind => emit.unrecognised(
                 format!("line type {:?}", kind.unwrap_or_default()),
                 Some("type".to_owned()),

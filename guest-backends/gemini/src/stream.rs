@@ -75,7 +75,7 @@ impl Gemini {
             Some("message") => match message.text("role") {
                 Some("assistant") => {
                     self.kept(emit);
-                    let text = message.text("content").unwrap_or_default();
+                    let text = emit.required_text(message, "content", raw);
                     if let Some(at_ms) = message.text("timestamp").and_then(milliseconds) {
                         self.answer.again(at_ms, RETRY_PAUSE_MS, text, emit);
                     }
@@ -91,31 +91,36 @@ impl Gemini {
             },
             Some("tool_use") => {
                 self.kept(emit);
-                self.tool(message, emit);
+                self.tool(message, raw, emit);
             }
-            Some("tool_result") => emit.tool_end(ToolEnd {
-                id: message.text("tool_id").unwrap_or_default().to_owned(),
-                status: match message.text("status") {
-                    Some("success") => ToolStatus::Ok,
-                    Some("error") => ToolStatus::Failed,
-                    _ => ToolStatus::Unknown,
-                },
-                output: message
-                    .text("output")
-                    .or_else(|| message["error"].text("message"))
-                    .map(str::to_owned),
-                exit_code: None,
-                diffs: Vec::new(),
-            }),
+            Some("tool_result") => {
+                let id = emit.required_id(message, "tool_id", raw);
+                emit.required_text(message, "status", raw);
+                emit.tool_end(ToolEnd {
+                    id: id.to_owned(),
+                    status: match message.text("status") {
+                        Some("success") => ToolStatus::Ok,
+                        Some("error") => ToolStatus::Failed,
+                        _ => ToolStatus::Unknown,
+                    },
+                    output: message
+                        .text("output")
+                        .or_else(|| message["error"].text("message"))
+                        .map(str::to_owned),
+                    exit_code: None,
+                    diffs: Vec::new(),
+                });
+            }
             Some("error") => {
-                let said = message.text("message").unwrap_or_default();
+                let said = emit.required_text(message, "message", raw);
                 self.error = Some(said.to_owned());
                 if message.text("severity") == Some("warning") {
                     emit.notice(said);
                 }
             }
             Some("result") => {
-                if message.text("status") == Some("success") {
+                if emit.required_text(message, "status", raw) == "success" {
+                    emit.required_object(message, "stats", raw);
                     self.kept(emit);
                 }
                 return Some(self.result(message));
@@ -135,8 +140,9 @@ impl Gemini {
         }
     }
 
-    fn tool(&mut self, message: &Value, emit: &mut Emit) {
-        let name = message.text("tool_name").unwrap_or_default();
+    fn tool(&mut self, message: &Value, raw: &str, emit: &mut Emit) {
+        let id = emit.required_id(message, "tool_id", raw);
+        let name = emit.required_id(message, "tool_name", raw);
         let kind = kind_of_name(name).unwrap_or("other");
         let input = &message["parameters"];
         let target = target(input, kind);
@@ -147,7 +153,7 @@ impl Gemini {
         };
         self.answer.tool();
         emit.tool_start(ToolStart {
-            id: message.text("tool_id").unwrap_or_default().to_owned(),
+            id: id.to_owned(),
             parent: None,
             kind: kind.to_owned(),
             native_name: name.to_owned(),
@@ -156,6 +162,9 @@ impl Gemini {
             input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
         });
         if name == "write_todos" {
+            for todo in emit.required_list(input, "parameters.todos", raw) {
+                emit.required_text(todo, "parameters.todos[].description", raw);
+            }
             emit.plan(input.list("todos").iter().map(todo).collect());
         }
     }

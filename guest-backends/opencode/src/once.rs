@@ -134,6 +134,7 @@ impl Once {
                 emit.notice("OpenCode began a new session: what was said before is lost to it");
             }
         }
+        emit.required_id(message, "sessionID", raw);
         let part = &message["part"];
         match message.text("type") {
             Some("step_start" | "text" | "reasoning" | "tool_use") => {
@@ -147,7 +148,8 @@ impl Once {
             }
             Some("step_finish") => {
                 self.parts.part(part, None, emit);
-                let outcome = match part.text("reason")? {
+                let outcome = match emit.required_id(part, "part.reason", raw) {
+                    "" => return None,
                     "tool-calls" | "unknown" => return None,
                     // An error with the provider's words comes behind it.
                     "content-filter" => Outcome::Failed(failure::filtered()),

@@ -53,17 +53,23 @@ impl Parts {
     /// Takes a part as it is now. `parent`: none for the agent itself, `Some` of the tool use it is
     /// nested in for a sub-agent, whose text is not told: it comes back as output of that tool.
     pub(crate) fn part(&mut self, part: &Value, parent: Option<Option<&str>>, emit: &mut Emit) {
-        let id = part.text("id").unwrap_or_default();
+        let id = match part.text("type") {
+            Some("text" | "reasoning" | "tool") => emit.required_id(part, "part.id", part),
+            _ => part.text("id").unwrap_or_default(),
+        };
         match (part.text("type"), parent) {
             (Some("text" | "reasoning"), Some(_)) => {}
             (Some("text"), None) => {
-                self.whole(id, false, part.text("text").unwrap_or_default(), emit)
+                let text = emit.required_text(part, "part.text", part);
+                self.whole(id, false, text, emit)
             }
             (Some("reasoning"), None) => {
-                self.whole(id, true, part.text("text").unwrap_or_default(), emit)
+                let text = emit.required_text(part, "part.text", part);
+                self.whole(id, true, text, emit)
             }
             (Some("tool"), _) => self.tool(id, part, parent.flatten(), emit),
             (Some("step-finish"), _) => {
+                emit.required_object(part, "part.tokens", part);
                 self.spent.step(part, parent.is_none());
                 if let Some(usage) = self.spent.usage() {
                     emit.usage(usage);
@@ -172,7 +178,9 @@ impl Parts {
     }
 
     fn tool(&mut self, id: &str, part: &Value, parent: Option<&str>, emit: &mut Emit) {
-        let (name, state) = (part.text("tool").unwrap_or_default(), &part["state"]);
+        let name = emit.required_id(part, "part.tool", part);
+        let state = emit.required_object(part, "part.state", part);
+        emit.required_id(state, "part.state.status", part);
         let known = self.tools.contains_key(id);
         let used = self.tools.entry(id.to_owned()).or_insert_with(|| Used {
             call: part.text("callID").unwrap_or_default().to_owned(),

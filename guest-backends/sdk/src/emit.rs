@@ -1,3 +1,5 @@
+use std::fmt::Display;
+
 use crate::Offer;
 use crate::json::{self, Value};
 use crate::text::{SAMPLE_BYTES, head};
@@ -123,6 +125,68 @@ impl<'a> Emit<'a> {
         }));
     }
 
+    /// Returns the text of a field that the agent always sends. A field that is missing or holds
+    /// something else is reported, and the text is empty. `path` is the way to the field from the
+    /// root of `output`; its last key is looked up in `object`.
+    pub fn required_text<'v>(
+        &mut self,
+        object: &'v Value,
+        path: &str,
+        output: impl Display,
+    ) -> &'v str {
+        object.text(last_key(path)).unwrap_or_else(|| {
+            self.missing("text", path, output);
+            ""
+        })
+    }
+
+    /// Returns an id that the agent always sends, as [`Self::required_text`]; an empty one is
+    /// reported, too.
+    pub fn required_id<'v>(
+        &mut self,
+        object: &'v Value,
+        path: &str,
+        output: impl Display,
+    ) -> &'v str {
+        object.text(last_key(path)).filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            self.missing("id", path, output);
+            ""
+        })
+    }
+
+    /// Returns the elements of a list that the agent always sends; reports one that is missing.
+    pub fn required_list<'v, 'l>(
+        &mut self,
+        object: &'v Value<'l>,
+        path: &str,
+        output: impl Display,
+    ) -> &'v [Value<'l>] {
+        object.get(last_key(path)).and_then(Value::as_array).unwrap_or_else(|| {
+            self.missing("list", path, output);
+            &[]
+        })
+    }
+
+    /// Returns an object that the agent always sends; reports one that is missing.
+    pub fn required_object<'v, 'l>(
+        &mut self,
+        object: &'v Value<'l>,
+        path: &str,
+        output: impl Display,
+    ) -> &'v Value<'l> {
+        object.get(last_key(path)).filter(|value| value.as_object().is_some()).unwrap_or_else(
+            || {
+                self.missing("object", path, output);
+                &Value::Null
+            },
+        )
+    }
+
+    fn missing(&mut self, kind: &str, path: &str, output: impl Display) {
+        let what = format!("no {kind} in `{path}`");
+        self.unrecognised(what, Some(path.to_owned()), &output.to_string());
+    }
+
     /// Returns a line of output that is a JSON object. Others are told of as unrecognised, blank
     /// ones passed over.
     pub fn object<'l>(&mut self, line: &'l Line) -> Option<Value<'l>> {
@@ -160,5 +224,54 @@ impl<'a> Emit<'a> {
     /// Writes a line for the operator's log.
     pub fn diagnostic(&mut self, level: Level, text: impl Into<String>) {
         self.out.push(Action::Diagnostic(Diagnostic { level, text: text.into() }));
+    }
+}
+
+fn last_key(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reports(read: impl Fn(&mut Emit)) -> Vec<(String, Option<String>, String)> {
+        let mut out = Vec::new();
+        read(&mut Emit::new(TurnRef { session: 1, turn: 1 }, &mut out));
+        out.into_iter()
+            .filter_map(|action| match action {
+                Action::Event(Event { kind: EventKind::Unrecognised(told), .. }) => {
+                    Some((told.what, told.path, told.sample))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn required_fields_are_returned_or_reported_with_their_path() {
+        let line = r#"{"a":{"text":"hi","id":"","list":[1],"object":{}}}"#;
+        let value = json::parse(line).expect("JSON");
+        let inner = &value["a"];
+        assert_eq!(
+            reports(|emit| {
+                assert_eq!(emit.required_text(inner, "a.text", line), "hi");
+                assert_eq!(emit.required_list(inner, "a.list", line).len(), 1);
+                emit.required_object(inner, "a.object", line);
+            }),
+            []
+        );
+        type Read = fn(&mut Emit, &Value);
+        let reads: [(Read, &str, &str); 4] = [
+            (|emit, inner| _ = emit.required_text(inner, "a.list", "x"), "text", "a.list"),
+            (|emit, inner| _ = emit.required_id(inner, "a.id", "x"), "id", "a.id"),
+            (|emit, inner| _ = emit.required_list(inner, "a.text", "x"), "list", "a.text"),
+            (|emit, inner| _ = emit.required_object(inner, "a.gone", "x"), "object", "a.gone"),
+        ];
+        for (read, kind, path) in reads {
+            let told = reports(|emit| read(emit, inner));
+            let what = format!("no {kind} in `{path}`");
+            assert_eq!(told, [(what, Some(path.to_owned()), "x".to_owned())]);
+        }
     }
 }

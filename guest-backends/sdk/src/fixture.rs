@@ -139,7 +139,7 @@ pub fn cases<B: Backend>(folder: &Path) {
 }
 
 /// The recordings in a folder, sorted, without their ending.
-fn cases_in(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn cases_in(folder: &Path) -> Vec<PathBuf> {
     let listed =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let case = |path: PathBuf| {

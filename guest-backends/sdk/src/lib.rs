@@ -39,6 +39,10 @@ mod heap;
 mod inputs_json;
 pub mod json;
 pub mod live;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod mutated;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod mutation;
 mod offer;
 pub mod one_shot;
 #[cfg(not(target_arch = "wasm32"))]

@@ -173,7 +173,8 @@ async fn install(
     }
     said.push_str(&match gateway_of(config) {
         Some(pid) => format!(
-            "the gateway (process {pid}) loads it now; turns that run end with the one before\n"
+            "the gateway (process {pid}) loads it now; a running turn moves to it where both read its \
+             recording alike, and ends with the one before otherwise\n"
         ),
         None => "no gateway runs here: the next start loads it\n".to_owned(),
     });

@@ -194,6 +194,10 @@ impl<A: Agent> Client<A> {
             "session/update" => {
                 let Some(session) = self.key_of(params).and_then(|key| self.sessions.get_mut(&key))
                 else {
+                    if params.text("sessionId").is_none() {
+                        let (what, raw) = ("session update without a session", params.to_string());
+                        context.unrecognised(what, Some("params.sessionId"), &raw);
+                    }
                     return;
                 };
                 let update = &params["update"];

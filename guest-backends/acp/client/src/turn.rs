@@ -103,7 +103,13 @@ impl Turn {
                     &update.to_string(),
                 ),
             },
-            Some("plan") => emit.plan(update.list("entries").iter().map(plan_entry).collect()),
+            Some("plan") => {
+                let entries = emit.required_list(update, "update.entries", update);
+                for entry in entries {
+                    emit.required_text(entry, "update.entries[].content", update);
+                }
+                emit.plan(entries.iter().map(plan_entry).collect());
+            }
             Some("current_mode_update") => {
                 if let Some(mode) = update.text("currentModeId") {
                     emit.event(EventKind::Mode(mode.to_owned()));
@@ -142,7 +148,7 @@ impl Turn {
         let content = &update["content"];
         match content.text("type") {
             Some("text") => {
-                let text = content.text("text").unwrap_or_default();
+                let text = emit.required_text(content, "update.content.text", update);
                 match agent.aside(text) {
                     Some(event) => emit.event(event),
                     None => {

@@ -61,8 +61,8 @@ impl Claude {
             ),
             Some("redacted_thinking") => {}
             Some("tool_use") => {
-                let (id, name) =
-                    (block.text("id").unwrap_or_default(), block.text("name").unwrap_or_default());
+                let id = emit.required_id(block, "event.content_block.id", raw);
+                let name = emit.required_id(block, "event.content_block.name", raw);
                 self.answer.open(index, Holds::Tool(id.to_owned()), "", emit);
                 // Its input is still being written, which takes long for long files.
                 emit.tool_start(tool::start(id, name, None, &Value::Null));
@@ -78,10 +78,12 @@ impl Claude {
     fn delta(&mut self, index: u32, delta: &Value, raw: &str, emit: &mut Emit) {
         let known = match delta.text("type") {
             Some("text_delta") => {
-                self.answer.more(index, delta.text("text").unwrap_or_default(), emit)
+                let text = emit.required_text(delta, "event.delta.text", raw);
+                self.answer.more(index, text, emit)
             }
             Some("thinking_delta") => {
-                self.answer.more(index, delta.text("thinking").unwrap_or_default(), emit)
+                let text = emit.required_text(delta, "event.delta.thinking", raw);
+                self.answer.more(index, text, emit)
             }
             Some("citations_delta" | "input_json_delta" | "signature_delta") => true,
             kind => {
@@ -116,30 +118,25 @@ impl Claude {
             }
         }
         let id = message.text("id");
-        for (at, block) in message.list("content").iter().enumerate() {
+        let content = emit.required_list(message, "message.content", raw);
+        for (at, block) in content.iter().enumerate() {
+            let text = match block.text("type") {
+                Some("text") => emit.required_text(block, "message.content[].text", raw),
+                Some("thinking") => emit.required_text(block, "message.content[].thinking", raw),
+                _ => "",
+            };
             match (block.text("type"), parent) {
-                (Some("text"), None) if synthetic => match block.text("text").unwrap_or_default() {
+                (Some("text"), None) if synthetic => match text {
                     NO_CONTENT | "" => {}
                     said => self.answer.aside(said, emit),
                 },
-                (Some("text"), None) => {
-                    self.answer.whole(id, Holds::Text, block.text("text").unwrap_or_default(), emit)
-                }
-                (Some("text"), Some(parent)) => {
-                    emit.text_of(parent, 0, block.text("text").unwrap_or_default())
-                }
-                (Some("thinking"), None) => self.answer.whole(
-                    id,
-                    Holds::Thinking,
-                    block.text("thinking").unwrap_or_default(),
-                    emit,
-                ),
+                (Some("text"), None) => self.answer.whole(id, Holds::Text, text, emit),
+                (Some("text"), Some(parent)) => emit.text_of(parent, 0, text),
+                (Some("thinking"), None) => self.answer.whole(id, Holds::Thinking, text, emit),
                 (Some("thinking"), Some(_)) | (Some("redacted_thinking"), _) => {}
                 (Some("tool_use"), _) => {
-                    let (tool, name) = (
-                        block.text("id").unwrap_or_default(),
-                        block.text("name").unwrap_or_default(),
-                    );
+                    let tool = emit.required_id(block, "message.content[].id", raw);
+                    let name = emit.required_id(block, "message.content[].name", raw);
                     let input = &block["input"];
                     self.aside |= parent.is_some() || ASKS_A_MODEL.contains(&name);
                     if parent.is_none() {
@@ -158,7 +155,12 @@ impl Claude {
     }
 
     pub(super) fn user(&mut self, line: &Value, raw: &str, emit: &mut Emit) {
-        let blocks = line["message"].list("content");
+        let content = &line["message"]["content"];
+        // People's words are a plain text.
+        if content.as_str().is_none() {
+            emit.required_list(&line["message"], "message.content", raw);
+        }
+        let blocks = content.as_array().unwrap_or_default();
         // It says more about the one result the line has; with several there is no telling which.
         let results =
             blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
@@ -168,7 +170,7 @@ impl Claude {
                 // Prompts, and what Claude Code tells the model in the user's name.
                 Some("text" | "image" | "document") => {}
                 Some("tool_result") => {
-                    let id = block.text("tool_use_id").unwrap_or_default();
+                    let id = emit.required_id(block, "message.content[].tool_use_id", raw);
                     let output = tool_output(
                         &block["content"],
                         &format!("message.content[{at}].content"),
@@ -208,7 +210,9 @@ fn tool_output(content: &Value, path: &str, raw: &str, emit: &mut Emit) -> Strin
     let mut texts = Vec::new();
     for (at, block) in blocks.iter().enumerate() {
         match block.text("type") {
-            Some("text") => texts.push(block.text("text").unwrap_or_default().to_owned()),
+            Some("text") => texts.push(
+                emit.required_text(block, "message.content[].content[].text", raw).to_owned(),
+            ),
             Some(kind @ ("document" | "image" | "tool_reference")) => {
                 texts.push(format!("[{kind}]"))
             }

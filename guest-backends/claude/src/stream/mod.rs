@@ -203,7 +203,7 @@ impl Claude {
             Some("stream_event") => self.stream(&message["event"], raw, emit),
             Some("assistant") => self.assistant(message, parent, raw, emit),
             Some("user") => self.user(message, raw, emit),
-            Some("result") => return Some(self.result(message, emit)),
+            Some("result") => return Some(self.result(message, raw, emit)),
             Some("rate_limit_event") => beside::rate_limit(&message["rate_limit_info"], emit),
             Some(kind) if IGNORED_TYPES.contains(&kind) => {}
             Some(kind) => {
@@ -287,7 +287,7 @@ impl Claude {
         emit.session_ready(id, self.model.clone());
     }
 
-    fn result(&mut self, line: &Value, emit: &mut Emit) -> TurnResult {
+    fn result(&mut self, line: &Value, raw: &str, emit: &mut Emit) -> TurnResult {
         for denial in line.list("permission_denials") {
             let id = denial.text("tool_use_id").unwrap_or_default();
             if !self.stopped.iter().any(|stopped| stopped == id) {
@@ -308,6 +308,14 @@ impl Claude {
             && !line.is_true("is_error")
         {
             self.session_ready(id, emit);
+        }
+        // A run that failed need not have a session, an answer or tokens.
+        if !line.is_true("is_error") {
+            emit.required_id(line, "session_id", raw);
+        }
+        if line.text("subtype") == Some("success") && !line.is_true("is_error") {
+            emit.required_text(line, "result", raw);
+            emit.required_object(line, "usage", raw);
         }
         let usage = self.spent.of_result(line, self.model.as_deref(), self.aside, emit);
         result::turn_result(line, self.error.as_deref(), &mut self.answer, usage)

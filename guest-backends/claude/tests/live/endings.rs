@@ -236,7 +236,9 @@ fn what_comes_after_the_end_is_of_no_turn() {
     play.cut().say(
         r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"late"}]}}"#,
     );
-    play.say(r#"{"type":"result","subtype":"success","is_error":false,"result":"late"}"#);
+    play.say(
+        r#"{"type":"result","subtype":"success","is_error":false,"result":"late","session_id":"s","usage":{}}"#,
+    );
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
     assert_eq!(play.actions.len(), seen);
     play.say(r#"{"type":"hologram"}"#);

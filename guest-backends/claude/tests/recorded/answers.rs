@@ -163,7 +163,7 @@ fn the_newest_kinds_of_lines_are_understood() {
         r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#,
         r#"{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t","decision_reason_type":"rule","message":"no"}"#,
         r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"Permission to use Bash was denied.","is_error":true}]}}"#,
-        r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#,
+        r#"{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"s","usage":{}}"#,
     ];
     let lines = said.iter().map(|text| line(Pipe::Stdout, text)).chain([Input::Exited(Exited {
         proc: 1,

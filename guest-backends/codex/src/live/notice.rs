@@ -61,6 +61,10 @@ impl Codex {
         line: &str,
         context: &mut LinkContext,
     ) {
+        if let Some(field) = lacks(method, params) {
+            let what = format!("notification {method:?} without `{field}`");
+            return self.strange(&what, params, line, context);
+        }
         match method {
             "turn/started" => {
                 if let (Some(key), Some(id)) = (self.session_of(params), params["turn"].text("id"))
@@ -224,6 +228,19 @@ impl Codex {
             })),
         }
     }
+}
+
+/// Returns the field that says which turn a notification is about, if it lacks it.
+fn lacks(method: &str, params: &Value) -> Option<&'static str> {
+    let thread = ("threadId", params.text("threadId"));
+    let turn = ("turnId", params.text("turnId"));
+    let inner = ("turn.id", params["turn"].text("id"));
+    let needed = match method {
+        "turn/started" | "turn/completed" => [thread, inner],
+        _ if method.starts_with("item/") && !KNOWN.contains(&method) => [thread, turn],
+        _ => return None,
+    };
+    needed.into_iter().find(|(_, value)| value.is_none()).map(|(field, _)| field)
 }
 
 fn log(level: Level, params: &Value, out: &mut Vec<Action>) {

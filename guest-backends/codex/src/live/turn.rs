@@ -75,8 +75,13 @@ impl Turn {
     /// Takes in what is told of a running turn. Returns false for what it does not know.
     pub(crate) fn told(&mut self, method: &str, params: &Value, out: &mut Vec<Action>) -> bool {
         let mut emit = Emit::new(self.key, out);
-        let item = params.text("itemId").unwrap_or_default();
-        let delta = params.text("delta").unwrap_or_default();
+        let (mut item, mut delta) = ("", "");
+        if method.ends_with("elta") || method == "item/reasoning/summaryPartAdded" {
+            item = emit.required_id(params, "params.itemId", params);
+        }
+        if method.ends_with("elta") {
+            delta = emit.required_text(params, "params.delta", params);
+        }
         match method {
             "item/agentMessage/delta" | "item/plan/delta" => {
                 self.story.answer.more(item, false, delta, &mut emit)
@@ -87,11 +92,20 @@ impl Turn {
             "item/reasoning/summaryPartAdded" => self.story.answer.paragraph(item, true, &mut emit),
             "item/commandExecution/outputDelta" => self.story.output(item, delta, &mut emit),
             "item/mcpToolCall/progress" => {
-                self.story.output(item, params.text("message").unwrap_or_default(), &mut emit)
+                item = emit.required_id(params, "params.itemId", params);
+                let said = emit.required_text(params, "params.message", params);
+                self.story.output(item, said, &mut emit);
             }
-            "turn/plan/updated" => emit.plan(plan(params)),
+            "turn/plan/updated" => {
+                for step in emit.required_list(params, "params.plan", params) {
+                    emit.required_text(step, "params.plan[].step", params);
+                }
+                emit.plan(plan(params));
+            }
             "thread/tokenUsage/updated" => {
-                let told = &params["tokenUsage"];
+                let told = emit.required_object(params, "params.tokenUsage", params);
+                emit.required_object(told, "params.tokenUsage.total", params);
+                emit.required_object(told, "params.tokenUsage.last", params);
                 let sums = Tokens::read(&told["total"]);
                 if self.sums.replace(sums) != Some(sums) {
                     self.spent = self.spent.plus(Tokens::read(&told["last"]));
@@ -104,7 +118,7 @@ impl Turn {
             }
             "error" => {
                 let error = &params["error"];
-                let message = error.text("message").unwrap_or_default();
+                let message = emit.required_text(error, "params.error.message", params);
                 if params.is_true("willRetry") {
                     let why = error.text("additionalDetails").unwrap_or_default();
                     let told = if why.is_empty() {

@@ -35,7 +35,9 @@ impl Droid {
                     Holds::Thinking
                 };
                 let index = note.count("blockIndex").unwrap_or_default();
-                turn.answer.more(text("messageId"), index, holds, text("textDelta"), &mut emit);
+                let message = emit.required_id(note, "params.notification.messageId", raw);
+                let said = emit.required_text(note, "params.notification.textDelta", raw);
+                turn.answer.more(message, index, holds, said, &mut emit);
             }
             "create_message" => self.message(note, raw, context),
             "assistant_message_retracted" => {
@@ -52,11 +54,14 @@ impl Droid {
             "tool_call" => {
                 turn.heard = true;
                 let used = &note["toolUse"];
-                turn.announced.push(used.text("id").unwrap_or_default().to_owned());
+                let id = emit.required_id(used, "params.notification.toolUse.id", raw);
+                emit.required_id(used, "params.notification.toolUse.name", raw);
+                turn.announced.push(id.to_owned());
                 turn.tool_start(used, &mut emit);
             }
             "tool_result" => {
-                let (id, output) = (text("toolUseId"), tool::text(&note["content"]));
+                let id = emit.required_id(note, "params.notification.toolUseId", raw);
+                let output = tool::text(&note["content"]);
                 turn.tool_end(id, note.is_true("isError"), output, &mut emit);
             }
             "tool_progress_update" => turn.progress(text("toolUseId"), &note["update"], &mut emit),
@@ -72,7 +77,8 @@ impl Droid {
             }
             "error" => {
                 turn.heard = true;
-                turn.error = Some(text("message").to_owned());
+                let said = emit.required_text(note, "params.notification.message", raw);
+                turn.error = Some(said.to_owned());
             }
             "session_title_updated" => emit.event(EventKind::Title(text("title").to_owned())),
             "session_compacted" => emit.notice("Droid shortened the conversation"),
@@ -150,22 +156,20 @@ impl Droid {
                 turn.announced.clear();
                 let id = message.text("id").unwrap_or_default();
                 let (mut said, mut asks_more) = (String::new(), false);
-                for (at, block) in message.list("content").iter().enumerate() {
+                let path = "params.notification.message.content";
+                for (at, block) in emit.required_list(message, path, raw).iter().enumerate() {
                     let index = u32::try_from(at).unwrap_or(u32::MAX);
                     match block.text("type") {
                         Some("text") => {
-                            let text = block.text("text").unwrap_or_default();
+                            let path = "params.notification.message.content[].text";
+                            let text = emit.required_text(block, path, raw);
                             said.push_str(text);
                             turn.answer.whole(id, index, Holds::Text, text, &mut emit);
                         }
                         Some("thinking") => {
-                            turn.answer.whole(
-                                id,
-                                index,
-                                Holds::Thinking,
-                                block.text("thinking").unwrap_or_default(),
-                                &mut emit,
-                            );
+                            let path = "params.notification.message.content[].thinking";
+                            let text = emit.required_text(block, path, raw);
+                            turn.answer.whole(id, index, Holds::Thinking, text, &mut emit);
                         }
                         Some("redacted_thinking" | "image") => {}
                         Some("tool_use") => {

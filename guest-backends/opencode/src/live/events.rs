@@ -76,6 +76,10 @@ impl OpenCode {
             return;
         }
         let native = properties.text("sessionID").unwrap_or_default();
+        let info = &properties["info"];
+        if kind == "message.updated" && (info.text("id").is_none() || info.text("role").is_none()) {
+            self.unrecognised("message without an id or a role", Some(native), data, context);
+        }
         if let Some(child) = self.children.get(native) {
             let session = child.session;
             return self.child_event(session, native, kind, properties, data, context);
@@ -236,7 +240,7 @@ impl OpenCode {
                 }));
             }
             // Sessions of the server that are not this link's, or whose turn is over.
-            _ if properties.get("sessionID").is_some() => {}
+            _ if properties.text("sessionID").is_some() => {}
             other => self.unrecognised(&format!("server event {other:?}"), None, data, context),
         }
     }

@@ -134,7 +134,8 @@ impl Turn {
 
     /// A part is told as it is now (`message.part.updated`).
     pub(crate) fn part(&mut self, part: &Value, out: &mut Vec<Action>) {
-        match part.text("messageID").and_then(|id| self.messages.get(id)) {
+        let message = Emit::new(self.name, out).required_id(part, "part.messageID", part);
+        match self.messages.get(message) {
             Some(Who::Agent) => self.parts.part(part, None, &mut Emit::new(self.name, out)),
             Some(Who::Summary) => self.parts.aside(part),
             Some(Who::User) | None => {}
@@ -151,10 +152,11 @@ impl Turn {
 
     /// A part grew (`message.part.delta`).
     pub(crate) fn delta(&mut self, delta: &Value, out: &mut Vec<Action>) {
-        if delta.text("field") == Some("text")
-            && let (Some(part), Some(more)) = (delta.text("partID"), delta.text("delta"))
-        {
-            self.parts.delta(part, more, &mut Emit::new(self.name, out));
+        let mut emit = Emit::new(self.name, out);
+        if emit.required_id(delta, "properties.field", delta) == "text" {
+            let part = emit.required_id(delta, "properties.partID", delta);
+            let more = emit.required_text(delta, "properties.delta", delta);
+            self.parts.delta(part, more, &mut emit);
         }
     }
 

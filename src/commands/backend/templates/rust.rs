@@ -61,6 +61,15 @@ macro_rules! project {
                 "sdk/src/live/tests.rs",
                 include_str!("../../../../guest-backends/sdk/src/live/tests.rs"),
             ),
+            ("sdk/src/mutated.rs", include_str!("../../../../guest-backends/sdk/src/mutated.rs")),
+            (
+                "sdk/src/mutation/mod.rs",
+                include_str!("../../../../guest-backends/sdk/src/mutation/mod.rs"),
+            ),
+            (
+                "sdk/src/mutation/visible.rs",
+                include_str!("../../../../guest-backends/sdk/src/mutation/visible.rs"),
+            ),
             ("sdk/src/offer.rs", include_str!("../../../../guest-backends/sdk/src/offer.rs")),
             ("sdk/src/one_shot.rs", include_str!("../../../../guest-backends/sdk/src/one_shot.rs")),
             (

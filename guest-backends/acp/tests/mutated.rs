@@ -1,0 +1,12 @@
+//! No change of a field that the agent prints loses an answer silently.
+
+use std::path::Path;
+
+use acp::Backend;
+use aetheel_backend_sdk::mutated::no_answer_is_lost;
+
+#[test]
+fn no_changed_field_of_any_recording_loses_an_answer_silently() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/acp");
+    no_answer_is_lost::<Backend>(&[""].map(|folder| fixtures.join(folder)));
+}

@@ -1,0 +1,455 @@
+//! Changes to an agent's output such as a new version of the agent makes: a key that is renamed,
+//! moved or retyped, a line that is split.
+//!
+//! A backend must not lose anything silently over such a change: either people see the same, or
+//! the backend reports what it could not read. [`mutants`] makes the changed recordings,
+//! [`silent_loss`] compares the actions. Works on recordings and actions as JSON (see
+//! `docs/recordings.md`), so that the SDK's tests and the gateway's kit share it. Pure.
+
+mod visible;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+pub use visible::{Loss, reports, silent_loss, visible};
+
+/// Keys whose value says which kind of object it is.
+const DISCRIMINATORS: [&str; 7] =
+    ["type", "subtype", "sessionUpdate", "kind", "method", "event", "op"];
+/// Longest value of a discriminator, in bytes; longer texts are content.
+const MAX_DISCRIMINATOR: usize = 40;
+/// Appended to a renamed key.
+const RENAMED: &str = "_renamed";
+/// The key that a nested value moves to.
+const NESTED: &str = "nested";
+
+/// A change that a new version of an agent may make to its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// The key has another name.
+    Renamed,
+    /// The value is wrapped in an object.
+    Nested,
+    /// The value is wrapped in a list.
+    Retyped,
+    /// The document is printed on two lines.
+    Split,
+    /// The key has another name wherever it occurs in the recording.
+    RenamedEverywhere,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Renamed => "renamed",
+            Self::Nested => "moved into an object",
+            Self::Retyped => "changed to a list",
+            Self::Split => "split over two lines",
+            Self::RenamedEverywhere => "renamed everywhere",
+        })
+    }
+}
+
+/// The kind of value that a position holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holds {
+    /// A string.
+    Text,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// A list or an object.
+    Structure,
+}
+
+/// A place in the agent's output, the same in every document of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The path with the kind of every object on it, `{assistant}.message{message}.content[]{text}.text`.
+    pub name: String,
+    /// The path of keys alone, `message.content[].text`.
+    pub path: String,
+}
+
+/// A recording with one change.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// The place that was changed; for [`Change::Split`] the kind of document.
+    pub position: Position,
+    /// The kind of value there.
+    pub holds: Holds,
+    /// The change that was made.
+    pub change: Change,
+    /// Index of the first entry that was changed.
+    pub entry: usize,
+    /// The entries of the changed recording.
+    pub entries: Vec<Value>,
+}
+
+/// One step from a value to a value inside it.
+#[derive(Clone, Debug)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// A value in the recording: its entry, and the way to it.
+#[derive(Clone, Debug)]
+struct Place {
+    entry: usize,
+    way: Vec<Step>,
+}
+
+/// A position and everything that stands there.
+#[derive(Clone, Debug)]
+struct Field {
+    position: Position,
+    holds: Holds,
+    places: Vec<Place>,
+}
+
+/// The agent's output in a recording, ready to be changed.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    entries: Vec<Value>,
+    documents: BTreeMap<usize, Value>,
+    fields: Vec<Field>,
+}
+
+impl Recording {
+    /// Reads the entries of a recording; everything that is not JSON output of the agent stays as
+    /// it is.
+    #[must_use]
+    pub fn new(entries: Vec<Value>) -> Self {
+        let documents: BTreeMap<usize, Value> = entries
+            .iter()
+            .enumerate()
+            .filter_map(|(at, entry)| Some((at, document(entry)?)))
+            .collect();
+        let mut fields: BTreeMap<Position, Field> = BTreeMap::new();
+        for (&entry, document) in &documents {
+            let root = Position { name: kind(document), path: String::new() };
+            walk(document, &root, &mut Place { entry, way: Vec::new() }, &mut fields);
+        }
+        Self { entries, documents, fields: fields.into_values().collect() }
+    }
+
+    /// The entries without a change.
+    #[must_use]
+    pub fn entries(&self) -> &[Value] {
+        &self.entries
+    }
+
+    /// Returns every string in the agent's output: its position, its entry, and the text.
+    pub fn texts(&self) -> impl Iterator<Item = (&Position, usize, &str)> {
+        self.fields.iter().flat_map(|field| {
+            field.places.iter().filter_map(|place| {
+                let text = inside(self.documents.get(&place.entry)?, &place.way)?.as_str()?;
+                Some((&field.position, place.entry, text))
+            })
+        })
+    }
+
+    /// Returns every change that can be made, without making it: pass each to [`Self::mutant`].
+    pub fn changes(&self) -> impl Iterator<Item = (&Position, Holds, Change)> {
+        self.fields
+            .iter()
+            .flat_map(|field| field.changes().map(|change| (&field.position, field.holds, change)))
+    }
+
+    /// Makes one of the [changes](Self::changes). Returns `None` if the position does not exist.
+    #[must_use]
+    pub fn mutant(&self, position: &Position, change: Change) -> Option<Mutant> {
+        let field = self.fields.iter().find(|field| field.position == *position)?;
+        let entries = match change {
+            Change::Split => self.split(&field.position.name)?,
+            Change::RenamedEverywhere => self.renamed_everywhere(last_key(&field.position.path)?),
+            _ => self.changed(field, change),
+        };
+        let entry = field.places.first()?.entry;
+        Some(Mutant { position: position.clone(), holds: field.holds, change, entry, entries })
+    }
+
+    fn changed(&self, field: &Field, change: Change) -> Vec<Value> {
+        let mut documents: BTreeMap<usize, Value> = BTreeMap::new();
+        for place in &field.places {
+            let document = documents
+                .entry(place.entry)
+                .or_insert_with(|| self.documents[&place.entry].clone());
+            apply(document, &place.way, change);
+        }
+        self.with(&documents)
+    }
+
+    fn renamed_everywhere(&self, key: &str) -> Vec<Value> {
+        let mut documents = self.documents.clone();
+        documents.values_mut().for_each(|document| rename_all(document, key));
+        self.with(&documents)
+    }
+
+    fn with(&self, documents: &BTreeMap<usize, Value>) -> Vec<Value> {
+        let mut entries = self.entries.clone();
+        for (&at, document) in documents {
+            if let Some(text) = output_mut(&mut entries[at]) {
+                *text = document.to_string();
+            }
+        }
+        entries
+    }
+
+    /// Splits every document of a kind that is printed on a line. Bodies of HTTP responses cannot
+    /// be split.
+    fn split(&self, kind_of: &str) -> Option<Vec<Value>> {
+        let mut split = false;
+        let mut entries = Vec::with_capacity(self.entries.len() + 1);
+        for (at, entry) in self.entries.iter().enumerate() {
+            let fits = self.documents.get(&at).is_some_and(|document| kind(document) == kind_of)
+                && entry.pointer("/in/http-response").is_none();
+            let halves = fits.then(|| halves(entry)).flatten();
+            split |= halves.is_some();
+            match halves {
+                Some(halves) => entries.extend(halves),
+                None => entries.push(entry.clone()),
+            }
+        }
+        split.then_some(entries)
+    }
+}
+
+impl Field {
+    fn changes(&self) -> impl Iterator<Item = Change> {
+        let of_document = self.position.path.is_empty();
+        let changes: &[Change] = match (of_document, self.holds) {
+            (true, _) => &[Change::Split],
+            (false, _) => {
+                &[Change::Renamed, Change::Nested, Change::Retyped, Change::RenamedEverywhere]
+            }
+        };
+        changes.iter().copied()
+    }
+}
+
+/// Returns every changed copy of a recording. For long recordings prefer [`Recording::changes`].
+pub fn mutants(recording: &Recording) -> impl Iterator<Item = Mutant> {
+    recording.changes().filter_map(|(position, _, change)| recording.mutant(position, change))
+}
+
+/// Returns what the agent printed in an entry: a line of stdout, an event of a stream, or the body
+/// of a response.
+#[must_use]
+pub fn output(entry: &Value) -> Option<&str> {
+    let input = entry.get("in")?;
+    if let Some(line) = input.get("line") {
+        return line.get("text").filter(|_| line["pipe"] == "stdout")?.as_str();
+    }
+    input
+        .pointer("/stream-event/data")
+        .or_else(|| input.pointer("/http-response/body"))
+        .and_then(Value::as_str)
+}
+
+fn output_mut(entry: &mut Value) -> Option<&mut String> {
+    let input = entry.get_mut("in")?;
+    let place = ["/line/text", "/stream-event/data", "/http-response/body"]
+        .into_iter()
+        .find(|place| input.pointer(place).is_some())?;
+    match input.pointer_mut(place)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn document(entry: &Value) -> Option<Value> {
+    serde_json::from_str(output(entry)?).ok().filter(|document: &Value| {
+        document.is_object() || document.as_array().is_some_and(|list| !list.is_empty())
+    })
+}
+
+/// Returns the values of an object's discriminators in braces, for example `{system/init}`.
+fn kind(value: &Value) -> String {
+    let words: Vec<&str> = DISCRIMINATORS
+        .into_iter()
+        .filter_map(|key| value.get(key)?.as_str())
+        .filter(|word| word.len() <= MAX_DISCRIMINATOR && !word.contains(char::is_whitespace))
+        .collect();
+    format!("{{{}}}", words.join("/"))
+}
+
+fn walk(
+    value: &Value,
+    position: &Position,
+    place: &mut Place,
+    fields: &mut BTreeMap<Position, Field>,
+) {
+    let holds = match value {
+        Value::String(_) => Holds::Text,
+        Value::Number(_) => Holds::Number,
+        Value::Bool(_) => Holds::Flag,
+        _ => Holds::Structure,
+    };
+    // An element of a list has no key to change.
+    if !matches!(place.way.last(), Some(Step::Index(_))) && !value.is_null() {
+        fields
+            .entry(position.clone())
+            .or_insert_with(|| Field { position: position.clone(), holds, places: Vec::new() })
+            .places
+            .push(place.clone());
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let dot = if position.path.is_empty() { "" } else { "." };
+                let of = if inner.is_object() { kind(inner) } else { String::new() };
+                let inside = Position {
+                    name: format!("{}.{key}{of}", position.name),
+                    path: format!("{}{dot}{key}", position.path),
+                };
+                place.way.push(Step::Key(key.clone()));
+                walk(inner, &inside, place, fields);
+                place.way.pop();
+            }
+        }
+        Value::Array(list) => {
+            for (index, inner) in list.iter().enumerate() {
+                let of = if inner.is_object() { kind(inner) } else { String::new() };
+                let inside = Position {
+                    name: format!("{}[]{of}", position.name),
+                    path: format!("{}[]", position.path),
+                };
+                place.way.push(Step::Index(index));
+                walk(inner, &inside, place, fields);
+                place.way.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn inside<'v>(document: &'v Value, way: &[Step]) -> Option<&'v Value> {
+    way.iter().try_fold(document, |value, step| match step {
+        Step::Key(key) => value.get(key),
+        Step::Index(index) => value.get(index),
+    })
+}
+
+fn last_key(path: &str) -> Option<&str> {
+    let key = path.rsplit('.').next()?.trim_end_matches("[]");
+    (!key.is_empty()).then_some(key)
+}
+
+fn apply(document: &mut Value, way: &[Step], change: Change) {
+    let Some((Step::Key(key), above)) = way.split_last() else { return };
+    let mut parent = document;
+    for step in above {
+        let inner = match step {
+            Step::Key(key) => parent.get_mut(key),
+            Step::Index(index) => parent.get_mut(index),
+        };
+        let Some(inner) = inner else { return };
+        parent = inner;
+    }
+    let Value::Object(map) = parent else { return };
+    let Some(value) = map.remove(key) else { return };
+    match change {
+        Change::Nested => map.insert(key.clone(), json!({ NESTED: value })),
+        Change::Retyped => map.insert(key.clone(), json!([value])),
+        _ => map.insert(format!("{key}{RENAMED}"), value),
+    };
+}
+
+fn rename_all(value: &mut Value, key: &str) {
+    match value {
+        Value::Object(map) => {
+            if let Some(value) = map.remove(key) {
+                map.insert(format!("{key}{RENAMED}"), value);
+            }
+            map.values_mut().for_each(|value| rename_all(value, key));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| rename_all(value, key)),
+        _ => {}
+    }
+}
+
+/// Returns an entry twice, each with one half of the output.
+fn halves(entry: &Value) -> Option<[Value; 2]> {
+    let mut first = entry.clone();
+    let mut second = entry.clone();
+    let text = output_mut(&mut first)?;
+    let rest = text.split_off(text.floor_char_boundary(text.len() / 2));
+    *output_mut(&mut second)? = rest;
+    Some([first, second])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Value {
+        json!({"t": 0, "in": {"line": {"proc": 1, "pipe": "stdout", "text": text, "truncated": false}}})
+    }
+
+    fn recording(lines: &[&str]) -> Recording {
+        Recording::new(lines.iter().map(|text| line(text)).collect())
+    }
+
+    #[test]
+    fn every_key_of_the_output_is_changed_in_all_documents_of_its_kind() {
+        let recording = recording(&[
+            r#"{"type":"say","text":"a"}"#,
+            r#"{"type":"end","text":"b"}"#,
+            r#"{"type":"say","text":"c"}"#,
+        ]);
+        let mutant = mutants(&recording)
+            .find(|mutant| mutant.position.name == "{say}.text" && mutant.change == Change::Renamed)
+            .expect("the key is changed");
+        let texts: Vec<&str> = mutant.entries.iter().filter_map(output).collect();
+        assert_eq!(
+            texts,
+            [
+                r#"{"text_renamed":"a","type":"say"}"#,
+                r#"{"type":"end","text":"b"}"#,
+                r#"{"text_renamed":"c","type":"say"}"#,
+            ]
+        );
+        assert_eq!((mutant.entry, mutant.holds), (0, Holds::Text));
+    }
+
+    #[test]
+    fn elements_of_lists_share_a_position_by_kind() {
+        let recording = recording(&[r#"{"c":[{"type":"text","v":"a"},{"type":"tool","v":"b"}]}"#]);
+        let names: Vec<&str> = recording
+            .changes()
+            .filter(|(position, _, change)| position.path == "c[].v" && *change == Change::Renamed)
+            .map(|(position, ..)| position.name.as_str())
+            .collect();
+        assert_eq!(names, ["{}.c[]{text}.v", "{}.c[]{tool}.v"]);
+    }
+
+    #[test]
+    fn a_key_is_renamed_everywhere_or_wrapped_and_a_line_is_split() {
+        let recording = recording(&[r#"{"text":"é","in":{"text":"b"}}"#, "not JSON"]);
+        let position = |path: &str| {
+            recording
+                .changes()
+                .map(|(position, ..)| position)
+                .find(|position| position.path == path)
+                .expect("it exists")
+        };
+        let changed = |path: &str, change| {
+            let mutant = recording.mutant(position(path), change).expect("it can be made");
+            mutant.entries.iter().filter_map(|entry| output(entry).map(str::to_owned)).collect()
+        };
+        let texts: Vec<String> = changed("in.text", Change::RenamedEverywhere);
+        assert_eq!(texts, [r#"{"in":{"text_renamed":"b"},"text_renamed":"é"}"#, "not JSON"]);
+        let texts: Vec<String> = changed("text", Change::Nested);
+        assert_eq!(texts[0], r#"{"in":{"text":"b"},"text":{"nested":"é"}}"#);
+        let texts: Vec<String> = changed("text", Change::Retyped);
+        assert_eq!(texts[0], r#"{"in":{"text":"b"},"text":["é"]}"#);
+        let texts: Vec<String> = changed("", Change::Split);
+        assert_eq!(texts.concat(), r#"{"text":"é","in":{"text":"b"}}not JSON"#);
+        assert_eq!(texts.len(), 3);
+    }
+}

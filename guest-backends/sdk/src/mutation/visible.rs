@@ -1,0 +1,332 @@
+//! The part of a backend's actions that people see, and the comparison of two such parts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+/// Longest value that [`Loss`] shows, in characters.
+const MAX_SHOWN: usize = 80;
+
+/// Something that people would no longer see, and that nobody is told about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The path in [`visible`], for example `turns.1/1.texts[0]`.
+    pub field: String,
+    /// The value from the recording as it is.
+    pub before: String,
+    /// The value from the changed recording.
+    pub after: String,
+    /// Whether the text of an answer is gone, which is worse than any other difference.
+    pub of_answer: bool,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` was {}, now {}", self.field, self.before, self.after)
+    }
+}
+
+/// Compares the actions of a recording with those of a changed copy. Returns the first difference
+/// that people would see, unless the backend reports that it could not read something or a turn
+/// that had succeeded now fails, which people see.
+#[must_use]
+pub fn silent_loss(before: &[Value], after: &[Value]) -> Option<Loss> {
+    if reports(after) > reports(before) {
+        return None;
+    }
+    let (before, after) = (visible(before), visible(after));
+    if fails_now(&before, &after) {
+        return None;
+    }
+    lost_text(&before, &after).or_else(|| difference(&before, &after, ""))
+}
+
+/// Returns a text that people saw and no longer see anywhere in the same turn.
+fn lost_text(before: &Value, after: &Value) -> Option<Loss> {
+    let turns = before["turns"].as_object()?;
+    turns.iter().find_map(|(turn, before)| {
+        let after = texts(&after["turns"][turn]);
+        let shown_after = after.concat();
+        let lost = texts(before).into_iter().find(|text| !shown_after.contains(text))?;
+        Some(Loss {
+            field: format!("turns.{turn}.texts"),
+            before: shown(&lost.into()),
+            after: shown(&after.first().copied().map_or(Value::Null, Value::from)),
+            of_answer: true,
+        })
+    })
+}
+
+/// The texts of a turn, those that its end repeats included.
+fn texts(turn: &Value) -> Vec<&str> {
+    let parts = turn["texts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    parts.iter().chain(turn.get("text")).filter_map(Value::as_str).collect()
+}
+
+/// Counts the actions that report unreadable output: `unrecognised` events, and warnings in the
+/// operator's log for output outside a turn.
+#[must_use]
+pub fn reports(actions: &[Value]) -> usize {
+    let is_report = |action: &&Value| {
+        action.pointer("/event/kind/unrecognised").is_some()
+            || action
+                .pointer("/diagnostic/text")
+                .and_then(Value::as_str)
+                .is_some_and(|text| text.starts_with("unrecognised"))
+    };
+    actions.iter().filter(is_report).count()
+}
+
+/// Returns what people see of a list of actions: texts joined, tools in order, keys left out.
+#[must_use]
+pub fn visible(actions: &[Value]) -> Value {
+    let mut seen = Seen::default();
+    actions.iter().for_each(|action| seen.action(action));
+    seen.into_json()
+}
+
+/// Whether a turn that ended well now fails, is lost, or no longer ends.
+fn fails_now(before: &Value, after: &Value) -> bool {
+    let outcomes = |seen: &Value| -> Vec<(String, bool)> {
+        let turns = seen["turns"].as_object().cloned().unwrap_or_default();
+        turns
+            .into_iter()
+            .map(|(turn, seen)| {
+                let outcome = &seen["outcome"];
+                let failed = outcome.get("failed").or(outcome.get("lost")).is_some();
+                (turn, failed)
+            })
+            .collect()
+    };
+    let after = outcomes(after);
+    outcomes(before).into_iter().any(|(turn, failed)| {
+        !failed && after.iter().any(|(other, failed)| *other == turn && *failed)
+    })
+}
+
+#[derive(Default)]
+struct Seen {
+    turns: BTreeMap<String, Turn>,
+    rest: Vec<Value>,
+}
+
+/// One turn. Parts and tools are kept in the order in which they appear; their keys only tell them
+/// apart.
+#[derive(Default)]
+struct Turn {
+    texts: Vec<(String, String)>,
+    thoughts: Vec<(String, String)>,
+    tools: Vec<(String, Map<String, Value>)>,
+    last: Map<String, Value>,
+    list: Vec<Value>,
+}
+
+impl Seen {
+    fn turn(&mut self, of: &Value) -> &mut Turn {
+        self.turns.entry(format!("{}/{}", of["session"], of["turn"])).or_default()
+    }
+
+    fn action(&mut self, action: &Value) {
+        let Some((name, body)) = action.as_object().and_then(|map| map.iter().next()) else {
+            return;
+        };
+        match name.as_str() {
+            "event" => {
+                let Some((name, body)) = body["kind"].as_object().and_then(|map| map.iter().next())
+                else {
+                    return;
+                };
+                self.turn(&action["event"]).event(name, body);
+            }
+            "ask" => self.turn(body).list.push(ask(body)),
+            "turn-done" => {
+                let turn = self.turn(body);
+                for field in ["outcome", "text"] {
+                    turn.last.insert(field.to_owned(), body[field].clone());
+                }
+                if !body["usage"].is_null() {
+                    turn.last.insert("usage".to_owned(), body["usage"].clone());
+                }
+            }
+            "session-ready" | "steered" | "query-answer" => self.rest.push(action.clone()),
+            _ => {}
+        }
+    }
+
+    fn into_json(self) -> Value {
+        let turns: Map<String, Value> =
+            self.turns.into_iter().map(|(key, turn)| (key, turn.into_json())).collect();
+        json!({ "turns": turns, "rest": self.rest })
+    }
+}
+
+impl Turn {
+    fn event(&mut self, name: &str, body: &Value) {
+        match name {
+            "text" => join(&mut self.texts, body),
+            "thinking" => join(&mut self.thoughts, body),
+            "tool-start" => {
+                let tool = self.tool(body);
+                for field in ["title", "target", "kind", "native-name"] {
+                    tool.insert(field.to_owned(), body[field].clone());
+                }
+                tool.insert("has-input".to_owned(), has_input(body).into());
+                tool.insert("of-sub-agent".to_owned(), body["parent"].is_string().into());
+            }
+            "tool-output" => {
+                let tool = self.tool(body);
+                let said = format!("{}{}", text(&tool.get("said")), text(&body.get("text")));
+                tool.insert("said".to_owned(), said.into());
+            }
+            "tool-end" => {
+                let tool = self.tool(body);
+                for field in ["status", "output", "exit-code", "diffs"] {
+                    tool.insert(field.to_owned(), body[field].clone());
+                }
+            }
+            "unrecognised" | "raw" => {}
+            "plan" | "usage" | "quota" | "title" | "mode" => {
+                self.last.insert(name.to_owned(), body.clone());
+            }
+            "task" => self.list.push(json!({ name: { "title": body["title"], "status": body["status"], "summary": body["summary"] } })),
+            _ => self.list.push(json!({ name: body })),
+        }
+    }
+
+    fn tool(&mut self, body: &Value) -> &mut Map<String, Value> {
+        let id = text(&body.get("id")).to_owned();
+        let at = self.tools.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
+            self.tools.push((id, Map::new()));
+            self.tools.len() - 1
+        });
+        &mut self.tools[at].1
+    }
+
+    fn into_json(self) -> Value {
+        let joined = |parts: Vec<(String, String)>| -> Vec<String> {
+            parts.into_iter().map(|(_, text)| text).filter(|text| !text.is_empty()).collect()
+        };
+        let mut turn = self.last;
+        turn.insert("texts".to_owned(), joined(self.texts).into());
+        turn.insert("thoughts".to_owned(), joined(self.thoughts).into());
+        turn.insert("tools".to_owned(), self.tools.into_iter().map(|(_, tool)| tool).collect());
+        turn.insert("list".to_owned(), self.list.into());
+        Value::Object(turn)
+    }
+}
+
+fn join(parts: &mut Vec<(String, String)>, body: &Value) {
+    let key = format!("{} {}", text(&body.get("parent")), body["part"]);
+    let said = text(&body.get("text"));
+    match parts.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, joined)) if body["replace"] == true => said.clone_into(joined),
+        Some((_, joined)) => joined.push_str(said),
+        None => parts.push((key, said.to_owned())),
+    }
+}
+
+/// The words of a question; keys and inputs in full are left out, since a change of the agent's
+/// output changes them without a loss.
+fn ask(body: &Value) -> Value {
+    let mut ask = body.clone();
+    if let Some(tool) = ask.pointer_mut("/kind/permission").and_then(Value::as_object_mut) {
+        let input = has_input(&Value::Object(tool.clone()));
+        tool.insert("input".to_owned(), input.into());
+        tool.remove("id");
+    }
+    ask
+}
+
+fn has_input(tool: &Value) -> bool {
+    !matches!(text(&tool.get("input")), "" | "{}" | "null")
+}
+
+fn text<'v>(value: &Option<&'v Value>) -> &'v str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn difference(before: &Value, after: &Value, path: &str) -> Option<Loss> {
+    let missing = &Value::Null;
+    match (before, after) {
+        (Value::Object(x), Value::Object(y)) => {
+            let keys: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            keys.into_iter().find_map(|key| {
+                let dot = if path.is_empty() { "" } else { "." };
+                let (x, y) = (x.get(key).unwrap_or(missing), y.get(key).unwrap_or(missing));
+                difference(x, y, &format!("{path}{dot}{key}"))
+            })
+        }
+        (Value::Array(x), Value::Array(y)) => (0..x.len().max(y.len())).find_map(|at| {
+            let (x, y) = (x.get(at).unwrap_or(missing), y.get(at).unwrap_or(missing));
+            difference(x, y, &format!("{path}[{at}]"))
+        }),
+        _ => (before != after).then(|| Loss {
+            field: path.to_owned(),
+            before: shown(before),
+            after: shown(after),
+            of_answer: false,
+        }),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        other => {
+            let text = other.to_string();
+            match text.char_indices().nth(MAX_SHOWN) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: Value) -> Value {
+        json!({"event": {"session": 1, "turn": 1, "kind": kind}})
+    }
+
+    fn said(part: u32, said: &str) -> Value {
+        event(json!({"text": {"part": part, "text": said, "replace": false}}))
+    }
+
+    fn done(outcome: Value) -> Value {
+        json!({"turn-done": {"session": 1, "turn": 1, "outcome": outcome, "text": null, "usage": null}})
+    }
+
+    #[test]
+    fn texts_are_compared_whole_however_they_are_cut() {
+        let before = [said(0, "a"), said(0, "b"), done(json!("completed"))];
+        let after = [said(7, "ab"), done(json!("completed"))];
+        assert_eq!(silent_loss(&before, &after), None);
+    }
+
+    #[test]
+    fn a_text_that_is_gone_is_a_loss_unless_it_is_reported_or_the_turn_fails() {
+        let before = [said(0, "a"), done(json!("completed"))];
+        let loss = silent_loss(&before, &[done(json!("completed"))]).expect("it is a loss");
+        assert_eq!(loss.to_string(), r#"`turns.1/1.texts` was "a", now nothing"#);
+        let report = event(json!({"unrecognised": {"what": "x", "path": null, "sample": ""}}));
+        assert_eq!(silent_loss(&before, &[report, done(json!("completed"))]), None);
+        let failed = done(json!({"failed": {"kind": "other", "message": "x"}}));
+        assert_eq!(silent_loss(&before, &[failed]), None);
+        assert!(silent_loss(&before, &[]).is_some(), "a turn that never ends is a loss");
+    }
+
+    #[test]
+    fn tools_are_compared_by_their_order_and_not_by_their_keys() {
+        let tool = |id: &str, input: &str| {
+            [
+                event(json!({"tool-start": {"id": id, "title": "Bash", "input": input}})),
+                event(json!({"tool-end": {"id": id, "status": "ok", "output": "x"}})),
+            ]
+        };
+        assert_eq!(silent_loss(&tool("a", r#"{"x":1}"#), &tool("b", r#"{"y":1}"#)), None);
+        assert!(silent_loss(&tool("a", r#"{"x":1}"#), &tool("a", "{}")).is_some());
+    }
+}
