@@ -83,6 +83,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         clock: Clock::new(started, links.host()),
         observed: Observed::default(),
         trouble: Trouble::default(),
+        lost: None,
         cause: None,
         phase: Phase::Running,
     };
@@ -180,6 +181,8 @@ struct Driver<'a> {
     clock: Clock,
     observed: Observed,
     trouble: Trouble,
+    /// Where in the agent's output an answer stands that nobody could read.
+    lost: Option<String>,
     /// Why the host stopped the turn, where it did.
     cause: Option<Cause>,
     phase: Phase,
@@ -217,6 +220,7 @@ impl Driver<'_> {
                 let ends = self.guard.done(done);
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
+            Some(Report::Lost(lost)) => self.lost = lost,
             Some(Report::Active) => self.clock.active(),
             Some(Report::Stdout) => self.observed.stdout = true,
             Some(Report::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
@@ -419,7 +423,13 @@ impl Driver<'_> {
         let text = text.unwrap_or_else(|| transcript.text());
         let usage = usage.or_else(|| transcript.usage());
         let observed = Observed { output: self.lease.link.has_output(), ..self.observed };
-        let seen = Seen { observed, transcript: &transcript, text: &text, usage: usage.as_ref() };
+        let seen = Seen {
+            observed,
+            transcript: &transcript,
+            text: &text,
+            usage: usage.as_ref(),
+            lost: self.lost.as_deref(),
+        };
         let ending = Ending::of(outcome, failure, stopped, agent)
             .in_words(&stderr)
             .unless_orphaned(observed.orphaned)

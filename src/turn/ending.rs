@@ -109,31 +109,26 @@ impl Ending {
     pub(super) fn unless_unread(self, seen: &Seen<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
+            Self::Completed if seen.lost.is_some() => true,
+            Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => true,
             _ if seen.is_anything() => false,
             // A blank text was read, and is all there was.
             Self::Completed => {
                 !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank())
             }
-            // With an exit code of 0 it did not crash, whatever its backend makes of that.
-            Self::Agent(failure)
-                if failure.kind == FailureKind::Protocol
-                    || (failure.kind == FailureKind::Crashed && seen.observed.exited_well) =>
-            {
-                !unknown.is_empty() || seen.observed.stdout
-            }
+            Self::Agent(failure) if seen.may_be_unread(failure) => !unknown.is_empty(),
             _ => false,
         };
         if !unread {
-            return if seen.is_anything() {
-                self.unless_stopped(seen)
-            } else {
-                self.unless_mute(seen)
+            return match self.unless_mute(seen) {
+                mute @ Self::Mute(_) => mute,
+                other => other.unless_stopped(seen),
             };
         }
         if unknown.is_empty() {
-            return Self::Unread(match self {
-                Self::Agent(failure) => failure.message,
-                _ => format!("{} tokens of output and no text", seen.spent()),
+            return Self::Unread(match seen.lost {
+                Some(place) => format!("text at `{place}` that reached nobody"),
+                None => format!("{} tokens of output and no text", seen.spent()),
             });
         }
         let brief = |what: &String| {
@@ -169,6 +164,9 @@ impl Ending {
     /// The agent has left, and nothing at all came: there is nothing that anybody could have
     /// misunderstood.
     fn unless_mute(self, seen: &Seen<'_>) -> Self {
+        if seen.is_anything() {
+            return self;
+        }
         match self {
             Self::Agent(Failure {
                 kind: FailureKind::Protocol | FailureKind::Crashed,
@@ -295,6 +293,8 @@ pub(super) struct Seen<'a> {
     /// The answer.
     pub(super) text: &'a str,
     pub(super) usage: Option<&'a Usage>,
+    /// Where in the agent's output an answer stands that nobody could read.
+    pub(super) lost: Option<&'a str>,
 }
 
 impl Seen<'_> {
@@ -306,6 +306,13 @@ impl Seen<'_> {
             || (!transcript.tools().is_empty() && !transcript.ends_unknown())
             || !transcript.notices().is_empty()
             || !transcript.plan().is_empty()
+    }
+
+    /// Whether an agent that ended like this may have answered. With an exit code of 0 it did not
+    /// crash, whatever its backend makes of that.
+    fn may_be_unread(&self, failure: &Failure) -> bool {
+        failure.kind == FailureKind::Protocol
+            || (failure.kind == FailureKind::Crashed && self.observed.exited_well)
     }
 
     /// Tokens of output that nothing visible explains.
@@ -436,6 +443,7 @@ mod tests {
                 "output" => observed.output = true,
                 "stdout" => (observed.output, observed.stdout) = (true, true),
                 "exited" => observed.exited_well = true,
+                "lost" => {}
                 other => panic!("{other}?"),
             }
         }
@@ -450,6 +458,7 @@ mod tests {
             transcript: &transcript,
             text: &text,
             usage: usage.as_ref(),
+            lost: what.contains(&"lost").then_some("words"),
         })
     }
 
@@ -461,7 +470,8 @@ mod tests {
         let crashed =
             || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
         let mute = || Ending::Mute("no result".to_owned());
-        let cases: [(Ending, &[&str], Ending); 40] = [
+        let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
+        let cases: [(Ending, &[&str], Ending); 49] = [
             // It says that it is done.
             (Ending::Completed, &["stdout", "unknown"], unknown()),
             (Ending::Completed, &["stdout", "unknown", "blank"], unknown()),
@@ -475,10 +485,20 @@ mod tests {
             // It ended without saying so.
             (protocol(), &["stdout", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
-            (protocol(), &["stdout"], Ending::Unread("no result".to_owned())),
+            (protocol(), &["stdout"], protocol()),
+            (protocol(), &["stdout", "lost"], lost()),
+            (Ending::Completed, &["stdout", "lost"], lost()),
+            (Ending::Completed, &["stdout", "few", "lost", "thinking"], lost()),
+            (Ending::Completed, &["stdout", "lost", "plan", "notice", "asked"], lost()),
+            (Ending::Completed, &["stdout", "text", "tool", "lost"], lost()),
+            (Ending::TimedOut, &["stdout", "lost"], Ending::TimedOut),
             (protocol(), &["output"], protocol()),
             (protocol(), &["output", "thinking"], protocol()),
-            (crashed(), &["stdout", "exited"], Ending::Unread("no result".to_owned())),
+            (crashed(), &["stdout", "exited", "lost"], lost()),
+            (crashed(), &["stdout", "lost"], crashed()),
+            // It was stopped from outside before it answered.
+            (crashed(), &["stdout", "exited"], crashed()),
+            (protocol(), &["stdout", "exited"], crashed()),
             (crashed(), &["unknown", "exited"], unknown()),
             (crashed(), &["stdout", "unknown"], crashed()),
             (crashed(), &["output", "exited"], crashed()),
@@ -546,6 +566,7 @@ mod tests {
             transcript: &transcript,
             text: "",
             usage: None,
+            lost: None,
         });
         let Ending::Unread(named) = ending else { panic!("{ending}") };
         assert!(

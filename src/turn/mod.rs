@@ -7,11 +7,13 @@
 //! * Links: `links` finds one for a turn, `link` is one. What its guest may start is decided in
 //!   `plan` and `reach`, by what the operator set (`host`).
 //! * Recordings: `recording` writes them and keeps their folder, `replay` plays one to a guest,
-//!   `reread` finds a lost answer in one, `told` tells one turn from one.
+//!   `reread` finds a lost answer in one, `told` tells one turn from one. `conservation` detects
+//!   answers that were lost.
 
 mod audience;
 mod blob;
 mod clock;
+pub mod conservation;
 mod driver;
 mod ending;
 mod guard;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Backend;
+use super::conservation::lost_in_replay;
 use super::recording::What;
 use super::replay::{Batches, Tape, replay};
 use crate::agent::descriptor::Sharing;
@@ -102,7 +103,13 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         .await
         .map_err(|failure| failure.to_string())?;
     let failed = replayed.failure.take().map(|(_, failure)| failure.to_string());
+    let steps = std::mem::take(&mut replayed.steps);
     let replayed = replayed.turns.remove(&key).unwrap_or_default();
+    if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(Outcome::Completed))
+        && lost_in_replay(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
+    {
+        return Err("it finds the end of the turn, but no answer".to_owned());
+    }
     let text = replayed.text();
     let has_text = !text.trim().is_empty();
     let lasting = backend.descriptor().sharing != Sharing::Turn;

@@ -32,6 +32,15 @@ cat << END
 END
 exit
 fi
+if [ -e "$HOME/renamed" ]; then
+cat << END
+{"type":"assistant","message":{"id":"m0","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls"}}]},"session_id":"$session"}
+{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"a.txt"}]},"session_id":"$session"}
+{"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","body":"Claude was here."}]},"session_id":"$session"}
+{"type":"result","subtype":"success","is_error":false,"answer":"Claude was here.","session_id":"$session","num_turns":1}
+END
+exit
+fi
 cat << END
 {"type":"assistant","message":{"id":"m1","type":"message","role":"assistant","model":"claude-opus-4-8","content":[{"type":"text","text":"Claude was here."}]},"session_id":"$session"}
 {"type":"result","subtype":"success","is_error":false,"result":"Claude was here.","session_id":"$session","num_turns":1,"usage":{}}
@@ -191,6 +200,33 @@ async fn an_answer_in_an_unknown_form_is_a_failure_of_its_own() {
         installation.recordings()[id].contains(r#""how":"unread: "#).then_some(())
     };
     local.wait_for("the recording's end", |_| ending(&installation)).await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_fields_were_renamed_is_kept_and_announced_once_also_after_a_tool() {
+    let local = LocalDiscord::start().await;
+    let installation = with_claude(&local);
+    let bot = serving(&installation).await;
+    fs::write(installation.path("home/renamed"), "").unwrap();
+    for prompt in ["one", "two"] {
+        let before = local.texts(CHANNEL).len();
+        local.mention(CHANNEL, ANN, prompt);
+        let failed = local
+            .wait_for("the failure", |local| {
+                let texts = local.texts(CHANNEL);
+                texts[before..].iter().find(|text| text.contains("(unread, ")).cloned()
+            })
+            .await;
+        let id = super::id_of(&failed, "unread").to_owned();
+        local
+            .wait_for("the note", |_| {
+                installation.read("state/lost.md").contains(&id).then_some(())
+            })
+            .await;
+    }
+    local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
+    assert_eq!(notices(&local).len(), 1, "{:#?}", notices(&local));
+    drop(bot);
 }
 
 #[tokio::test]

@@ -119,6 +119,8 @@ pub(super) enum Report {
     Ask(Ask),
     Withdrawn(AskKey),
     Done(TurnDone),
+    /// Where in the agent's output an answer stands that nobody could read, if there is one.
+    Lost(Option<String>),
     /// The agent was started or has written something, whatever it was.
     Active,
     /// An agent that runs for one turn has written something to its stdout.

@@ -113,6 +113,13 @@ impl Turns {
         }
     }
 
+    /// Reports to all turns that the guest has not ended what they lost.
+    pub(super) fn report_lost(&self, lost: impl Fn(TurnKey) -> Option<String>) {
+        for open in self.open.values().filter(|open| !open.done) {
+            let _ = open.reports.send(Report::Lost(lost(open.turn.turn)));
+        }
+    }
+
     /// Reports to a turn.
     ///
     /// # Errors

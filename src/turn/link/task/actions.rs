@@ -25,11 +25,13 @@ impl Task {
         let inputs = std::mem::take(&mut self.inputs);
         inputs.iter().for_each(|input| self.recording.input(input));
         self.inputs_recorded(&inputs);
+        self.ledger.inputs(&inputs);
         let interrupting =
             inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
         let Ok(guest) = self.guest.as_mut() else { return };
         match guest.handle(inputs).await {
             Ok(actions) => {
+                self.ledger.actions(&actions);
                 if interrupting && actions.is_empty() && self.is_one_shot() {
                     self.turns.report_all(|| Report::InterruptIgnored);
                 }
@@ -131,6 +133,8 @@ impl Task {
             Action::AskWithdrawn(ask) => self.turns.withdraw(ask),
             Action::TurnDone(done) => {
                 let turn = TurnRef { session: done.session, turn: done.turn };
+                let lost = self.ledger.lost(turn.turn, Some(&done));
+                let _ = self.turns.report(turn, Report::Lost(lost));
                 self.report(turn, "turn-done", Report::Done(done));
                 self.turns.set_done(turn);
                 if self.is_one_shot() && !self.turns.any_running() {

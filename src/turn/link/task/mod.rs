@@ -39,6 +39,7 @@ use crate::agent::descriptor::Sharing;
 use crate::agent::{
     Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, Query, Steer, TimedInput, TurnRef,
 };
+use crate::turn::conservation::Ledger;
 use crate::turn::recording::{Entry, Recording, What};
 use crate::turn::{Guest, GuestFailure, Survivor};
 
@@ -54,6 +55,7 @@ struct Task {
     /// For the next call into the guest.
     inputs: Vec<TimedInput>,
     spent: Spent,
+    ledger: Ledger,
     turns: Turns,
     replies: Replies,
     processes: Processes,
@@ -140,6 +142,7 @@ impl Task {
             guest,
             inputs: Vec::new(),
             spent: Spent::default(),
+            ledger: Ledger::default(),
             turns: Turns::default(),
             replies: Replies::default(),
             processes: Processes::default(),
@@ -298,6 +301,7 @@ impl Task {
             )));
         }
         if self.turns.is_empty() {
+            self.ledger.clear();
             self.state.set_output(false);
         }
         self.stock.keep(turn.turn, blobs);
@@ -372,6 +376,7 @@ impl Task {
     async fn finish(&mut self, requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
         self.processes.kill();
         self.state.close();
+        self.turns.report_lost(|turn| self.ledger.lost(turn, None));
         self.turns.report_all(|| Report::Over(self.guest.as_ref().err().cloned()));
         while !self.turns.is_empty() {
             match requests.recv().await {

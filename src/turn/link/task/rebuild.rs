@@ -190,6 +190,7 @@ impl Task {
             });
         }
         if self.turns.is_empty() {
+            self.ledger.clear();
             self.state.set_output(false);
         }
         let session = OpenSession {
@@ -223,8 +224,11 @@ impl Task {
         t: f64,
     ) -> Result<(), NotRebuilt> {
         let inputs = std::mem::take(&mut self.inputs);
+        self.ledger.inputs(&inputs);
         let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
-        for action in guest.handle(inputs).await? {
+        let actions = guest.handle(inputs).await?;
+        self.ledger.actions(&actions);
+        for action in actions {
             if !notes.deeds.had(&action)? {
                 self.spent.actions += self.recording.action(&action) as u64;
             }

@@ -1,0 +1,279 @@
+//! Detects answers that an agent gave and nobody could read, whatever its backend reports.
+//!
+//! Works for every backend without knowing its agent's format: [`Ledger`] keeps the agent's raw
+//! output and all text that the backend made of it. When a turn ends without a readable answer,
+//! prose in the raw output that appears nowhere in that text was lost. `docs/drift.md` states the
+//! rule and its limits. Pure: no I/O, no clock.
+
+mod prose;
+mod scan;
+mod shown;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use self::scan::Scan;
+use self::shown::{Shown, normal};
+use super::recording::{Entry, What};
+use super::replay::Step;
+use crate::agent::{
+    Action, Chunk, Command, EventKind, Input, Outcome, Part, Pipe, TimedInput, TurnDone, TurnKey,
+    Value,
+};
+
+/// Bytes of raw output kept of the turns of a link; the oldest go first.
+const RAW_LIMIT: usize = 512 << 10;
+/// Bytes from which one line or body is not looked at.
+const UNIT_LIMIT: usize = 256 << 10;
+/// Letters and digits by which the prompt is recognised on its way to the agent.
+const PROMPT_MARK: usize = 24;
+
+/// One piece of raw output: a line of stdout, the body of an HTTP response or a stream's event.
+struct Unit {
+    number: u64,
+    text: String,
+}
+
+/// What one turn showed so far.
+#[derive(Default)]
+struct Said {
+    /// The answer's text before the last tool event, without spaces and punctuation.
+    before: String,
+    /// The answer's text since then.
+    since: String,
+    tools: bool,
+    /// Number of the first unit that may have come after the last tool event.
+    boundary: u64,
+}
+
+/// The raw output of a link's open turns, and the text its backend made of it.
+#[derive(Default)]
+pub struct Ledger {
+    units: VecDeque<Unit>,
+    bytes: usize,
+    /// Number of the next unit.
+    next: u64,
+    /// Number of the first unit of the last call into the guest.
+    batch: u64,
+    shown: Shown,
+    turns: BTreeMap<TurnKey, Said>,
+    /// The beginning of a prompt that the agent has not been sent yet.
+    prompt: Option<String>,
+}
+
+impl Ledger {
+    /// Forgets everything: no turn is open.
+    pub fn clear(&mut self) {
+        *self = Self { next: self.next, batch: self.next, ..Self::default() };
+    }
+
+    /// Takes in what a call tells the guest.
+    pub fn inputs<'a>(&mut self, inputs: impl IntoIterator<Item = &'a TimedInput>) {
+        self.batch = self.next;
+        inputs.into_iter().for_each(|timed| self.input(&timed.input));
+    }
+
+    fn input(&mut self, input: &Input) {
+        match input {
+            Input::Line(line) if line.pipe == Pipe::Stdout => self.raw(&line.text),
+            Input::HttpResponse(response) => self.raw(&response.body),
+            Input::StreamEvent(event) => self.raw(&event.data),
+            Input::Command(Command::StartTurn(start)) => {
+                self.turns.insert(start.turn, Said { boundary: self.next, ..Said::default() });
+                self.sent(&start.parts);
+                let first = start.parts.iter().find_map(|part| match part {
+                    Part::Text(text) => text.lines().map(normal).find(|line| !line.is_empty()),
+                    _ => None,
+                });
+                self.prompt = first.map(|line| line.chars().take(PROMPT_MARK).collect());
+                if let Some(system) = &start.settings.system_prompt {
+                    self.shown.add(system);
+                }
+                self.shown.add(&start.cwd);
+            }
+            Input::Command(Command::Steer(steer)) => self.sent(&steer.parts),
+            Input::Command(Command::Answer(answer)) => self.shown.add_all(&answer.decision),
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, parts: &[Part]) {
+        for part in parts {
+            if let Part::Text(text) = part {
+                self.shown.add(text);
+            }
+        }
+    }
+
+    fn raw(&mut self, text: &str) {
+        let number = self.next;
+        self.next += 1;
+        if text.len() > UNIT_LIMIT || text.trim().is_empty() || self.turns.is_empty() {
+            return;
+        }
+        self.bytes += text.len();
+        self.units.push_back(Unit { number, text: text.to_owned() });
+        while self.bytes > RAW_LIMIT {
+            let Some(oldest) = self.units.pop_front() else { return };
+            self.bytes -= oldest.text.len();
+        }
+    }
+
+    /// Takes in what the guest wants because of the last inputs.
+    pub fn actions<'a>(&mut self, actions: impl IntoIterator<Item = &'a Action>) {
+        actions.into_iter().for_each(|action| self.action(action));
+    }
+
+    fn action(&mut self, action: &Action) {
+        match action {
+            Action::Spawn(spawn) => {
+                let arguments = spawn.arguments.iter().filter_map(|value| match value {
+                    Value::Text(text) => Some(text.as_str()),
+                    _ => None,
+                });
+                self.delivers(arguments.chain(texts(&spawn.stdin)));
+            }
+            Action::Write(write) => self.delivers(texts(&write.body)),
+            Action::Http(request) => {
+                self.delivers(request.body.iter().flat_map(|body| texts(body)))
+            }
+            Action::Event(event) => self.event(event.turn, &event.kind),
+            Action::Ask(ask) => self.shown.add_all(ask),
+            Action::SessionReady(ready) => self.shown.add_all(ready),
+            Action::QueryAnswer(answer) => self.shown.add_all(answer),
+            Action::TurnDone(done) => {
+                if let Some(text) = &done.text {
+                    self.shown.add(text);
+                }
+                if let Outcome::Failed(failure) | Outcome::Lost(failure) = &done.outcome {
+                    self.shown.add(&failure.message);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What came before the agent had the prompt cannot be its answer.
+    fn delivers<'a>(&mut self, mut texts: impl Iterator<Item = &'a str>) {
+        let Some(prompt) = &self.prompt else { return };
+        if self.turns.len() == 1 && texts.any(|text| normal(text).contains(prompt.as_str())) {
+            self.prompt = None;
+            self.units.clear();
+            self.bytes = 0;
+        }
+    }
+
+    fn event(&mut self, turn: TurnKey, event: &EventKind) {
+        match event {
+            EventKind::Text(text) if text.parent.is_none() => {
+                self.shown.stream(("text", turn, text.part.to_string()), &text.text);
+                let Some(said) = self.turns.get_mut(&turn) else { return };
+                let new = visible(&text.text);
+                if text.replace && said.before.contains(&new) {
+                    return;
+                }
+                if text.replace && new.contains(&said.since) {
+                    said.since = new;
+                } else {
+                    said.since.push_str(&new);
+                }
+            }
+            EventKind::Text(text) | EventKind::Thinking(text) => {
+                let of = text.parent.clone().unwrap_or_default();
+                self.shown.stream(("aside", turn, format!("{}{of}", text.part)), &text.text);
+            }
+            EventKind::ToolOutput(output) => {
+                self.shown.stream(("tool", turn, output.id.clone()), &output.text);
+            }
+            EventKind::ToolStart(start) => {
+                self.shown.add_all(start);
+                if start.parent.is_none() {
+                    self.tool(turn, &start.id);
+                }
+            }
+            EventKind::ToolEnd(end) => {
+                self.shown.add_all(end);
+                self.tool(turn, &end.id);
+            }
+            // Its sample is shown to operators only, and is what may have been lost.
+            EventKind::Unrecognised(_) | EventKind::Raw(_) => {}
+            other => self.shown.add_all(other),
+        }
+    }
+
+    /// A tool began or ended: what comes from here on is the answer. Within a call nobody knows
+    /// which input it was; the first one that names the tool is taken.
+    fn tool(&mut self, turn: TurnKey, id: &str) {
+        let named = self
+            .units
+            .iter()
+            .filter(|unit| unit.number >= self.batch)
+            .find(|unit| !id.is_empty() && unit.text.contains(id));
+        let boundary = named.map_or(self.batch, |unit| unit.number + 1);
+        let Some(said) = self.turns.get_mut(&turn) else { return };
+        said.tools = true;
+        said.boundary = said.boundary.max(boundary);
+        let since = std::mem::take(&mut said.since);
+        said.before.push_str(&since);
+    }
+
+    /// Returns where in the output the text stands that a turn lost, or `None` if people can read
+    /// its answer or the agent gave none.
+    #[must_use]
+    pub fn lost(&self, turn: TurnKey, done: Option<&TurnDone>) -> Option<String> {
+        let said = self.turns.get(&turn)?;
+        let last = done.and_then(|done| done.text.as_deref()).map(visible).unwrap_or_default();
+        let told_last = !last.is_empty() && !(said.tools && said.before.contains(&last));
+        if !said.since.is_empty() || told_last {
+            return None;
+        }
+        let from = if said.before.is_empty() { 0 } else { said.boundary };
+        let mut scan = Scan::default();
+        let units = self.units.iter().filter(|unit| unit.number >= from);
+        units.for_each(|unit| scan.unit(&unit.text));
+        scan.unaccounted(&self.shown.index())
+    }
+}
+
+/// Returns where the text stands that a replayed turn lost; see [`Ledger::lost`].
+#[must_use]
+pub fn lost_in_replay(
+    entries: &[Entry],
+    steps: &[Step],
+    turn: TurnKey,
+    done: Option<&TurnDone>,
+) -> Option<String> {
+    let mut ledger = Ledger::default();
+    let mut told = 0;
+    for step in steps {
+        ledger.batch = ledger.next;
+        for entry in &entries[told..=step.entry.max(told).min(entries.len() - 1)] {
+            if let What::In(input) = &entry.what {
+                ledger.input(input);
+            }
+        }
+        told = step.entry + 1;
+        ledger.actions(&step.actions);
+    }
+    for entry in entries.get(told..).unwrap_or_default() {
+        if let What::In(input) = &entry.what {
+            ledger.input(input);
+        }
+    }
+    ledger.lost(turn, done)
+}
+
+/// Returns what people can see of a text: empty only if it is blank, as an emoji is not.
+fn visible(text: &str) -> String {
+    let normal = normal(text);
+    if normal.is_empty() { text.trim().to_owned() } else { normal }
+}
+
+fn texts(chunks: &[Chunk]) -> impl Iterator<Item = &str> {
+    chunks.iter().filter_map(|chunk| match chunk {
+        Chunk::Text(text) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Finds the texts in raw output by their position: the path of keys that leads to them, without
+//! the indices of lists. The pieces of a text that is streamed stand at one position.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::prose::{is_plain_prose, is_prose};
+use super::shown::{GRAM, Index};
+
+/// Keys whose values say what kind of thing an object is. They tell positions apart.
+const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];
+/// Longest value of such a key.
+const KIND_LIMIT: usize = 40;
+/// Texts at one position of one line that make it a list of names, such as the agent's commands.
+const CATALOG: usize = 3;
+/// Bytes of a line that was broken in two which are kept.
+const PENDING_LIMIT: usize = 64 << 10;
+/// Longest stretch of shown text inside of text that was not.
+const GAP: usize = 8;
+/// Letters and digits from which text that begins like shown text counts as shown in part.
+const HEAD: usize = 64;
+
+/// The position of lines that are no JSON.
+const PLAIN: &str = "plain text";
+
+/// The texts of raw output by position.
+#[derive(Default)]
+pub(super) struct Scan {
+    positions: BTreeMap<String, (String, Vec<String>)>,
+    /// A line that is no JSON, and may be continued by the next.
+    pending: Vec<String>,
+}
+
+impl Scan {
+    /// Takes in one line or body.
+    pub(super) fn unit(&mut self, text: &str) {
+        if let Ok(value) = serde_json::from_str::<Value>(text)
+            && (value.is_object() || value.is_array())
+        {
+            self.flush();
+            return self.value(&value);
+        }
+        self.pending.push(text.to_owned());
+        let joined = self.pending.concat();
+        match serde_json::from_str::<Value>(&joined) {
+            Ok(value) if value.is_object() || value.is_array() => {
+                self.pending.clear();
+                self.value(&value);
+            }
+            _ if joined.len() > PENDING_LIMIT || !joined.starts_with(['{', '[']) => self.flush(),
+            _ => {}
+        }
+    }
+
+    fn flush(&mut self) {
+        let text = std::mem::take(&mut self.pending).join("\n");
+        if !text.is_empty() {
+            self.plain(&text);
+        }
+    }
+
+    fn plain(&mut self, text: &str) {
+        self.add(("text".to_owned(), PLAIN.to_owned(), text.trim()));
+    }
+
+    fn value(&mut self, value: &Value) {
+        let mut found = Vec::new();
+        walk(value, String::new(), String::new(), &mut found);
+        let mut counts = BTreeMap::<String, usize>::new();
+        for (key, ..) in &found {
+            *counts.entry(key.clone()).or_default() += 1;
+        }
+        for (key, path, text) in found {
+            if counts.get(&key).is_none_or(|count| *count < CATALOG) {
+                self.add((key, path, text));
+            }
+        }
+    }
+
+    fn add(&mut self, (key, path, text): (String, String, &str)) {
+        let (_, texts) = self.positions.entry(key).or_insert_with(|| (path, Vec::new()));
+        if text.len() < 12 || !texts.iter().any(|known| known == text) {
+            texts.push(text.to_owned());
+        }
+    }
+
+    /// Returns the position of a text that looks like an answer and was not shown, the last one
+    /// first.
+    pub(super) fn unaccounted(mut self, shown: &Index) -> Option<String> {
+        self.flush();
+        let lost = self.positions.values().find(|(path, texts)| {
+            is_lost(texts, shown, if path == PLAIN { is_plain_prose } else { is_prose })
+        });
+        lost.map(|(path, _)| path.clone())
+    }
+}
+
+fn is_lost(texts: &[String], shown: &Index, prose: fn(&str) -> bool) -> bool {
+    // Text of which people saw the beginning, such as a tool's output that was shortened.
+    let in_part = |text: &&String| {
+        let chars: Vec<char> = letters(text).map(|(_, c)| c).collect();
+        chars.len() > HEAD && shown.covered(&chars[..HEAD]).iter().all(|covered| *covered)
+    };
+    let short = |text: &&String| {
+        let chars: Vec<char> = letters(text).map(|(_, c)| c).collect();
+        chars.len() < GRAM && shown.covered(&chars).iter().all(|covered| *covered)
+    };
+    let fragments = texts.len() > 2 && texts.iter().filter(short).count() * 2 > texts.len();
+    let joined: String = texts
+        .iter()
+        .filter(|text| !in_part(text) && (fragments || !short(text)))
+        .map(String::as_str)
+        .collect();
+    let (places, chars): (Vec<usize>, Vec<char>) = letters(&joined).unzip();
+    let covered = shown.covered(&chars);
+    let mut run: Option<(usize, usize)> = None;
+    for at in (0..chars.len()).filter(|at| !covered[*at]) {
+        run = Some(match run {
+            Some((from, to)) if at - to <= GAP => (from, at),
+            Some(done) if prose(run_text(&joined, &places, done)) => return true,
+            _ => (at, at),
+        });
+    }
+    run.is_some_and(|run| prose(run_text(&joined, &places, run)))
+}
+
+/// Returns the stretch of a text from one letter to another, with what follows it.
+fn run_text<'t>(text: &'t str, places: &[usize], (from, to): (usize, usize)) -> &'t str {
+    let end = places.get(to + 1).copied().unwrap_or(text.len());
+    &text[places[from]..end]
+}
+
+/// The letters and digits of a text in lower case, each with its place.
+fn letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    text.char_indices()
+        .filter(|(_, c)| c.is_alphanumeric())
+        .flat_map(|(at, c)| c.to_lowercase().map(move |lower| (at, lower)))
+}
+
+/// Finds the texts in a value, each with its position and the path without kinds.
+fn walk<'v>(
+    value: &'v Value,
+    key: String,
+    path: String,
+    found: &mut Vec<(String, String, &'v str)>,
+) {
+    match value {
+        Value::String(text) => found.push((key, path, text)),
+        Value::Array(list) => {
+            for item in list {
+                walk(item, format!("{key}[]"), format!("{path}[]"), found);
+            }
+        }
+        Value::Object(map) => {
+            if map
+                .get("role")
+                .and_then(Value::as_str)
+                .is_some_and(|role| ["user", "system", "developer"].contains(&role))
+            {
+                return;
+            }
+            let kinds: Vec<&str> = KINDS
+                .iter()
+                .filter_map(|kind| map.get(*kind)?.as_str())
+                .filter(|kind| kind.len() <= KIND_LIMIT && !kind.contains(' '))
+                .collect();
+            let kinds = kinds.join(",");
+            for (name, item) in map {
+                let dot = if path.is_empty() { "" } else { "." };
+                walk(item, format!("{key}<{kinds}>.{name}"), format!("{path}{dot}{name}"), found);
+            }
+        }
+        _ => {}
+    }
+}
