@@ -10,12 +10,15 @@ use super::shown::{GRAM, Index};
 
 /// Keys whose values say what kind of thing an object is. They tell positions apart.
 const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];
+/// Keys of the names of things, which are no answers.
+const LABELS: [&str; 4] = ["title", "name", "label", "description"];
 /// Longest value of such a key.
 const KIND_LIMIT: usize = 40;
 /// Texts at one position of one line that make it a list of names, such as the agent's commands.
 const CATALOG: usize = 3;
 /// Bytes of a line that was broken in two which are kept.
 const PENDING_LIMIT: usize = 64 << 10;
+const PENDING_LINES: usize = 64;
 /// Longest stretch of shown text inside of text that was not.
 const GAP: usize = 8;
 /// Letters and digits from which text that begins like shown text counts as shown in part.
@@ -48,7 +51,12 @@ impl Scan {
                 self.pending.clear();
                 self.value(&value);
             }
-            _ if joined.len() > PENDING_LIMIT || !joined.starts_with(['{', '[']) => self.flush(),
+            _ if joined.len() > PENDING_LIMIT
+                || self.pending.len() >= PENDING_LINES
+                || !joined.starts_with(['{', '[']) =>
+            {
+                self.flush()
+            }
             _ => {}
         }
     }
@@ -79,6 +87,10 @@ impl Scan {
     }
 
     fn add(&mut self, (key, path, text): (String, String, &str)) {
+        // A note in place of a text, such as `(no content)`.
+        if text.starts_with('(') && text.ends_with(')') {
+            return;
+        }
         let (_, texts) = self.positions.entry(key).or_insert_with(|| (path, Vec::new()));
         if text.len() < 12 || !texts.iter().any(|known| known == text) {
             texts.push(text.to_owned());
@@ -166,7 +178,7 @@ fn walk<'v>(
                 .filter(|kind| kind.len() <= KIND_LIMIT && !kind.contains(' '))
                 .collect();
             let kinds = kinds.join(",");
-            for (name, item) in map {
+            for (name, item) in map.iter().filter(|(name, _)| !LABELS.contains(&name.as_str())) {
                 let dot = if path.is_empty() { "" } else { "." };
                 walk(item, format!("{key}<{kinds}>.{name}"), format!("{path}{dot}{name}"), found);
             }

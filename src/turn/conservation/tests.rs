@@ -88,6 +88,7 @@ fn ids_catalogs_echoes_and_shown_thoughts_are_no_answers() {
         r#"{"commands":[{"d":"Make a plan"},{"d":"Write a test"},{"d":"Read the docs"}]}"#,
         r#"{"echo":"What is in the folder?"}"#,
         r#"{"role":"user","content":"Something that a person wrote"}"#,
+        r#"{"title":"New session - today","text":"(no content)"}"#,
         r#"{"thought":"I think about it."}"#,
     ];
     assert_eq!(lost(&[(lines, &[thought])]), None);
