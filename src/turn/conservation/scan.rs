@@ -102,7 +102,12 @@ impl Scan {
     pub(super) fn unaccounted(mut self, shown: &Index) -> Option<String> {
         self.flush();
         let lost = self.positions.values().find(|(path, texts)| {
-            is_lost(texts, shown, if path == PLAIN { is_plain_prose } else { is_prose })
+            if path == PLAIN {
+                // Each of these lines stands for itself.
+                let lost = |text| is_lost(std::slice::from_ref(text), shown, is_plain_prose);
+                return texts.iter().any(lost);
+            }
+            is_lost(texts, shown, is_prose)
         });
         lost.map(|(path, _)| path.clone())
     }
