@@ -29,9 +29,9 @@ pub(super) async fn stopping(dispatcher: &Dispatcher, workspace: &Workspace) -> 
 }
 
 /// Waits for the hook `shutdown`, for as long as turns are waited for.
-pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<Lane>, grace: Duration) {
+pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<&Lane>, grace: Duration) {
     let Some(lane) = lane else { return };
-    match timeout(grace, dispatcher.lane_idle(&lane)).await {
+    match timeout(grace, dispatcher.lane_idle(lane)).await {
         Ok(()) => tracing::info!("shutdown: the hook has ended"),
         Err(_) => tracing::warn!(
             "shutdown: the hook did not end in time; raise SHUTDOWN_GRACE_MS or make it shorter"

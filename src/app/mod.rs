@@ -8,13 +8,14 @@ pub mod liveness;
 mod phase;
 pub mod recovery;
 pub mod service_manager;
+mod shutdown;
+mod signals;
 mod webhooks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -23,27 +24,24 @@ use self::health::{ProgramHealth, Watched};
 use self::liveness::Liveness;
 use self::phase::Phase;
 use self::service_manager::System;
+use self::shutdown::{DELIVERY_GRACE, Shutdown, hand_back, leave};
+use self::signals::{End, Signals};
 use self::webhooks::Waiting;
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::discord::{Discord, Options, StartError};
-use crate::dispatch::Dispatcher;
 use crate::kit::machine::Machine;
 use crate::plain::with_causes;
 use crate::process::holder::HeldLauncher;
 use crate::sources::Schedules;
 use crate::startup::settings::Settings;
-use crate::startup::{Prepared, Purpose, Refused, ShutdownGuard, survey};
+use crate::startup::{Prepared, Purpose, Refused, survey};
 use crate::terminal::fail;
 use crate::turn::Backends;
 use crate::vigil::{self, Fallen};
 use crate::web::status::StatusPages;
 use crate::{progress, telemetry};
-
-/// Time for delivering the last answers at shutdown, after turns were stopped; Discord may be out
-/// of order.
-const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 
 /// Serves until a signal or until Discord refuses the bot for good; returns the exit code.
 pub async fn serve(mut settings: Settings) -> u8 {
@@ -166,9 +164,8 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let listening = match listening {
         Ok(listening) => listening,
         Err(code) => {
-            // What an earlier life left open may be running already.
             if held.as_ref().is_some_and(HeldLauncher::is_apart) {
-                leave_running(&dispatcher, guard, held, code).await;
+                hand_back(&dispatcher, guard, held, code).await;
             }
             let _ = timeout(last, dispatcher.shutdown(Duration::ZERO)).await;
             leave(held).await;
@@ -242,67 +239,23 @@ pub async fn serve(mut settings: Settings) -> u8 {
     schedules.stop().await;
     recovery.abort();
     tracing::info!("shutdown: intake closed");
+    let ending = Shutdown {
+        dispatcher,
+        workspace,
+        listening,
+        webhooks,
+        guard,
+        held,
+        place,
+        // Without something it cannot do without, waiting for turns would only make it later.
+        grace: if code == exit::SOFTWARE { Duration::ZERO } else { config.shutdown_grace },
+        stop_limit: last,
+        code,
+    };
     if hands_over {
-        leave_running(&dispatcher, guard, held, code).await;
+        ending.hand_over(&mut signals).await;
     }
-    // Without something it cannot do without, waiting for turns would only make it later.
-    let grace = if code == exit::SOFTWARE { Duration::ZERO } else { config.shutdown_grace };
-    let in_order = async {
-        // Before the dispatcher takes nothing more, its own hook included.
-        let hook = hooks::stopping(&dispatcher, &workspace).await;
-        let turns = timeout(grace + last, dispatcher.shutdown(grace));
-        tokio::join!(biased; hooks::stopped(&dispatcher, hook, grace), turns).1
-    };
-    let ended = tokio::select! {
-        ended = in_order => ended.is_ok(),
-        _ = signals.next() => {
-            tracing::warn!("shutdown: second signal, stopping turns now");
-            tokio::select! {
-                ended = timeout(last, dispatcher.shutdown(Duration::ZERO)) => ended.is_ok(),
-                _ = signals.next() => {
-                    tracing::warn!("shutdown: third signal, leaving at once; the next start ends what is left of agents");
-                    return code;
-                }
-            }
-        }
-    };
-    if !ended {
-        tracing::warn!(
-            "shutdown: not every answer could be delivered; those of turns are in the recordings"
-        );
-    }
-    webhooks.close().await;
-    listening.close().await;
-    tracing::info!("shutdown: discord is closed");
-    leave(held).await;
-    guard.close().await;
-    if let Some(place) = place {
-        place.leave(workspace.folder()).await;
-    }
-    tracing::info!("shutdown: done");
-    code
-}
-
-/// Ends the program with this code, and leaves agents and turns to the next start.
-#[expect(clippy::disallowed_methods, reason = "whatever is dropped would close what goes on")]
-async fn leave_running(
-    dispatcher: &Dispatcher,
-    guard: ShutdownGuard,
-    held: Option<HeldLauncher>,
-    code: u8,
-) -> ! {
-    dispatcher.leave_running(DELIVERY_GRACE).await;
-    guard.close().await;
-    leave(held).await;
-    tracing::info!("shutdown: done; agents go on, and the next start takes them over");
-    std::process::exit(code.into())
-}
-
-/// Lets go of what a holder keeps.
-async fn leave(held: Option<HeldLauncher>) {
-    if let Some(held) = held {
-        held.leave().await;
-    }
+    ending.stop(&mut signals).await
 }
 
 /// Returns the exit code once something has ended that the program cannot do without.
@@ -358,46 +311,6 @@ fn refused(error: StartError) -> Refused {
         StartError::Unreachable { .. } => exit::TEMPORARY,
     };
     Refused::because(code, error.to_string())
-}
-
-/// How the program is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// With everything that runs.
-    Stop,
-    /// Agents that outlive it go on.
-    HandOver,
-    /// As [`End::HandOver`], and it wants to be started again.
-    Upgrade,
-}
-
-/// SIGTERM, after which agents go on where they can; SIGUSR2, by which an upgrade asks for the same;
-/// SIGINT, and the SIGHUP of a terminal that goes away: dying of it would leave agents behind.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    upgrade: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            upgrade: signal(SignalKind::user_defined2())?,
-        })
-    }
-
-    async fn next(&mut self) -> End {
-        tokio::select! {
-            _ = self.interrupt.recv() => End::Stop,
-            _ = self.terminate.recv() => End::HandOver,
-            _ = self.hangup.recv() => End::Stop,
-            _ = self.upgrade.recv() => End::Upgrade,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -426,8 +426,9 @@ impl Listening {
         self.pulses.clone()
     }
 
-    /// From now on prompts are left to the next life and commands turned away. Who writes a prompt
-    /// is told so, unless `silently`: the next life begins at once.
+    /// Leaves prompts to the next start from now on, and refuses commands. People who write a prompt
+    /// are told so, unless `silently`: where the next start follows at once. May be called again to
+    /// change that.
     pub fn stop_intake(&self, silently: bool) {
         self.closing.begin(silently);
     }
@@ -443,7 +444,9 @@ impl Listening {
     /// Takes back what is shown of prompts that still wait, disconnects and saves what was noted;
     /// the first two take at most five seconds each, also in the middle of a reconnect.
     pub async fn close(mut self) {
-        self.stop_intake(false);
+        if !self.closing.is_begun() {
+            self.stop_intake(false);
+        }
         let Inner { waiting, api, identity, .. } = &*self.inner;
         if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application))
             .await

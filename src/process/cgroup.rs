@@ -97,14 +97,22 @@ pub(super) fn sweep(own: &Gateway) -> usize {
         entries.map(|entry| entry.path()).filter(|folder| is_dead(folder)).collect();
     let mut killed = 0;
     for folder in &dead {
-        killed += processes(folder);
-        // Another gateway, which starts too, may have been faster.
-        if let Err(error) = kill(folder)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(folder = %folder.display(), %error, "cannot kill a cgroup that an earlier gateway left behind");
+        let inside = processes(folder);
+        match kill(folder) {
+            Ok(()) => {
+                killed += inside;
+                super::wait_until(super::KILL_LIMIT, || remove(folder));
+            }
+            // Another gateway, which starts too, was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Another user's: only their next start can remove it, so waiting would not help.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::debug!(folder = %folder.display(), "a cgroup of another user's gateway is left to that user");
+            }
+            Err(error) => {
+                tracing::warn!(folder = %folder.display(), %error, "cannot kill a cgroup that an earlier gateway left behind");
+            }
         }
-        super::wait_until(super::KILL_LIMIT, || remove(folder));
     }
     killed
 }

@@ -344,6 +344,11 @@ impl Queue {
         std::mem::take(&mut self.waiting).into_values().chain(held.into_values()).collect()
     }
 
+    /// Adds slots until one is free, however many events run.
+    pub fn free_slot(&mut self) {
+        self.limits.max_concurrent = self.limits.max_concurrent.max(self.running.len() + 1);
+    }
+
     /// How many events of its lane come before a waiting one, the running one included. None when
     /// it is not waiting.
     ///

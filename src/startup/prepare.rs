@@ -245,6 +245,7 @@ impl Prepared {
             let code = if matches!(held, Held::Other { .. }) { exit::LOCKED } else { exit::CONFIG };
             Refused::because(code, held.to_string())
         })?;
+        self.workspace.sweep_leftovers();
         let (journal, cluster) =
             clustering::open_journal(&self.config, &self.workspace, waits).await?;
         self.journal = Some(journal);

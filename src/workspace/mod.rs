@@ -26,6 +26,7 @@ mod inspection;
 mod jobs;
 mod journal;
 mod ledger;
+mod leftovers;
 mod lock;
 mod lost;
 mod memory;

@@ -320,6 +320,7 @@ async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and
 async fn auto_asks_the_program_that_it_takes_for_its_version_once() {
     let installation = with_programs(&[])
         .with("AGENT_BACKEND", "auto")
+        // The program writes beside its folders how often it ran.
         .with("AGENT_SANDBOX", "off")
         .with("BACKEND_MODEL", "m-1");
     let (program, asked) = (installation.path("bin").join("counts"), installation.path("asked"));

@@ -531,7 +531,9 @@ async fn a_machine_that_left_its_cluster_goes_on_with_the_holder_that_it_has() {
 #[tokio::test]
 async fn what_is_wrong_with_a_node_is_told_at_once_and_without_its_password() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("CLUSTER_URL", "mysql://ann:hunter2hunter2@h/x");
+    let installation = installed(&local)
+        .with("CLUSTER_URL", "mysql://ann:hunter2hunter2@h/x")
+        .with("AGENT_HOLDER", "off");
     let ended = installation.run(&["run"], "").await;
     let told = format!("{}{}", ended.stdout, ended.stderr);
     assert_eq!(ended.code, 78, "{told}");

@@ -115,7 +115,7 @@ async fn a_program_that_is_told_to_end_does_not_wait_for_what_cannot_be_delivere
     local.faults().close_channel(CHANNEL, true);
     local.mention(CHANNEL, ANN, "hello");
     first.logs("the answer is not delivered yet").await;
-    first.signal(Signal::TERM);
+    first.signal(Signal::INT);
     let ended = first.ended().await;
     assert_eq!(ended.code, 0);
     assert!(
@@ -285,7 +285,9 @@ async fn after_a_kill_no_place_number_stays_on_what_was_answered_meanwhile() {
 #[tokio::test]
 async fn after_a_kill_in_mid_tool_a_command_does_not_think_for_ever() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
+    // No holder: its agents would go on.
+    let installation =
+        installed(&local).with("AGENT_HOLDER", "off").with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     let command = local.slash(CHANNEL, ANN, "ask", Some("tool"));
     used_a_tool(&local, &installation).await;

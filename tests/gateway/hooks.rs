@@ -18,7 +18,7 @@ fn operator_writes(installation: &Installation, name: &str, text: &str) {
 
 /// Ends the program and returns what its log said of the shutdown.
 async fn shut_down(bot: &mut Program) -> Vec<String> {
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     phases(bot)
@@ -165,9 +165,9 @@ async fn a_third_signal_ends_it_at_once() {
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "stubborn");
     local.wait_for_message(CHANNEL, |text| text.contains("I will not stop.")).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     bot.logs("shutdown: waiting for turns").await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     bot.logs("shutdown: second signal").await;
     let third = Instant::now();
     bot.signal(Signal::INT);

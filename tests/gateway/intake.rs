@@ -332,7 +332,7 @@ async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 2");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     bot.logs("shutdown: intake closed").await;
     // Nobody wrote there before.
     local.mention(OTHER, ANN, "in the meantime");
@@ -345,10 +345,12 @@ async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
 
 #[tokio::test]
 async fn a_turn_that_a_shutdown_stops_after_a_tool_gets_its_button_and_its_text_stands_once() {
-    for signal in [Signal::TERM, Signal::KILL] {
+    // A holder would keep the agent of a gateway that is killed.
+    for (signal, holder) in [(Signal::INT, "auto"), (Signal::KILL, "off")] {
         let local = LocalDiscord::start().await;
         let installation =
             installed(&local).with("DEMO_AGENT_DELAY_MS", "150").with("SHUTDOWN_GRACE_MS", "0");
+        let installation = installation.with("AGENT_HOLDER", holder);
         let mut bot = serving(&installation).await;
         let question = local.mention(CHANNEL, ANN, "tool");
         used_a_tool(&local, &installation).await;

@@ -53,7 +53,9 @@ async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill
 #[tokio::test]
 async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "100");
+    // No holder: its agents would go on.
+    let installation =
+        installed(&local).with("AGENT_HOLDER", "off").with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
     let question = local.mention(CHANNEL, ANN, "tool");
     used_a_tool(&local, &installation).await;
@@ -124,4 +126,22 @@ async fn many_logins_in_a_row_make_the_next_one_wait() {
     assert_eq!(local.logins().0, 0);
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn a_start_removes_files_that_a_killed_gateway_was_writing() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let state = installation.path("config").join("state");
+    std::fs::create_dir_all(state.join("turns")).unwrap();
+    let left = [state.join(".new-a1B2c3"), state.join("turns/.new-d4E5f6")];
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for path in &left {
+        std::fs::write(path, "half").unwrap();
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    let bot = serving(&installation).await;
+    assert_eq!(bot.logs("removed half-written files").await["files"], 2);
+    assert!(left.iter().all(|path| !path.exists()));
 }

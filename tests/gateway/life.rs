@@ -62,13 +62,13 @@ async fn an_answer_survives_a_cut_gateway_connection_and_comes_once() {
 }
 
 #[tokio::test]
-async fn a_terminated_program_finishes_its_turn_and_leaves_with_zero() {
+async fn an_interrupted_program_finishes_its_turn_and_leaves_with_zero() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "slow 3");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     bot.logs("shutdown: intake closed").await;
     local.mention(OTHER, ANN, "too late");
     local.wait_for_message(OTHER, |text| text.contains("I am restarting")).await;
@@ -112,7 +112,7 @@ async fn a_second_signal_stops_the_turns_at_once() {
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hang");
     local.wait_for("the agent", |_| (!bot.agents().is_empty()).then_some(())).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     bot.logs("shutdown: waiting for turns").await;
     let second = Instant::now();
     bot.signal(Signal::INT);
@@ -138,7 +138,7 @@ async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
     local.wait_for("the agent", |_| (!bot.agents().is_empty()).then_some(())).await;
     local.faults().next("POST", "/messages", Fault::Status(503), 1_000);
     let asked = Instant::now();
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
@@ -164,7 +164,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
             installation.read("state/queue.md").contains("waiting behind it").then_some(())
         })
         .await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     assert_eq!(bot.ended().await.code, 0);
     let texts = local.texts(CHANNEL);
     assert!(
@@ -196,7 +196,7 @@ async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kep
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "tool");
     used_a_tool(&local, &installation).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     assert_eq!(bot.ended().await.code, 0);
     local
         .wait_for_message(CHANNEL, |text| {
@@ -213,7 +213,8 @@ async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kep
 #[tokio::test]
 async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local);
+    // No holder: its agents would go on.
+    let installation = installed(&local).with("AGENT_HOLDER", "off");
     let mut killed = serving(&installation).await;
     local.mention(CHANNEL, ANN, "stubborn");
     local.wait_for_message(CHANNEL, |text| text.contains("I will not stop.")).await;
@@ -238,7 +239,8 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
 async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and_those_that_serve_are_not()
  {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local);
+    // No holder: its agents would go on.
+    let installation = installed(&local).with("AGENT_HOLDER", "off");
     let place = installation.path("tmp");
     std::fs::create_dir(&place).unwrap();
     let installation = installation.with("TMPDIR", &place.display().to_string());

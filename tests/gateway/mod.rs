@@ -45,6 +45,7 @@ mod reload;
 mod schedules;
 mod seclusion;
 mod secrets;
+mod signals;
 mod status;
 mod talking;
 mod terminal;

@@ -194,7 +194,8 @@ async fn an_approver_answers_everything_and_a_question_nobody_answers_expires() 
 #[tokio::test]
 async fn a_question_of_a_killed_gateway_is_closed_by_the_next() {
     let local = LocalDiscord::start().await;
-    let installation = installed(&local);
+    // No holder: its agents would go on.
+    let installation = installed(&local).with("AGENT_HOLDER", "off");
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "ask make");
     let question = asked(&local).await;

@@ -46,6 +46,7 @@ fn with_thief(local: &LocalDiscord) -> Installation {
     let installation = installation
         .with("AGENT_WRAPPER", &thief.display().to_string())
         .with("LOOT", &loot.display().to_string())
+        // The gateway has to hide its secrets without a sandbox, too.
         .with("AGENT_SANDBOX", "off")
         .with("LOG_FORMAT", "json");
     // Nobody else's compiled code is run.
@@ -152,6 +153,7 @@ async fn a_file_with_secrets_that_agents_can_open_is_warned_about_and_named() {
     fs::write(folder.path().join("DISCORD_BOT_TOKEN"), format!("{TOKEN}\n")).unwrap();
     let installation = installed(&local)
         .with("DISCORD_BOT_TOKEN", "")
+        // Confined agents could not open the file.
         .with("AGENT_SANDBOX", "off")
         .with("LOG_FORMAT", "json");
     let installation =

@@ -111,10 +111,10 @@ async fn a_program_is_ready_while_it_is_connected_and_not_while_it_drains() {
 
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     let told = readyz(&address, |status, _| status == 503).await;
     assert!(reasons(&told).contains("draining"), "{told}");
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     assert_eq!(bot.ended().await.code, 0);
 }
 

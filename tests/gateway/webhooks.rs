@@ -169,7 +169,7 @@ async fn while_the_program_stops_callers_are_told_to_come_back() {
     let address = address(&bot).await;
     local.mention(CHANNEL, ANN, "slow 3");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    bot.signal(Signal::TERM);
+    bot.signal(Signal::INT);
     bot.logs("shutdown: intake closed").await;
     let answered = push("{}").send(address).await;
     assert_eq!((answered.status, answered.headers["retry-after"].as_str()), (503, "30"));

@@ -9,6 +9,7 @@ pub mod lasting;
 pub mod link;
 pub mod model_server;
 pub mod postgres;
+pub mod processes;
 pub mod program;
 pub mod push_service;
 pub mod recordings;

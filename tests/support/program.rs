@@ -1,8 +1,9 @@
 //! The real program as a child process, in folders of its own and with an environment of the test's
-//! choosing.
+//! choosing. Where a test sets nothing else, it runs as users run it: its agents are held and
+//! confined.
 //!
-//! Nothing of it outlives the [`Program`]: the process is killed by its id when dropped, and so is
-//! everything that carries the mark of one of its runs.
+//! A [`Program`] that is dropped is killed by its id, with the agents in its own custody. Its holder
+//! goes on, for the next program of the same [`Installation`]; dropping that ends the holder too.
 #![allow(dead_code, reason = "several test modules use parts of it")]
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
+
+use super::processes::{agents_of, end_holders, holders};
 
 /// A limit for everything a test waits for; generous, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -52,8 +55,6 @@ impl Installation {
             // The backends of tests cannot hold an agent to a list.
             ("ALLOWED_TOOLS", "*".to_owned()),
             ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
-            // Agents end with their gateway but where it is about that.
-            ("AGENT_HOLDER", "off".to_owned()),
             // Tests write faster than people do.
             ("USER_PROMPTS_PER_MINUTE", "0".to_owned()),
         ];
@@ -78,6 +79,11 @@ impl Installation {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The holders that run for it.
+    pub fn holders(&self) -> Vec<Pid> {
+        holders(self.folder.path())
     }
 
     /// Where a backend's component is.
@@ -180,6 +186,7 @@ impl Installation {
         });
         Program {
             pid: Pid::from_raw(child.id().expect("it runs").cast_signed()).expect("a process id"),
+            folder: self.folder.path().to_owned(),
             at_terminal,
             stdin: child.stdin.take(),
             stdout: Printed::of(child.stdout.take().expect("piped")),
@@ -194,6 +201,12 @@ impl Installation {
         program.type_in(input).await;
         program.end_input();
         program.ended().await
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        end_holders(self.folder.path());
     }
 }
 
@@ -229,6 +242,8 @@ pub struct Ended {
 /// The program while it runs.
 pub struct Program {
     pub pid: Pid,
+    /// The installation's folder.
+    folder: PathBuf,
     at_terminal: bool,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -325,23 +340,11 @@ impl Program {
         Ended { code, stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// Processes that live in its runs.
+    /// The processes of its runs, in its own custody and in that of its holder.
     pub fn agents(&self) -> Vec<Pid> {
-        let gateway = self.gateway().as_raw_nonzero().to_string();
-        let ours = |pid: &i32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let mark = environment
-                .split(|byte| *byte == 0)
-                .find_map(|variable| variable.strip_prefix(b"AETHEEL_RUN="));
-            // The mark begins with the namespace, then comes the gateway.
-            mark.is_some_and(|mark| {
-                String::from_utf8_lossy(mark).split('-').nth(1) == Some(&gateway)
-            })
-        };
-        let all = fs::read_dir("/proc")
-            .expect("processes")
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        all.filter(ours).filter_map(Pid::from_raw).collect()
+        let mut custodians = holders(&self.folder);
+        custodians.push(self.gateway());
+        agents_of(&custodians)
     }
 
     /// The program itself, which at a terminal is a child of what made the terminal.
@@ -361,13 +364,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        let own = [self.gateway()];
         // The gateway first: it would start something new after its agents' end.
-        let agents = self.agents();
+        let agents = agents_of(&own);
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            let _ = kill_process(self.gateway(), Signal::KILL);
+            let _ = kill_process(own[0], Signal::KILL);
         }
         let _ = self.child.start_kill();
-        for agent in agents.into_iter().chain(self.agents()) {
+        for agent in agents.into_iter().chain(agents_of(&own)) {
             let _ = kill_process(agent, Signal::KILL);
         }
     }

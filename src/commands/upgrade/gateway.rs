@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::workspace::{Serving, locked_by};
 
-/// Longest wait for a gateway to leave that leaves its agents to a holder.
+/// Longest wait for a gateway to leave, beside the time for its turns and its hook `shutdown`.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait for the next one where a service manager starts it.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ impl Gateway {
     }
 
     /// Asks it to hand over, and waits until it has left and another one serves. Where nobody is
-    /// known to start that one, not for long. Without a holder its turns have the time of a
+    /// known to start that one, not for long. Its turns, or with a holder its hook, have the time of a
     /// `shutdown`.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Gateway {
         folder: &Path,
         shutdown: Duration,
     ) -> Result<Left, NotHandedOver> {
-        let limit = if self.leaves_agents { LEAVE_TIMEOUT } else { shutdown + LEAVE_TIMEOUT };
+        let limit = shutdown + LEAVE_TIMEOUT;
         let pid = self.serving.pid;
         pidfd_send_signal(&self.process, Signal::USR2)
             .map_err(|error| NotHandedOver::Signal { pid, source: error.into() })?;

@@ -111,14 +111,35 @@ impl Dispatcher {
         journal.flush().await;
     }
 
-    /// Leaves everything to the next life of the gateway, whose agents go on meanwhile: takes nothing
-    /// new, gives answers that are on their way up to `grace`, and returns when all of it is on disk.
-    /// The program is to end at once then, without letting go of anything by itself.
+    /// Leaves every event that waits to the next start, and frees a slot for the hook `shutdown`
+    /// however many turns run. The journal has the events.
+    pub fn leave_waiting(&self) {
+        let waiting = {
+            let mut queue = self.inner.lanes.queue.lock();
+            let waiting = queue.drain_waiting().len();
+            queue.free_slot();
+            waiting
+        };
+        tracing::info!(waiting, "shutdown: prompts that wait are left to the next start");
+    }
+
+    /// Stops the turn of a lane because the gateway ends, and returns once the lane is idle.
+    pub async fn stop_for_shutdown(&self, lane: &Lane) {
+        if let Some(turn) = self.inner.lanes.running.lock().get(lane) {
+            // A turn that just ended needs no stopping.
+            let _ = turn.stop.send(Some(StopReason::Shutdown));
+        }
+        self.lane_idle(lane).await;
+    }
+
+    /// Leaves running turns to the next start, whose holder keeps their agents: takes nothing new,
+    /// waits up to `grace` for answers that are being delivered, and returns when the journal is on
+    /// disk. The caller ends the process then, without dropping any turn.
     pub async fn leave_running(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = self.inner.lanes.queue.lock();
             queue.close();
-            // They are in the journal.
+            // The journal has them.
             (queue.running(), queue.drain_waiting().len())
         };
         tracing::info!(running, waiting, "shutdown: turns are handed over to the next start");

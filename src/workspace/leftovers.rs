@@ -1,0 +1,24 @@
+//! Temporary files of writes that a `kill -9` cut short.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Workspace;
+use crate::disk::sweep_temporary;
+
+/// Folders below `CONFIG_DIR` whose files are replaced as a whole.
+const FOLDERS: [&str; 6] =
+    ["", "memory", "state", "state/blobs", "state/components", "state/turns"];
+/// Age below which another program may still be writing the file.
+const SETTLED: Duration = Duration::from_secs(60);
+
+impl Workspace {
+    /// Removes what earlier gateways left of files that they were writing. Blocks.
+    pub fn sweep_leftovers(&self) {
+        let swept = |name: &&str| sweep_temporary(&self.folder().join(Path::new(name)), SETTLED);
+        let files: usize = FOLDERS.iter().map(|name| swept(&name)).sum();
+        if files > 0 {
+            tracing::info!(files, "removed half-written files that an earlier gateway left behind");
+        }
+    }
+}
