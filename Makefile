@@ -45,8 +45,9 @@ language: guests ## the same for one of them; LANG=c
 	cargo build --bins
 	@scripts/languages $(if $(filter command,$(origin LANG)),$(LANG))
 
-test: guests languages ## run all tests of the guests and the host
+test: guests languages ## run the tests of the guests and the host that need no real agent, no browser and no other toolchain
 	@scripts/postgres
+	@scripts/bubblewrap
 	$(GUEST_CARGO) test --workspace
 	cargo test
 

@@ -133,10 +133,10 @@ pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
 /// A hint for the operator where an answer cannot be sent.
 pub(super) fn hint(error: &RestError) -> &'static str {
     if error.is_archived() {
-        return "\nhint: the thread is archived or locked; unlock it, or give the bot Manage Threads";
+        return "; hint: the thread is archived or locked; unlock it, or give the bot Manage Threads";
     }
     if error.is_forbidden() {
-        "\nhint: the bot needs View Channel, Send Messages and Read Message History there"
+        "; hint: the bot needs View Channel, Send Messages and Read Message History there"
     } else {
         ""
     }

@@ -90,7 +90,7 @@ async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Poste
         .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.windows.send)
         .await;
     posted.map_err(|error| {
-        let hint = if error.is_forbidden() { "\nhint: the bot needs View Channel and Send Messages there" } else { "" };
+        let hint = if error.is_forbidden() { "; hint: the bot needs View Channel and Send Messages there" } else { "" };
         warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
         DeliveryError::Refused(error.to_string())
     })

@@ -107,7 +107,7 @@ pub(super) async fn open(
     let new = match api.thread(channel, begun, &name, timeouts).await {
         Ok(new) => new,
         Err(error) => {
-            warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "\nhint: the bot needs Create Public Threads there" } else { "" });
+            warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "; hint: the bot needs Create Public Threads there" } else { "" });
             let why = match &error {
                 error if error.is_passing() => UNREACHABLE,
                 RestError::Refused { status: 403 | 404, .. } => FORBIDDEN,
@@ -132,7 +132,7 @@ pub(super) async fn open(
             Ok(Opened { thread, first })
         }
         Err(error) => {
-            warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "\nhint: the bot needs Send Messages in Threads there" } else { "" });
+            warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "; hint: the bot needs Send Messages in Threads there" } else { "" });
             Err(if error.is_passing() { UNREACHABLE } else { FORBIDDEN }.to_owned())
         }
     }

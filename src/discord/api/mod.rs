@@ -253,7 +253,7 @@ impl Api {
                 if unread().insert(channel) {
                     warn!(
                         channel,
-                        "cannot reply to messages in this channel; answers are posted without what they reply to\nhint: the bot needs Read Message History there"
+                        "cannot reply to messages in this channel; answers are posted without what they reply to; hint: the bot needs Read Message History there"
                     );
                 }
                 self.post_as(channel, None, user, nonce, body, timeouts).await

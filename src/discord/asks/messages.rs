@@ -143,7 +143,7 @@ impl QuestionMessages {
                 Err(error) => error,
             };
             let hint = if error.is_forbidden() {
-                "\nhint: the bot needs View Channel and Send Messages there"
+                "; hint: the bot needs View Channel and Send Messages there"
             } else {
                 ""
             };
@@ -226,7 +226,7 @@ impl QuestionMessages {
             };
             match api.post_file(self.channel, &steps.nonce(id), &file, timeouts).await {
                 Err(error) if error.is_forbidden() => {
-                    warn!(channel = self.channel, %error, "cannot attach what a question is about\nhint: the bot needs Attach Files there");
+                    warn!(channel = self.channel, %error, "cannot attach what a question is about; hint: the bot needs Attach Files there");
                     api.post(self.channel, None, &steps.nonce(id), NO_FILE, timeouts).await?;
                 }
                 posted => posted?,

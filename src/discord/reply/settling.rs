@@ -138,7 +138,7 @@ impl Writer {
                 }
                 Err(error) => {
                     let hint = if error.is_forbidden() {
-                        "\nhint: the bot needs Attach Files there"
+                        "; hint: the bot needs Attach Files there"
                     } else {
                         ""
                     };
@@ -196,7 +196,7 @@ impl Writer {
                 }
                 Err(error) => {
                     let hint = if error.is_forbidden() {
-                        "\nhint: the bot needs Attach Files there"
+                        "; hint: the bot needs Attach Files there"
                     } else {
                         ""
                     };

@@ -45,7 +45,7 @@ pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerF
                 files.push(AnswerFile { name, path });
             }
             Err(error) => {
-                tracing::warn!(name, size, %error, "what the agent made cannot be kept\nhint: is there room below CONFIG_DIR?");
+                tracing::warn!(name, size, %error, "what the agent made cannot be kept; hint: is there room below CONFIG_DIR?");
                 notices.push(format!("{name} could not be kept."));
             }
         }
