@@ -401,10 +401,11 @@ fn what_lives_as_long_as_the_program_is_watched() {
             let endless = |line: &&str| {
                 *line == "loop {" || (line.starts_with("while ") && line.contains(".recv().await"))
             };
-            // `typing` ends with its answer, and the gateway's look at the connection with that.
-            if body.iter().any(endless)
-                && !["src/discord/typing.rs", "src/discord/login.rs"].contains(&path.as_str())
-            {
+            // `typing` ends with its answer, the gateway's look at the connection with that, and the
+            // renewal of a lost holder once another one answers.
+            let ending =
+                ["src/discord/typing.rs", "src/discord/login.rs", "src/process/holder/launcher.rs"];
+            if body.iter().any(endless) && !ending.contains(&path.as_str()) {
                 faults.push(format!(
                     "{path}: tasks without an end are started by `vigil::task`: {}",
                     body.join(" ")

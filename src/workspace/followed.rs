@@ -153,26 +153,4 @@ mod tests {
         assert_eq!((followed.refresh(), *followed.value()), (true, 3));
         assert!(!followed.refresh());
     }
-
-    /// Changing the times of a file needs no right to write to it.
-    #[test]
-    fn a_file_that_is_touched_without_end_is_read_all_the_same() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("it.md");
-        std::fs::write(&path, "abc").expect("written");
-        let file = std::fs::File::options().append(true).open(&path).expect("opened");
-        let done = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    file.set_modified(std::time::SystemTime::now()).expect("touched");
-                }
-            });
-            let mut followed = Followed::new(path.clone(), str::len);
-            let read = followed.require();
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-            read.expect("its content is at rest");
-            assert_eq!(*followed.value(), 3);
-        });
-    }
 }

@@ -78,7 +78,7 @@ impl Whole {
 /// reading.
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
-    let mut outcomes: Vec<(Outcome, Option<Seen>)> =
+    let mut outcomes: Vec<(Outcome, Option<(Stamp, Duration)>)> =
         wants.iter().map(|_| (Outcome::Unsettled, None)).collect();
     for attempt in 1..=TRIES {
         let mut again = false;
@@ -99,15 +99,9 @@ pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
     outcomes.into_iter().map(|(outcome, _)| outcome).collect()
 }
 
-/// The content of a file at the look before, and for how long at least it has been the same.
-struct Seen {
-    bytes: Vec<u8>,
-    unchanged: Duration,
-}
-
-/// Reads once. `seen` is kept from look to look: for file systems whose clock is not ours, and for
-/// files whose times somebody changes without end, which needs no right to write to them.
-fn look(want: &Want, seen: &mut Option<Seen>) -> io::Result<Outcome> {
+/// Reads once. `seen` is what was seen before and for how long at least, for file systems whose
+/// clock is not ours.
+fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome> {
     // Before anything is looked at: this thread may be kept waiting at any point below.
     let now = SystemTime::now();
     let Some(mut file) = open(&want.path)? else { return Ok(Outcome::Missing) };
@@ -118,17 +112,19 @@ fn look(want: &Want, seen: &mut Option<Seen>) -> io::Result<Outcome> {
     }
     let mut bytes = Vec::new();
     (&file).take(want.limit).read_to_end(&mut bytes)?;
-    let whole = bytes.len() as u64 == stamp.size().min(want.limit);
-    let same = whole && Stamp::from(&file.metadata()?) == stamp;
+    let same = Stamp::from(&file.metadata()?) == stamp
+        && bytes.len() as u64 == stamp.size().min(want.limit);
     let unchanged = seen
-        .take()
-        .filter(|before| whole && before.bytes == bytes)
-        .map_or(Duration::ZERO, |before| before.unchanged + RETRY_INTERVAL);
-    let at_rest = stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT);
-    if (same && (at_rest || want.ours == Some(stamp))) || unchanged >= REST_TIMEOUT {
+        .filter(|(before, _)| *before == stamp)
+        .map_or(Duration::ZERO, |(_, time)| time + RETRY_INTERVAL);
+    if same
+        && (stamp.age(now).is_some_and(|age| age >= REST_TIMEOUT)
+            || want.ours == Some(stamp)
+            || unchanged >= REST_TIMEOUT)
+    {
         return Ok(Outcome::Whole(Whole { bytes, stamp, cut, keep_end: want.keep_end }));
     }
-    *seen = Some(Seen { bytes, unchanged });
+    *seen = Some((stamp, unchanged));
     Ok(Outcome::Unsettled)
 }
 

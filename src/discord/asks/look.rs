@@ -419,9 +419,9 @@ mod tests {
             .collect()
         };
         let wanted = [
-            ("Yes", 3),
-            ("Yes, for this command (this project, from now on)", 1),
-            ("No, never", 2),
+            ("Allow once", 3),
+            ("Always allow in this project: Yes, for this command", 1),
+            ("Always deny: No, never", 2),
         ];
         assert_eq!(buttons(0), wanted.map(|(label, style)| (label.to_owned(), style)));
         assert_eq!(shown[0]["components"][1]["custom_id"], "ask:0123456789abcdef:a1");
