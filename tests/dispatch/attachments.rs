@@ -160,7 +160,7 @@ async fn an_agent_that_takes_files_gets_them_as_such_and_another_one_is_told_whe
     );
     for line in [
         "[Attached file: a.pdf (application/octet-stream, 9 bytes) at ",
-        "[Attached file: d.txt]\n```\n@/etc/passwd\n```\n",
+        "[Attached file: d.txt]\n```\n\\@/etc/passwd\n```\n",
     ] {
         assert!(prompt.contains(line), "{line:?} in {prompt}");
     }

@@ -222,7 +222,8 @@ impl Ledger {
     pub fn lost(&self, turn: TurnKey, done: Option<&TurnDone>) -> Option<String> {
         let said = self.turns.get(&turn)?;
         let last = done.and_then(|done| done.text.as_deref()).map(visible).unwrap_or_default();
-        let told_last = !last.is_empty() && !(said.tools && said.before.contains(&last));
+        let is_repeated = said.tools && said.before.contains(&last);
+        let told_last = !last.is_empty() && !is_repeated;
         if !said.since.is_empty() || told_last {
             return None;
         }

@@ -231,7 +231,7 @@ async fn a_turn_is_told_to_each_reader_as_far_as_they_may_see_it() {
 
     let everybody = [
         "[ann]: do it",
-        "I begin. ",
+        "I begin.",
         "I end.",
         "Edit src/lib.rs",
         "done, 20 ms",

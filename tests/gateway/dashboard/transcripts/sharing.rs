@@ -67,7 +67,7 @@ async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended(
     assert!(page.body.contains("name=\"robots\"") && page.header("set-cookie").is_empty());
     for shown in [
         "[Somebody]: please, says (e-mail address)",
-        "I begin. ",
+        "I begin.",
         "I end.",
         "Edit",
         "leap",
