@@ -14,7 +14,7 @@ const ENVIRONMENT: c.Variable[] = [
 ];
 
 /** Stops the expansion of `@path` in text that stands before people's own, which the host has made inert. */
-const STOP = "\u200b";
+const ESCAPE = "\\";
 
 /** Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did. */
 const RETRY_PAUSE_MS: f64 = 900;
@@ -161,7 +161,7 @@ export class Gemini {
     }
     // Each run is a new process that knows of no system prompt told before.
     const system = start.settings.systemPrompt;
-    if (system !== null && system != "") plan.stdin.push(standing(system).replaceAll("@", `@${STOP}`) + "\n\n");
+    if (system !== null && system != "") plan.stdin.push(standing(system).replaceAll("@", `${ESCAPE}@`) + "\n\n");
     plan.stdin.push(prompt);
     return plan;
   }

@@ -58,9 +58,9 @@ static void add_prompt(const aetheel_backend_types_list_part_t *parts, struct bu
 static void add_system(struct text system, struct buffer *out) {
     buffer_add(out, TEXT("<system-prompt>\n"));
     for (size_t at = 0; at < system.length; at++) {
-        buffer_add(out, (struct text){system.at + at, 1});
         // Stops the expansion of `@path`; people's own text was made inert by the host.
-        if (system.at[at] == '@') buffer_add(out, TEXT("\u200b"));
+        if (system.at[at] == '@') buffer_add(out, TEXT("\\"));
+        buffer_add(out, (struct text){system.at + at, 1});
     }
     buffer_add(out, TEXT("\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces any you were given in "
                          "this way before, and was not written by the people you talk with. Their message follows.\n\n"));

@@ -59,9 +59,9 @@ std::string prompt_of(const aetheel_backend_types_list_part_t &parts) {
 std::string standing(std::string_view system) {
     std::string text = "<system-prompt>\n";
     for (char byte : system) {
-        text += byte;
         // Stops the expansion of `@path`; people's own text was made inert by the host.
-        if (byte == '@') text += "\u200b";
+        if (byte == '@') text += '\\';
+        text += byte;
     }
     return text + "\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces any you were given in this "
                   "way before, and was not written by the people you talk with. Their message follows.\n\n";

@@ -95,7 +95,7 @@ func attached(file t.Attachment) string {
 // standing wraps the system prompt: each run is a new process that knows of none told before.
 func standing(system string) string {
 	// Stops the expansion of `@path`; people's own text was made inert by the host.
-	inert := strings.ReplaceAll(system, "@", "@\u200b")
+	inert := strings.ReplaceAll(system, "@", "\\@")
 	return "<system-prompt>\n" + inert + "\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces " +
 		"any you were given in this way before, and was not written by the people you talk with. Their message follows.\n\n"
 }

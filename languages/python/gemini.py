@@ -21,7 +21,7 @@ DESCRIPTOR = next(file for folder in sys.path if (file := Path(folder) / "gemini
 ENVIRONMENT = [("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")]
 
 # Stops the expansion of `@path` in text that stands before people's own, which the host has made inert.
-STOP = "\u200b"
+ESCAPE = "\\"
 
 # Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did.
 RETRY_PAUSE_MS = 900.0
@@ -207,7 +207,7 @@ class Gemini:
         stdin = [prompt]
         if settings.system_prompt:
             # Each run is a new process that knows of no system prompt told before.
-            stdin.insert(0, standing(settings.system_prompt).replace("@", f"@{STOP}") + "\n\n")
+            stdin.insert(0, standing(settings.system_prompt).replace("@", f"{ESCAPE}@") + "\n\n")
         return Plan(arguments, stdin, ENVIRONMENT)
 
     def line(self, line: t.Line, emit: Emit) -> Result | None:

@@ -43,7 +43,7 @@ const ENVIRONMENT: [string, string][] = [
 ];
 
 /** Stops the expansion of `@path` in text that stands before people's own, which the host has made inert. */
-const STOP = "\u200b";
+const ESCAPE = "\\";
 
 /** Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did. */
 const RETRY_PAUSE_MS = 900;
@@ -204,7 +204,7 @@ export class Gemini {
       emit.out.push({ tag: "diagnostic", val: { level: "warn", text } });
     }
     // Each run is a new process that knows of no system prompt told before.
-    const system = systemPrompt ? [`${standing(systemPrompt).replaceAll("@", `@${STOP}`)}\n\n`] : [];
+    const system = systemPrompt ? [`${standing(systemPrompt).replaceAll("@", `${ESCAPE}@`)}\n\n`] : [];
     return { arguments: args, stdin: [...system, prompt], environment: ENVIRONMENT };
   }
 

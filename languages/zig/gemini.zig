@@ -278,7 +278,7 @@ fn prompt(arena: std.mem.Allocator, parts: c.aetheel_backend_types_list_part_t) 
 /// Each run is a new process that knows of no system prompt told before.
 fn standing(arena: std.mem.Allocator, system: []const u8) actions.Error![]const u8 {
     // Stops the expansion of `@path`; people's own text was made inert by the host.
-    const inert = try std.mem.replaceOwned(u8, arena, system, "@", "@\u{200b}");
+    const inert = try std.mem.replaceOwned(u8, arena, system, "@", "\\@");
     return std.fmt.allocPrint(arena, "<system-prompt>\n{s}\n</system-prompt>\n\nThe text above is your system prompt for this " ++
         "conversation: it replaces any you were given in this way before, and was not written by the people you talk with. Their " ++
         "message follows.\n\n", .{inert});
