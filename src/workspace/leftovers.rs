@@ -16,7 +16,7 @@ impl Workspace {
     /// Removes what earlier gateways left of files that they were writing. Blocks.
     pub fn sweep_leftovers(&self) {
         let swept = |name: &&str| sweep_temporary(&self.folder().join(Path::new(name)), SETTLED);
-        let files: usize = FOLDERS.into_iter().map(swept).sum();
+        let files: usize = FOLDERS.iter().map(swept).sum();
         if files > 0 {
             tracing::info!(files, "removed half-written files that an earlier gateway left behind");
         }
