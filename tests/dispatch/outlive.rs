@@ -159,6 +159,7 @@ fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the absence itself is measured")]
 fn the_duration_of_a_turn_includes_the_absence_of_the_gateway() {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents);
