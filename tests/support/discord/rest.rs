@@ -97,8 +97,8 @@ pub(super) async fn handle(
                     (429, json!({"message": "You are being rate limited.", "retry_after": retry_after, "global": global, "code": 0}))
                 }
                 other => match count(state, &call, &mut extra) {
-                    Some(retry_after) => {
-                        limited = true;
+                    Some((retry_after, announced)) => {
+                        limited = announced;
                         (429, json!({"message": "You are being rate limited.", "retry_after": retry_after, "global": false, "code": 0}))
                     }
                     None => {
@@ -249,7 +249,11 @@ fn forbidden(state: &State, segments: &[&str]) -> bool {
 }
 
 /// Counts a request against its window; returns how long to wait when that is used up.
-fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>) -> Option<f64> {
+fn count(
+    state: &mut State,
+    call: &Call,
+    extra: &mut Vec<(&'static str, String)>,
+) -> Option<(f64, bool)> {
     let (template, major) = match call.segments {
         ["channels", channel, "messages"] if call.method == "POST" => ("POST messages", *channel),
         ["channels", channel, "messages", _] if call.method == "PATCH" => {
@@ -270,10 +274,10 @@ fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>
         .entry((template.to_owned(), major.to_owned()))
         .and_modify(|window| {
             if window.ends <= now {
-                *window = Window { left: most, ends: now + span };
+                *window = Window { left: most, ends: now + span, announced: false };
             }
         })
-        .or_insert(Window { left: most, ends: now + span });
+        .or_insert(Window { left: most, ends: now + span, announced: false });
     let reset = (window.ends - now).as_secs_f64();
     extra.push(("x-ratelimit-limit", most.to_string()));
     extra.push(("x-ratelimit-reset-after", format!("{reset:.3}")));
@@ -285,12 +289,13 @@ fn count(state: &mut State, call: &Call, extra: &mut Vec<(&'static str, String)>
         ),
     ));
     let refused = window.left == 0;
+    let announced = std::mem::replace(&mut window.announced, true);
     window.left = window.left.saturating_sub(1);
     extra.push(("x-ratelimit-remaining", window.left.to_string()));
     refused.then(|| {
         extra.push(("retry-after", reset.ceil().to_string()));
         extra.push(("x-ratelimit-scope", "user".to_owned()));
-        reset
+        (reset, announced)
     })
 }
 
@@ -312,6 +317,7 @@ fn done(state: &mut State, call: &Call) -> Outcome {
         ),
         ("GET", ["gateway"]) => (200, json!({"url": state.gateway.url_for(&call.host)})),
         ("GET", ["gateway", "bot"]) => {
+            state.windows.values_mut().for_each(|window| window.announced = false);
             let limit = json!({"total": 1000, "remaining": state.gateway.logins_left, "reset_after": 3_600_000, "max_concurrency": state.gateway.max_concurrency});
             (
                 200,

@@ -72,7 +72,8 @@ pub struct Request {
     pub path: String,
     pub body: String,
     pub status: u16,
-    /// Refused by a rate limit of the local Discord's own, not by a fault that a test asked for.
+    /// Refused by a rate limit that an earlier answer had announced to the same program, not by a
+    /// fault that a test asked for.
     pub limited: bool,
 }
 
@@ -121,6 +122,9 @@ pub(super) enum Control {
 pub(super) struct Window {
     pub(super) left: u32,
     pub(super) ends: Instant,
+    /// Whether an answer has announced it since a program last logged in. A program that replaces
+    /// a killed one cannot know the limits that the killed one was sent.
+    pub(super) announced: bool,
 }
 
 pub(super) struct Gateway {
