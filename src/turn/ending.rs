@@ -12,8 +12,8 @@ use crate::plain::clean_text;
 /// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a
 /// few.
 const SPENT: u32 = 32;
-/// The failure of a turn whose agent was lost with the holder of its process.
-const ORPHANED: &str = "the agent ended with the process that held it";
+/// The failure of a turn whose agent was lost through no fault of the turn.
+const ORPHANED: &str = "the agent was lost before it had answered";
 /// Unknown things named in a failure, and characters of each.
 const NAMED: usize = 5;
 const BRIEF: usize = 80;

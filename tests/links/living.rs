@@ -103,6 +103,33 @@ async fn a_forgotten_conversation_on_a_shared_agent_gets_another_session_there()
 }
 
 #[tokio::test]
+async fn a_turn_given_to_an_agent_that_was_leaving_is_not_its_failure() {
+    for (says, orphaned) in [(false, true), (true, false)] {
+        let bench = Bench::new(
+            "session",
+            |_| {},
+            move |agent, opened| async move {
+                let mut sitting = Sitting::new(agent, &opened);
+                while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                    if text == "late" {
+                        if says {
+                            sitting.agent.say(&[&format!("{session} {turn} text Well")]).await;
+                        }
+                        return sitting.agent.exit(Exit::Code(0), "").await;
+                    }
+                    sitting.answer(&session, &turn, &text).await;
+                }
+            },
+        );
+        let first = bench.turn(7, None, "one").await;
+        let late = bench.turn(7, Some(native(&first)), "late").await;
+        assert_eq!(late.orphaned, orphaned, "it says something: {says}");
+        let silent = bench.turn(8, None, "late").await;
+        assert!(!silent.orphaned, "an agent that was started for the turn has failed");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_dies_loses_its_turns_and_their_sessions_go_on_with_another() {
     let bench = Bench::new(
         "link",

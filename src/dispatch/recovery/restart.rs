@@ -312,7 +312,7 @@ impl Inner {
         let (_, entry) = self.noted(event)?;
         match Turn::of(Some(&entry)) {
             Turn::Again => {
-                tracing::warn!("the agent was lost with whoever held it; the turn begins again");
+                tracing::warn!("the agent was lost; the turn begins again");
                 Some(Left::Again)
             }
             Turn::Asked => Some(Left::Ask),

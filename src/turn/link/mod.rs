@@ -127,7 +127,8 @@ pub(super) enum Report {
     Stdout,
     /// The agent has exited, and calls that a success.
     ExitedWell,
-    /// The agent ended and nobody knows how: it went with whoever held it.
+    /// The agent was lost through no fault of the turn: with the holder of its process, or because
+    /// it was leaving when the turn began.
     Orphaned,
     /// The agent has written more than it may.
     OutputLimit,
@@ -297,7 +298,7 @@ impl Link {
 
     /// Whether the agent has written anything since the first of the turns began that are open now.
     pub(super) fn has_output(&self) -> bool {
-        self.state.output.load(Ordering::Acquire)
+        self.state.has_output()
     }
 
     /// How many turns are open.
@@ -331,6 +332,10 @@ impl State {
 
     fn close(&self) {
         self.closing.store(true, Ordering::Release);
+    }
+
+    fn has_output(&self) -> bool {
+        self.output.load(Ordering::Acquire)
     }
 
     fn set_output(&self, output: bool) {

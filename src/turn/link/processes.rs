@@ -162,6 +162,11 @@ impl Processes {
         self.started = 0;
     }
 
+    /// Whether a process was started since the last turn began.
+    pub(super) fn any_started(&self) -> bool {
+        self.started > 0
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }

@@ -74,6 +74,14 @@ impl Task {
         self.turns.report_all(|| Report::Trouble(failure.clone()));
         self.turns.report_all(|| Report::Stderr(stderr_tail.to_owned()));
         match how {
+            // A long-lived agent that was leaving when the prompt came, and never took it.
+            Exit::Code(0)
+                if !self.is_one_shot()
+                    && !self.processes.any_started()
+                    && !self.state.has_output() =>
+            {
+                self.turns.report_all(|| Report::Orphaned);
+            }
             Exit::Code(0) => self.turns.report_all(|| Report::ExitedWell),
             Exit::Unknown => self.turns.report_all(|| Report::Orphaned),
             _ => {}
