@@ -126,6 +126,11 @@ impl Backend {
         self.component == "opencode" && !self.one_shot
     }
 
+    /// Claude Code 2.1.197 writes a conversation to disk a moment after its answer.
+    pub fn writes_sessions_late(&self) -> bool {
+        matches!(self.agent, "claude" | "claude-agent-acp")
+    }
+
     /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made
     /// within the same.
     pub fn resumes_in_another_minute_only(&self) -> bool {

@@ -101,6 +101,15 @@ impl Cell {
         self.descriptor.has(feature)
     }
 
+    /// Waits until another process of the agent can take a session up that was made just now.
+    pub async fn until_resumable(&self) {
+        if self.backend.resumes_in_another_minute_only() {
+            let minute = || jiff::Timestamp::now().as_second() / 60;
+            let made = minute();
+            super::wait_up_to(Duration::from_secs(70), "another minute", || minute() != made).await;
+        }
+    }
+
     /// Starts a gateway on folders of its own.
     pub async fn open(&self, model: ModelServer, wishes: Wishes) -> Gateway {
         let folder = self.folders();
@@ -309,13 +318,9 @@ impl Gateway {
             self.cell.start(self.folder.path(), &self.home, &self.stage, wishes).await;
     }
 
-    /// Waits until another process of the agent can take a session up that was made just now.
+    /// See [`Cell::until_resumable`].
     pub async fn until_resumable(&self) {
-        if self.cell.backend.resumes_in_another_minute_only() {
-            let minute = || jiff::Timestamp::now().as_second() / 60;
-            let made = minute();
-            super::wait_up_to(Duration::from_secs(70), "another minute", || minute() != made).await;
-        }
+        self.cell.until_resumable().await;
     }
 
     /// Ends the gateway; its folders stay.

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::gateway::marked;
 use super::gateway::{Cell, Wishes};
+use super::program::all_below;
 use super::stage::PATIENCE;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, TOKEN};
 use crate::support::model_server::ModelServer;
@@ -82,10 +83,75 @@ impl Lives {
     /// Its agent's turn does not go on.
     pub async fn rise(&mut self) {
         self.program = serving(&self.installation).await;
+        self.goes_on();
+    }
+
+    fn goes_on(&self) {
         let log = self.program.log();
         let goes_on = "a link outlived the gateway and goes on";
         let why: Vec<_> = log.iter().filter_map(|line| line["why"].as_str()).collect();
         assert!(log.iter().any(|line| line["message"] == goes_on), "it does not go on: {why:?}");
+    }
+
+    /// Has `aetheel upgrade` hand over to the same program, as a new process.
+    ///
+    /// # Panics
+    /// Its agent's turn does not go on, or not with the same processes.
+    pub async fn upgrade(&mut self) {
+        let before = self.agents();
+        assert!(!before.is_empty(), "the agent is found by its mark");
+        let restarted = async {
+            let left = self.program.ended().await;
+            (left, serving(&self.installation).await)
+        };
+        let upgrade = self.installation.run(&["upgrade"], "");
+        let (ended, (left, next)) = tokio::join!(upgrade, restarted);
+        assert_eq!((ended.code, left.code), (0, 75), "{ended:?} {left:?}");
+        self.program = next;
+        self.goes_on();
+        assert_eq!(self.agents(), before, "its processes are the same");
+    }
+
+    /// Ends the holder, and waits until the gateway has another.
+    pub async fn replace_holder(&self, signal: Signal) {
+        let before = self.holders.pids();
+        assert_eq!(before.len(), 1, "one holder runs");
+        kill_process(before[0], signal).expect("the holder runs");
+        let replaced = || {
+            let now = self.holders.pids();
+            now.len() == 1 && now != before
+        };
+        super::wait_until("another holder runs", replaced).await;
+    }
+
+    /// Sends a signal to the agents, as somebody outside the gateway may.
+    pub fn end_agents(&self, signal: Signal) {
+        let agents = self.agents();
+        assert!(!agents.is_empty(), "the agent is found by its mark");
+        for pid in agents.into_keys().filter_map(Pid::from_raw) {
+            // One that ended with the one before is gone as wanted.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits until another process of the agent can take up the session of the first answer.
+    pub async fn until_resumable(&self, cell: &Cell) {
+        cell.until_resumable().await;
+        if cell.backend.writes_sessions_late() {
+            let sessions = self.installation.path("home/.claude/projects");
+            let is_written = || {
+                all_below(&sessions).iter().any(|path| {
+                    std::fs::read_to_string(path).is_ok_and(|session| session.contains("Hi."))
+                })
+            };
+            super::wait_until("the session is written", is_written).await;
+        }
+    }
+
+    /// # Panics
+    /// The gateway counts a reply as unreadable.
+    pub fn lost_no_reply(&self) {
+        assert_eq!(self.file("config/state/lost.md"), "", "no reply is unreadable");
     }
 
     /// Somebody writes; returns the message's id.

@@ -4,6 +4,7 @@
 mod asks;
 mod boundary;
 mod failures;
+mod holder;
 mod levels;
 mod outlive;
 mod prompts;
@@ -92,6 +93,10 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "killed", "a killed agent, then alive", [], Talk, failures::killed;
     "gateway-killed", "the gateway is killed in mid-answer, then alive", [], Service, outlive::in_text;
     "gateway-killed-ask", "the gateway is killed while a question is open", [Permissions], Service, outlive::during_an_ask;
+    "holder-stopped", "the holder of the agents is stopped, then alive", [], Service, holder::stopped;
+    "holder-killed", "the holder of the agents is killed, then alive", [], Service, holder::killed;
+    "holder-replaced", "the holder is replaced, then the gateway is killed and upgraded in mid-answer", [], Service, holder::then_the_gateway;
+    "agent-terminated", "an agent that somebody else ends, then alive", [], Service, holder::agent_terminated;
     "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
     "prompt-file", "`@file` is not read", [], Talk, prompts::file;
     "prompt-command", "`/command` is no command", [], Talk, prompts::command;

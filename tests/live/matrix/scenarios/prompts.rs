@@ -71,9 +71,15 @@ pub(super) async fn file(cell: Cell) {
     let gateway = agreeing(&cell).await;
     gateway.write("workspace/note.txt", "CANARY-OF-THE-FILE");
     let path = gateway.at("workspace/note.txt");
-    arrive(&cell, &gateway, &[&format!("@{path}"), "look at @note.txt", "@note.txt"]).await;
-    arrive(&cell, &gateway, &["npm install @types/node", "add @Override above it"]).await;
-    for request in gateway.model.requests() {
+    let files = [&*format!("@{path}"), "look at @note.txt", "@note.txt"];
+    let words = ["npm install @types/node", "add @Override above it"];
+    arrive(&cell, &gateway, &[&files[..], &words[..]].concat()).await;
+    let requests = gateway.model.requests();
+    let heard = requests.last().map(|request| request.prompts().join("\n")).unwrap_or_default();
+    for words in ["@types/node", "@Override"] {
+        assert!(heard.contains(words), "the model hears {words} as it was written: {heard:?}");
+    }
+    for request in requests {
         assert!(
             !request.mentions("CANARY-OF-THE-FILE"),
             "a file was read: {:?}",
