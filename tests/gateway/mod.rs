@@ -42,6 +42,7 @@ mod questions;
 mod recovery;
 mod refusals;
 mod reload;
+mod replaced;
 mod schedules;
 mod seclusion;
 mod secrets;
