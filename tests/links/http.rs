@@ -4,13 +4,15 @@
 use std::sync::{Arc, Mutex};
 
 use aetheel::agent::{
-    Action, BasicAuth, Chunk, Command, Descriptor, Exit, HttpRequest, Input, OpenStream, Outcome,
-    Safety, Spawn, StartTurn, TimedInput, TurnDone, Value, Variable,
+    Action, BasicAuth, Chunk, Command, Descriptor, Exit, Failure, FailureKind, HttpRequest, Input,
+    OpenStream, Outcome, Safety, Spawn, StartTurn, TimedInput, TurnDone, Value, Variable,
 };
 use aetheel::event::Lane;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, run};
+use aetheel::turn::{
+    Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, TurnResult, run,
+};
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -29,6 +31,7 @@ struct Caller {
     calls: Vec<Action>,
     heard: Arc<Mutex<Vec<Input>>>,
     wait_for: usize,
+    outcome: Outcome,
 }
 
 #[async_trait]
@@ -46,6 +49,7 @@ impl Backend for Caller {
             calls: self.calls.clone(),
             heard: self.heard.clone(),
             wait_for: self.wait_for,
+            outcome: self.outcome.clone(),
         }))
     }
 }
@@ -54,6 +58,7 @@ struct CallerGuest {
     calls: Vec<Action>,
     heard: Arc<Mutex<Vec<Input>>>,
     wait_for: usize,
+    outcome: Outcome,
 }
 
 #[async_trait]
@@ -86,7 +91,7 @@ impl Guest for CallerGuest {
                         out.push(Action::TurnDone(TurnDone {
                             session: 1,
                             turn: 1,
-                            outcome: Outcome::Completed,
+                            outcome: self.outcome.clone(),
                             text: None,
                             usage: None,
                         }));
@@ -166,8 +171,43 @@ fn respond(path: &str, headers: &HeaderMap, body: &Bytes, password: &str) -> Res
     }
 }
 
-/// What the guest hears in answer to its calls.
+/// Serves one stream of events, and is lost with its holder a moment after the stream has ended.
+async fn lost_after_a_stream(mut agent: Agent) {
+    let port = agent.launch.arguments[1].to_str().unwrap().to_owned();
+    let (ended_tx, mut ended) = mpsc::unbounded_channel();
+    let answer = move || {
+        let ended_tx = ended_tx.clone();
+        let last = futures_util::stream::once(async move {
+            let _ = ended_tx.send(());
+            Ok::<_, std::io::Error>(Bytes::from("data: one\n\n"))
+        });
+        async move { ([("content-type", "text/event-stream")], Body::from_stream(last)) }
+    };
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
+    let served = tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+    agent.say(&["ready"]).await;
+    ended.recv().await;
+    // The holder's connection ends later than those of the processes it killed.
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    served.abort();
+    agent.exit(Exit::Unknown, "").await;
+}
+
+/// Returns what the guest hears in answer to its calls.
 async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
+    turn(listening, calls, (wait_for, Outcome::Completed)).await.0
+}
+
+/// Runs a turn whose guest makes these calls, and ends the turn so when as much came back. Returns
+/// what the guest hears in answer, and the turn's result.
+async fn turn<F>(
+    agent: fn(Agent) -> F,
+    calls: Vec<Action>,
+    (wait_for, outcome): (usize, Outcome),
+) -> (Vec<Input>, TurnResult)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let json = r#"{"name":"caller","version":"1","environment":{"set":["PASSWORD"]},
         "programs":[{"name":"agent","flags":[{"name":"--port","value":"one"}]}]}"#;
     let heard: Arc<Mutex<Vec<Input>>> = Arc::default();
@@ -177,9 +217,10 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
         calls,
         heard: heard.clone(),
         wait_for,
+        outcome,
     };
     let folder = tempfile::tempdir().unwrap();
-    let launcher = ScriptedLauncher::new(listening);
+    let launcher = ScriptedLauncher::new(agent);
     let recorder = Recorder::new(
         folder.path().join("recordings"),
         RecordingLimits::ENDLESS,
@@ -205,10 +246,11 @@ async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
         continued: None,
     };
     let (told, _seen) = mpsc::unbounded_channel();
-    tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told)))
+    let result = tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told)))
         .await
         .expect("the turn ends");
-    std::mem::take(&mut *heard.lock().unwrap())
+    let heard = std::mem::take(&mut *heard.lock().unwrap());
+    (heard, result)
 }
 
 fn call(request: u32, path: &str, timeout_ms: u32) -> Action {
@@ -305,4 +347,22 @@ async fn a_stream_that_is_not_there_or_is_closed_says_so() {
         "{heard:?}"
     );
     assert_eq!(closed(2), Some(None), "{heard:?}");
+}
+
+#[tokio::test]
+async fn an_agent_lost_with_its_holder_has_not_failed_because_its_stream_ended_first() {
+    let failed = Outcome::Failed(Failure {
+        kind: FailureKind::Crashed,
+        message: "the events were lost".into(),
+        retry_after_ms: None,
+    });
+    let (heard, result) = turn(
+        lost_after_a_stream,
+        vec![Action::OpenStream(OpenStream { stream: 1, proc: 1, path: "/events".into() })],
+        (3, failed),
+    )
+    .await;
+    let Some(Input::StreamClosed(closed)) = heard.last() else { panic!("{heard:?}") };
+    assert_eq!(closed.stream, 1);
+    assert!(result.orphaned, "{:?}", result.ending);
 }

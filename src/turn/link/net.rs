@@ -8,9 +8,11 @@ use std::time::Duration;
 use reqwest::{Client, Method, RequestBuilder, Response, redirect};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::files::Stock;
-use super::processes::Endpoint;
+use super::processes::Listener;
 use super::sse::Frames;
 use crate::agent::{
     HttpFailed, HttpRequest, HttpResponse, Input, OpenStream, StreamClosed, StreamEvent,
@@ -22,6 +24,9 @@ use crate::lines::LineSplitter;
 const AT_ONCE: usize = 32;
 /// Longest timeout a guest may set for an answer, milliseconds.
 const TIMEOUT_MS_LIMIT: u32 = 600_000;
+/// How long the loss of a connection is kept back until the process is known to have ended. The
+/// end of a process explains more, and a turn whose agent was lost with its holder has not failed.
+const LOSS_GRACE: Duration = Duration::from_secs(2);
 /// Inputs that may wait for the guest.
 const INPUTS: usize = 64;
 
@@ -81,7 +86,7 @@ impl Net {
     pub(super) fn request(
         &mut self,
         request: HttpRequest,
-        endpoint: Result<&Endpoint, String>,
+        listener: Result<Listener<'_>, String>,
         stock: &mut Stock,
         limit: usize,
     ) -> Option<Input> {
@@ -97,21 +102,22 @@ impl Net {
                 false,
             ));
         }
-        let prepared =
-            prepare(endpoint, &request.method, &request.path, stock).and_then(|call| match request
-                .body
-            {
+        let prepared = listener.and_then(|listener| {
+            let call = prepare(&listener, &request.method, &request.path, stock)?;
+            let call = match request.body {
                 Some(body) => {
-                    Ok(call.header("content-type", "application/json").body(stock.body(&body)?))
+                    call.header("content-type", "application/json").body(stock.body(&body)?)
                 }
-                None => Ok(call),
-            });
-        let call = match prepared {
-            Ok(call) => {
-                call.timeout(Duration::from_millis(request.timeout_ms.min(TIMEOUT_MS_LIMIT).into()))
-            }
+                None => call,
+            };
+            Ok((call, listener.ended))
+        });
+        let (call, ended) = match prepared {
+            Ok(prepared) => prepared,
             Err(message) => return Some(failed(message, false)),
         };
+        let time = Duration::from_millis(request.timeout_ms.min(TIMEOUT_MS_LIMIT).into());
+        let call = call.timeout(time);
         self.requests.insert(key);
         let inputs_tx = self.inputs_tx.clone();
         self.tasks.spawn(async move {
@@ -119,7 +125,12 @@ impl Net {
                 Ok((status, body)) => {
                     Input::HttpResponse(HttpResponse { request: key, status, body })
                 }
-                Err((message, timed_out)) => failed(message, timed_out),
+                Err(failure) => {
+                    if failure.is_loss {
+                        ends_within_grace(&ended).await;
+                    }
+                    failed(failure.message, failure.timed_out)
+                }
             };
             // Fails when the link has gone.
             let _ = inputs_tx.send(input).await;
@@ -132,7 +143,7 @@ impl Net {
     pub(super) fn open_stream(
         &mut self,
         open: &OpenStream,
-        endpoint: Result<&Endpoint, String>,
+        listener: Result<Listener<'_>, String>,
         stock: &Stock,
         limit: usize,
     ) -> Option<Input> {
@@ -145,13 +156,19 @@ impl Net {
                 "a link has at most {AT_ONCE} streams, each with a key of its own"
             )));
         }
-        let call = match prepare(endpoint, "GET", &open.path, stock) {
-            Ok(call) => call.header("accept", "text/event-stream"),
+        let prepared = listener.and_then(|listener| {
+            Ok((prepare(&listener, "GET", &open.path, stock)?, listener.ended))
+        });
+        let (call, ended) = match prepared {
+            Ok((call, ended)) => (call.header("accept", "text/event-stream"), ended),
             Err(message) => return Some(closed(message)),
         };
         let inputs_tx = self.inputs_tx.clone();
         let running = self.tasks.spawn(async move {
-            let message = follow(call, key, limit, &inputs_tx).await;
+            let (message, is_loss) = follow(call, key, limit, &inputs_tx).await;
+            if is_loss {
+                ends_within_grace(&ended).await;
+            }
             let _ = inputs_tx.send(closed(message)).await;
         });
         self.streams.insert(key, running);
@@ -186,13 +203,34 @@ impl Net {
     }
 }
 
+/// Waits until the process is known to have ended, but no longer than [`LOSS_GRACE`].
+async fn ends_within_grace(ended: &CancellationToken) {
+    let _ = timeout(LOSS_GRACE, ended.cancelled()).await;
+}
+
+/// Why a request has no answer.
+struct Failure {
+    message: String,
+    timed_out: bool,
+    /// There was a connection, and it is lost.
+    is_loss: bool,
+}
+
+impl Failure {
+    fn of(error: &reqwest::Error) -> Self {
+        let timed_out = error.is_timeout();
+        let is_loss = !timed_out && !error.is_connect() && !error.is_builder();
+        Self { message: described(error), timed_out, is_loss }
+    }
+}
+
 fn prepare(
-    endpoint: Result<&Endpoint, String>,
+    listener: &Listener<'_>,
     method: &str,
     path: &str,
     stock: &Stock,
 ) -> Result<RequestBuilder, String> {
-    let Endpoint { port, auth } = endpoint?;
+    let (port, auth) = (listener.endpoint.port, &listener.endpoint.auth);
     if !path.starts_with('/')
         || path.starts_with("//")
         || path.bytes().any(|byte| byte.is_ascii_control())
@@ -209,41 +247,43 @@ fn prepare(
     })
 }
 
-/// Status and body; an error says whether the time was over.
-async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), (String, bool)> {
-    let mut response = call.send().await.map_err(|error| described(&error))?;
+/// Returns status and body.
+async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), Failure> {
+    let mut response = call.send().await.map_err(|error| Failure::of(&error))?;
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| described(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::of(&error))? {
         if body.len() + chunk.len() > limit {
-            return Err((format!("the answer has more than {limit} bytes"), false));
+            let message = format!("the answer has more than {limit} bytes");
+            return Err(Failure { message, timed_out: false, is_loss: false });
         }
         body.extend_from_slice(&chunk);
     }
     Ok((response.status().as_u16().into(), String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Passes the events of a stream on; returns why it ended.
+/// Passes the events of a stream on. Returns why it ended, and whether an open stream was lost.
 async fn follow(
     call: RequestBuilder,
     key: u32,
     limit: usize,
     inputs_tx: &mpsc::Sender<Input>,
-) -> String {
+) -> (String, bool) {
     let mut response = match call.send().await {
         Ok(response) => response,
-        Err(error) => return described(&error).0,
+        Err(error) => return (described(&error), false),
     };
     let status = response.status().as_u16();
     let _ = inputs_tx
         .send(Input::StreamOpened(StreamOpened { stream: key, status: status.into() }))
         .await;
     if status != 200 {
-        return format!("the server answered with status {status}");
+        return (format!("the server answered with status {status}"), false);
     }
-    match events(&mut response, key, limit, inputs_tx).await {
+    let message = match events(&mut response, key, limit, inputs_tx).await {
         Ok(()) => "the server ended the stream".to_owned(),
         Err(message) => message,
-    }
+    };
+    (message, true)
 }
 
 async fn events(
@@ -253,7 +293,7 @@ async fn events(
     inputs_tx: &mpsc::Sender<Input>,
 ) -> Result<(), String> {
     let (mut splitter, mut frames) = (LineSplitter::new(limit), Frames::default());
-    while let Some(chunk) = response.chunk().await.map_err(|error| described(&error).0)? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| described(&error))? {
         let mut complete = Vec::new();
         let mut cut = false;
         splitter.feed(&chunk, |line| {
@@ -275,7 +315,7 @@ async fn events(
 }
 
 /// An error with its causes: "error sending request" alone says nothing.
-fn described(error: &reqwest::Error) -> (String, bool) {
+fn described(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(because) = cause {
@@ -283,5 +323,5 @@ fn described(error: &reqwest::Error) -> (String, bool) {
         text.push_str(&because.to_string());
         cause = because.source();
     }
-    (text, error.is_timeout())
+    text
 }

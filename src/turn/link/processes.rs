@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::agent::{BasicAuth, ProcKey};
 use crate::turn::{Process, ProcessCommand, ProcessEvent};
@@ -42,6 +43,16 @@ struct Running {
     /// is told apart from what it made of the output.
     exit: Option<ProcessEvent>,
     endpoint: Option<Endpoint>,
+    /// Cancelled when the link has no such process any more.
+    ended: CancellationToken,
+    _ends: DropGuard,
+}
+
+/// A process that listens on a port.
+pub(super) struct Listener<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    /// Cancelled once the link knows that the process has ended.
+    pub(super) ended: CancellationToken,
 }
 
 /// Where a process listens on loopback.
@@ -50,6 +61,13 @@ pub(super) struct Endpoint {
     pub(super) port: u16,
     /// How the host signs in there.
     pub(super) auth: Option<BasicAuth>,
+}
+
+impl Running {
+    fn new(process: Process, endpoint: Option<Endpoint>) -> Self {
+        let ended = CancellationToken::new();
+        Self { process, exit: None, endpoint, _ends: ended.clone().drop_guard(), ended }
+    }
 }
 
 impl Processes {
@@ -71,7 +89,7 @@ impl Processes {
 
     pub(super) fn add(&mut self, proc: ProcKey, process: Process, endpoint: Option<Endpoint>) {
         self.started += 1;
-        self.running.insert(proc, Running { process, exit: None, endpoint });
+        self.running.insert(proc, Running::new(process, endpoint));
     }
 
     pub(super) fn remove(&mut self, proc: ProcKey) {
@@ -89,7 +107,7 @@ impl Processes {
         heard: u64,
     ) {
         self.records.heard.insert(proc, heard);
-        self.running.insert(proc, Running { process, exit: None, endpoint });
+        self.running.insert(proc, Running::new(process, endpoint));
     }
 
     /// Notes that so many more lines of a process, or its end, stand in the recording once that has
@@ -176,13 +194,15 @@ impl Processes {
         self.running.values().any(|running| running.endpoint.is_some())
     }
 
-    /// Where a process listens.
+    /// Returns where a process listens.
     ///
     /// # Errors
-    /// Why nowhere.
-    pub(super) fn endpoint(&self, proc: ProcKey) -> Result<&Endpoint, String> {
+    /// It does not run, or does not listen.
+    pub(super) fn listener(&self, proc: ProcKey) -> Result<Listener<'_>, String> {
         let running = self.running.get(&proc).ok_or("the process is not running")?;
-        Ok(running.endpoint.as_ref().ok_or("the process was not started with `listens`")?)
+        let endpoint =
+            running.endpoint.as_ref().ok_or("the process was not started with `listens`")?;
+        Ok(Listener { endpoint, ended: running.ended.clone() })
     }
 
     /// The next event of any process, none when it went without a last word; never, when there is

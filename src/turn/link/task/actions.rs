@@ -88,13 +88,13 @@ impl Task {
                 }
             }
             Action::Http(request) => {
-                let (endpoint, limit) = (self.processes.endpoint(request.proc), self.line_limit());
-                let failed = self.net.request(request, endpoint, &mut self.stock, limit);
+                let (listener, limit) = (self.processes.listener(request.proc), self.line_limit());
+                let failed = self.net.request(request, listener, &mut self.stock, limit);
                 self.input_if_any(failed);
             }
             Action::OpenStream(open) => {
-                let (endpoint, limit) = (self.processes.endpoint(open.proc), self.line_limit());
-                let closed = self.net.open_stream(&open, endpoint, &self.stock, limit);
+                let (listener, limit) = (self.processes.listener(open.proc), self.line_limit());
+                let closed = self.net.open_stream(&open, listener, &self.stock, limit);
                 self.input_if_any(closed);
             }
             Action::CloseStream(stream) => {
