@@ -135,7 +135,11 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
     // Before anything new comes: what was accepted earlier is first in its lane.
     dispatcher.revive().await;
-    dispatcher.recover();
+    if dispatcher.recover().await
+        && let Some(held) = &held
+    {
+        held.note_holder();
+    }
     let webhooks = webhooks.serve(&dispatcher);
     let backend = config.agent_backend.clone();
     let backends: Arc<dyn Backends> = Arc::clone(&agents) as _;

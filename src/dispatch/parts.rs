@@ -47,6 +47,9 @@ pub struct Parts {
     pub backends: Arc<dyn Backends>,
     /// Starts the processes of agents, confined where that is set.
     pub launcher: Arc<dyn Launcher>,
+    /// Whether agents of the last gateway may have worked after it ended, with their output lost.
+    /// People are then asked about turns that had begun.
+    pub unwatched_agents: bool,
     /// Delivers answers and questions to the people who wait.
     pub outlet: Arc<dyn Outlet>,
     /// The operator's Markdown files, and bindings.

@@ -10,18 +10,19 @@ use crate::process::holder::{HeldLauncher, Holding};
 use crate::startup::Refused;
 use crate::turn::Launcher as _;
 
-/// Finds or starts a holder, as the operator wishes; none: agents end with the gateway.
+/// Finds or starts a holder, as the operator wishes. Returns `None` if agents end with the gateway,
+/// and whether agents of the last gateway may have worked after it ended, with their output lost.
 ///
 /// # Errors
 /// [`Refused`]: there is none, and there must be one.
 pub(super) async fn take_up(
     config: &Config,
     sandbox: &Sandbox,
-) -> Result<Option<HeldLauncher>, Refused> {
+) -> Result<(Option<HeldLauncher>, bool), Refused> {
     let state = config.config_dir.join("state");
     if config.agent_holder == HolderWish::Off {
         end_what_is_held(&state, sandbox).await;
-        return Ok(None);
+        return Ok((None, HeldLauncher::note_no_holder(&state)));
     }
     let holding = Holding { program: None, claim_within: config.agent_hold };
     match HeldLauncher::start_or_connect(&state, sandbox.clone(), holding).await {
@@ -31,19 +32,20 @@ pub(super) async fn take_up(
                 // It may have heard of an end from a gateway that was part of a cluster.
                 held.until(lease::ENDLESS);
             }
-            Ok(Some(held))
+            let is_successor = held.is_successor();
+            Ok((Some(held), is_successor))
         }
         Err(error) if config.agent_holder == HolderWish::Require => {
             Err(Refused::because(exit::UNAVAILABLE, format!("AGENT_HOLDER=require: {error}")))
         }
         Err(error) => {
             tracing::warn!(%error, "agents end with the gateway (AGENT_HOLDER=auto)");
-            Ok(None)
+            Ok((None, HeldLauncher::note_no_holder(&state)))
         }
     }
 }
 
-/// Ends the agents that an earlier life left with a holder: their turns begin again without it.
+/// Ends the agents that the last gateway left with a holder.
 async fn end_what_is_held(state: &Path, sandbox: &Sandbox) {
     let Ok(held) = HeldLauncher::connect(state, sandbox.clone()).await else { return };
     let survivors = held.survivors().await;

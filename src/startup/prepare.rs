@@ -45,6 +45,8 @@ pub struct Prepared {
     pub(super) custody: Custody,
     /// Starts agents where they outlive the gateway.
     held: Option<HeldLauncher>,
+    /// Agents of the last gateway may have worked after it ended, with their output lost.
+    unwatched_agents: bool,
     pub(super) findings: Arc<Findings>,
     /// How the backend was found, where nobody named one.
     pub(super) detected: Option<String>,
@@ -188,6 +190,7 @@ impl Prepared {
                     installer,
                     custody,
                     held: None,
+                    unwatched_agents: false,
                     findings,
                     detected,
                     warnings,
@@ -259,7 +262,8 @@ impl Prepared {
     /// # Errors
     /// [`Refused`]: they cannot, and must.
     pub async fn hold(&mut self) -> Result<Option<HeldLauncher>, Refused> {
-        self.held = holding::take_up(&self.config, self.custody.sandbox()).await?;
+        (self.held, self.unwatched_agents) =
+            holding::take_up(&self.config, self.custody.sandbox()).await?;
         Ok(self.held.clone())
     }
 
@@ -334,6 +338,7 @@ impl Prepared {
             host: self.host(),
             backends: self.agents.clone(),
             launcher: self.launcher(),
+            unwatched_agents: self.unwatched_agents,
             outlet,
             workspace: self.workspace,
             router,

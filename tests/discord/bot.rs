@@ -422,7 +422,7 @@ impl Bot {
         let discord = Discord::connect(options, notes).await?;
         let dispatcher = home.dispatcher(&discord).await;
         discord.continue_questions(&home.continues.lock().unwrap());
-        dispatcher.recover();
+        let _ = dispatcher.recover().await;
         let listening = discord.listen(dispatcher.clone(), Some(home.accept()), sharing);
         let listening = tokio::time::timeout(LIMIT, listening).await.expect("ready in time")?;
         Ok(Self { discord, dispatcher, home, listening })

@@ -99,7 +99,7 @@ impl Node {
         parts.journal = Some(journal.clone());
         parts.router = router;
         let dispatcher = Dispatcher::new(parts);
-        dispatcher.recover();
+        let _ = dispatcher.recover().await;
         Self { dispatcher, collected, launcher, journal, lines, _folder: folder }
     }
 

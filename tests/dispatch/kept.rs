@@ -67,7 +67,7 @@ impl Life {
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
             let dispatcher = Dispatcher::new(parts);
-            dispatcher.recover();
+            let _ = dispatcher.recover().await;
             (dispatcher, journal)
         });
         Self { dispatcher, collected, launcher, journal, runtime }

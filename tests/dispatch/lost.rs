@@ -114,7 +114,7 @@ impl Life {
             parts.recorder = Recorder::new(folder.join("recordings"), room, Redactor::default());
             let (workspace, journal) = (parts.workspace.clone(), parts.journal.clone());
             let dispatcher = Dispatcher::new(parts);
-            dispatcher.recover();
+            let _ = dispatcher.recover().await;
             (dispatcher, workspace, journal)
         });
         Self { dispatcher, collected, launcher, backends, workspace, journal, runtime }

@@ -65,7 +65,7 @@ impl Life {
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
             dispatcher.revive().await;
-            dispatcher.recover();
+            let _ = dispatcher.recover().await;
             (dispatcher, journal, recorder)
         });
         Self { dispatcher, collected, journal, recorder, runtime }

@@ -119,7 +119,7 @@ async fn an_answer_written_while_the_gateway_was_away_counts() {
 }
 
 #[tokio::test]
-async fn without_a_holder_from_now_on_the_agents_of_the_life_before_end_and_turns_begin_again() {
+async fn without_a_holder_from_now_on_agents_end_and_people_are_asked_about_their_turns() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut killed = serving(&installation).await;
@@ -130,8 +130,57 @@ async fn without_a_holder_from_now_on_the_agents_of_the_life_before_end_and_turn
     let installation = installation.with("AGENT_HOLDER", "off");
     let next = serving(&installation).await;
     next.logs("agents that outlived the gateway are ended, because AGENT_HOLDER is off now").await;
-    local.wait_for("a second run", |_| (asked(&installation) == 2).then_some(())).await;
+    is_asked_and_begins_again(&local, &installation).await;
     assert_eq!(next.agents().len(), 1, "one agent works on it");
+}
+
+#[tokio::test]
+async fn people_are_asked_about_turns_whose_holder_ended_while_no_gateway_was_there() {
+    let local = LocalDiscord::start().await;
+    let installation = holding(&local);
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    stop_holder(&installation, Signal::KILL);
+    let mut next = serving(&installation).await;
+    let offer = local.wait_for_message(CHANNEL, |text| text.contains("used a tool")).await;
+    next.signal(Signal::KILL);
+    next.ended().await;
+    let _last = serving(&installation).await;
+    let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
+    local.wait_for("the offer in the journal", |_| noted()).await;
+    assert_eq!(asked(&installation), 1, "nothing begins by itself at the second start either");
+    local.press(offer.id, ANN, "Try again");
+    local.wait_for("a second run", |_| (asked(&installation) == 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn people_are_asked_about_turns_whose_agents_nobody_came_for() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("AGENT_HOLD_SECONDS", "1");
+    let mut killed = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "slow 600");
+    local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    local
+        .wait_for("the end of the holder", |_| installation.holders().is_empty().then_some(()))
+        .await;
+    let _next = serving(&installation).await;
+    is_asked_and_begins_again(&local, &installation).await;
+}
+
+/// Waits for the question whether the interrupted turn is to begin again, and presses its button.
+async fn is_asked_and_begins_again(local: &LocalDiscord, installation: &Installation) {
+    let may_have = |text: &str| text.contains("and may have used a tool");
+    let offer = local.wait_for_message(CHANNEL, may_have).await;
+    assert_eq!(asked(installation), 1, "nothing begins before somebody presses the button");
+    let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
+    local.wait_for("the offer in the journal", |_| noted()).await;
+    local.press(offer.id, ANN, "Try again");
+    local.wait_for("a second run", |_| (asked(installation) == 2).then_some(())).await;
 }
 
 #[tokio::test]

@@ -599,6 +599,7 @@ pub async fn parts(
         host: host(folder),
         backends,
         launcher,
+        unwatched_agents: false,
         outlet: Arc::new(CollectingOutlet(collected.clone())),
         workspace: Workspace::open(&folder.join("config")).await.unwrap(),
         router: None,

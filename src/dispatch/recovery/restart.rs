@@ -131,11 +131,19 @@ impl Dispatcher {
         self.inner.links.revive(&self.inner.parts.backends).await;
     }
 
-    /// Brings back what an earlier life left open. To be called once, before anything is submitted;
-    /// returns at once, and people are asked in the background.
-    pub fn recover(&self) {
-        let Some(journal) = self.inner.parts.journal.clone() else { return };
+    /// Brings back what an earlier life left open. To be called once, before anything is submitted.
+    /// People are asked in the background. Returns once the journal says about whom they are to be
+    /// asked; false if that could not be saved.
+    pub async fn recover(&self) -> bool {
+        let Some(journal) = self.inner.parts.journal.clone() else { return true };
         let taken = self.inner.take_up(&journal, journal.open_events());
+        // The next gateway finds the same holder, and would not ask any more.
+        let savings: Vec<_> = taken
+            .offers
+            .iter()
+            .filter(|entry| !entry.tool && self.inner.parts.unwatched_agents)
+            .map(|entry| journal.used_tool(entry.event.sequence))
+            .collect();
         // Of what is answered or given up nobody waits for the rest.
         self.inner.links.end_continued_but(|event, _| taken.going_on.contains(&event));
         let asks = self.inner.links.continued_asks();
@@ -143,6 +151,11 @@ impl Dispatcher {
             asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
         self.inner.parts.outlet.continue_questions(&questions);
         self.see_to(&journal, taken);
+        let mut saved = true;
+        for saving in savings {
+            saved &= saving.done().await;
+        }
+        saved
     }
 
     /// Goes on with events that were taken up; returns at once.
@@ -337,14 +350,15 @@ impl Inner {
         entry.filter(goes_on).map_or_else(|| Turn::of(entry), |_| Turn::GoesOn)
     }
 
-    /// The treatment of an event by a process that did not see its turn. A node that lost its place
-    /// could not note what its agents did after that, so in a cluster a turn that had begun is not
-    /// simply repeated.
+    /// Returns the treatment of an event by a process that did not see its turn. A turn that had
+    /// begun is not simply repeated where its agent may have used a tool that nobody noted: a node
+    /// that lost its place could not note it, and neither could a gateway that had ended before its
+    /// agents did.
     fn turn_after_start(&self, entry: Option<&Entry>) -> Turn {
         let turn = self.turn_of(entry);
         let had_begun = entry.is_some_and(|entry| entry.started > 0);
-        let shared = self.parts.router.is_some();
-        if turn == Turn::Again && had_begun && shared { Turn::Asked } else { turn }
+        let may_have_used_a_tool = self.parts.router.is_some() || self.parts.unwatched_agents;
+        if turn == Turn::Again && had_begun && may_have_used_a_tool { Turn::Asked } else { turn }
     }
 
     /// Asks people whether an event is to be done again, below what there is of its answer.

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::bound::BoundLauncher;
 use super::connection::{Connection, Refused};
+use super::latest;
 use super::log;
 use super::place::HolderError;
 use super::protocol::Request;
@@ -54,6 +55,8 @@ struct Inner {
     /// None: a holder is somebody else's business.
     holding: Option<Holding>,
     connection: Mutex<Arc<Connection>>,
+    /// The last gateway had another holder.
+    is_successor: bool,
     /// Held while a lost holder is replaced.
     renewing: tokio::sync::Mutex<()>,
     left: AtomicBool,
@@ -68,7 +71,7 @@ impl HeldLauncher {
     /// # Errors
     /// None runs, or it sends us away.
     pub async fn connect(state: &Path, sandbox: Sandbox) -> Result<Self, HolderError> {
-        Ok(Self::over(open(state).await?, state, sandbox, None))
+        Ok(Self::over(open(state).await?, state, sandbox, None, false))
     }
 
     /// Connects to the holder that serves a state folder, and starts one where there is none; also
@@ -82,7 +85,12 @@ impl HeldLauncher {
         holding: Holding,
     ) -> Result<Self, HolderError> {
         let connection = open_or_start(state, &holding).await?;
-        Ok(Self::over(connection, state, sandbox, Some(holding)))
+        let (latest, name) = (latest::read(state), &connection.hello.scratch);
+        let is_successor = latest.as_ref().is_some_and(|latest| latest != name);
+        if latest.is_none() {
+            latest::write(state, name);
+        }
+        Ok(Self::over(connection, state, sandbox, Some(holding), is_successor))
     }
 
     fn over(
@@ -90,12 +98,14 @@ impl HeldLauncher {
         state: &Path,
         sandbox: Sandbox,
         holding: Option<Holding>,
+        is_successor: bool,
     ) -> Self {
         let launcher = Self(Arc::new(Inner {
             state: state.to_owned(),
             sandbox,
             holding,
             connection: Mutex::new(Arc::clone(&connection)),
+            is_successor,
             renewing: tokio::sync::Mutex::default(),
             left: AtomicBool::new(false),
             until_ms: Mutex::default(),
@@ -122,6 +132,27 @@ impl HeldLauncher {
                 }
             }
         });
+    }
+
+    /// Whether the last gateway had another holder: then its agents may have worked after it ended,
+    /// and their output is lost.
+    #[must_use]
+    pub fn is_successor(&self) -> bool {
+        self.0.is_successor
+    }
+
+    /// Notes on disk that this holder keeps agents from now on. To be called once the events of the
+    /// last gateway are taken up, so that a gateway that dies before that leaves the next one to
+    /// find the holder changed.
+    pub fn note_holder(&self) {
+        latest::write(&self.0.state, &self.connection().hello.scratch);
+    }
+
+    /// Notes on disk that agents end with the gateway from now on. Returns whether the last gateway
+    /// had a holder.
+    #[must_use]
+    pub fn note_no_holder(state: &Path) -> bool {
+        latest::remove(state)
     }
 
     /// The version of the holder's program.
@@ -199,6 +230,7 @@ impl HeldLauncher {
             connection.say(&Request::Until(until_ms));
         }
         inner.connection.lock().clone_from(&connection);
+        latest::write(&inner.state, &connection.hello.scratch);
         self.renew_when_lost(&connection);
         Ok(connection)
     }

@@ -12,6 +12,7 @@ mod bound;
 mod connection;
 mod held;
 mod kept;
+mod latest;
 mod launcher;
 mod log;
 mod outbox;
