@@ -14,8 +14,8 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, TOKEN};
 use crate::support::model_server::ModelServer;
 use crate::support::program::{Installation, Program};
 
-/// What stands on the button that gives leave once; codex-acp has words of its own.
-const LEAVE: [&str; 2] = ["Allow once", "Yes, proceed"];
+/// The first words of the button that gives leave once; those of codex-acp follow.
+const LEAVE: &str = "Allow once";
 
 /// One life of the gateway after the other, in the same folders. The holder ends with it.
 pub struct Lives {
@@ -176,7 +176,9 @@ impl Lives {
         };
         let message = self.discord.wait_within(PATIENCE, "a question", asks).await.id;
         let opened = self.program.logs("question opened").await;
-        let leave = LEAVE.iter().find_map(|label| self.discord.button(message, label));
+        let labels = self.discord.buttons(message);
+        let label = labels.iter().find(|label| label.starts_with(LEAVE));
+        let leave = label.and_then(|label| self.discord.button(message, label));
         Question {
             message,
             id: opened["question"].as_str().expect("its id").to_owned(),
