@@ -381,3 +381,38 @@ async fn what_could_not_be_done_again_is_still_on_offer() {
     assert!(!text.contains(" again "), "nothing of it is written later: {text}");
     assert!(journal.again(1).done().await && journal.entry(1).unwrap().offered.is_none());
 }
+
+#[tokio::test]
+async fn thousands_of_prompts_leave_a_small_file_that_says_what_is_open() {
+    const PROMPTS: u64 = 6_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let now = 1_800_000_000_000;
+    let journal = Journal::begin(&path, now).unwrap();
+    let (prompt, answer) = ("word ".repeat(100), "word ".repeat(200));
+    let (mut largest, mut written) = (0, 0);
+    for sequence in 1..=PROMPTS {
+        let event = event(sequence, &prompt);
+        drop(journal.accepted(&event));
+        drop(journal.started(sequence));
+        drop(journal.answered(sequence, answer.clone()));
+        drop(journal.finished(&event, now));
+        written += prompt.len() + answer.len();
+        // What is written together must not be what bounds the file.
+        if sequence % 50 == 0 {
+            assert!(journal.flush().await);
+            largest = largest.max(std::fs::metadata(&path).unwrap().len());
+        }
+    }
+    let open = event(PROMPTS + 1, "still open");
+    assert!(journal.accepted(&open).done().await);
+    let most = 2 * super::writer::COMPACTION_BYTES as u64;
+    assert!(largest < most && (written as u64) > 4 * most, "{largest} bytes of {written}");
+    drop(journal);
+    let again = Journal::begin(&path, now).unwrap();
+    assert_eq!(again.last(), PROMPTS + 1);
+    let open_events: Vec<u64> =
+        again.open_events().iter().map(|entry| entry.event.sequence).collect();
+    assert_eq!(open_events, [PROMPTS + 1]);
+    assert!(again.knows(event(PROMPTS, "").key.as_ref().unwrap()));
+}
