@@ -172,10 +172,29 @@ struct Job {
     error: c_int,
 }
 
-/// Capabilities that see past the rules of Landlock (linux/capability.h): modules, raw memory,
-/// tracing, administration, mknod, and since Linux 6.17 `CAP_PERFMON`, with which root reads the
-/// environment of any process.
-const BEYOND_RULES: [libc::c_ulong; 9] = [16, 17, 19, 21, 22, 27, 38, 39, 40];
+/// Capabilities that see past the rules of Landlock or administer the machine
+/// (linux/capability.h). With `CAP_PERFMON`, root reads the environment of any process since Linux
+/// 6.17.
+const BEYOND_RULES: [libc::c_ulong; 18] = [
+    12, // CAP_NET_ADMIN
+    16, // CAP_SYS_MODULE
+    17, // CAP_SYS_RAWIO
+    19, // CAP_SYS_PTRACE
+    20, // CAP_SYS_PACCT
+    21, // CAP_SYS_ADMIN
+    22, // CAP_SYS_BOOT
+    25, // CAP_SYS_TIME
+    26, // CAP_SYS_TTY_CONFIG
+    27, // CAP_MKNOD
+    30, // CAP_AUDIT_CONTROL
+    32, // CAP_MAC_OVERRIDE
+    33, // CAP_MAC_ADMIN
+    34, // CAP_SYSLOG
+    36, // CAP_BLOCK_SUSPEND
+    38, // CAP_PERFMON
+    39, // CAP_BPF
+    40, // CAP_CHECKPOINT_RESTORE
+];
 
 /// linux/sched.h
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;

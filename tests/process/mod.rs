@@ -7,6 +7,7 @@ mod endings;
 mod holder;
 mod launching;
 mod many;
+mod neighbours;
 mod output;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,12 @@ use crate::process::find_program;
 /// What stands before the mounts. Without a process of ours nothing of it goes on.
 const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"];
 
+/// Entries of `/proc` that root may write to even without capabilities: `sys/kernel/core_pattern`
+/// names a program that the kernel starts outside of any sandbox. bubblewrap itself covers only some
+/// of them.
+const SETTINGS_OF_THE_KERNEL: [&str; 8] =
+    ["acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"];
+
 /// Finds it, and sees whether it works for this user: it needs user namespaces, which are off or
 /// restricted on some machines.
 ///
@@ -60,9 +66,16 @@ pub(super) fn arguments(
             all.extend([OsString::from("--symlink"), target.into(), link.into()]);
         }
     }
-    all.extend(
-        ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir"].map(OsString::from),
-    );
+    all.extend(["--proc", "/proc"].map(OsString::from));
+    // For others these mounts would only keep a sandbox of the agent's own from working: the kernel
+    // lets nobody mount a second /proc where a part of the first is covered.
+    if rustix::process::geteuid().is_root() {
+        for name in SETTINGS_OF_THE_KERNEL {
+            let place = OsString::from(format!("/proc/{name}"));
+            all.extend([OsString::from("--ro-bind-try"), place.clone(), place]);
+        }
+    }
+    all.extend(["--dev", "/dev", "--remount-ro", "/", "--chdir"].map(OsString::from));
     // Only what is mounted is there: a link's folder need not be.
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     all.extend([cwd.into(), "--".into(), program.into()]);
