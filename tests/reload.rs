@@ -148,7 +148,20 @@ async fn a_slowly_written_file_is_loaded_once_when_it_is_whole() {
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
     drop(file);
-    scene.loaded(2, "2").await;
+    // A machine that stretches the pauses lets it see a part of the file, which is refused.
+    let report = loop {
+        match change(&mut scene.news).await {
+            LoadReport::Refused { .. } => {}
+            report => break report,
+        }
+    };
+    assert!(matches!(&report, LoadReport::Loaded { name, .. } if name == "mini"), "{report:?}");
+    scene.serves(2, "2").await;
+    // A second load would be reported before that of a file that came later.
+    fs::write(scene.aside("backends/other.wasm"), answering("other", "1")).unwrap();
+    let report = change(&mut scene.news).await;
+    assert!(matches!(&report, LoadReport::Loaded { name, .. } if name == "other"), "{report:?}");
+    scene.serves(2, "2").await;
 }
 
 #[tokio::test]

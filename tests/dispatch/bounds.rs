@@ -1,10 +1,10 @@
 //! What one turn may take: time and tool uses, whatever its agent does.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{EventKind, Exit, Input, ToolStart};
+use aetheel::agent::{Command, EventKind, Exit, Input, ToolStart};
 use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Answer, Dispatcher};
 use aetheel::queue::Limits;
@@ -20,12 +20,14 @@ use crate::support::scripted::{
 /// says all of them in one.
 const MOST_LATE: usize = 5_000;
 
-/// Lines `tool ID` begin tools of a sub-agent, which no limit of rounds counts; the rest is plain.
+/// Lines `tool ID` begin tools of a sub-agent, which no limit of rounds counts, and `own ID` tools
+/// of the agent itself; the rest is plain.
 fn tools() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| match input {
-        Input::Line(line) if line.text.starts_with("tool ") => {
-            let (id, parent) = (line.text.clone(), Some("task".to_owned()));
+        Input::Line(line) if line.text.starts_with("tool ") || line.text.starts_with("own ") => {
+            let of_sub_agent = line.text.starts_with("tool ");
+            let (id, parent) = (line.text.clone(), of_sub_agent.then(|| "task".to_owned()));
             let (kind, native_name, title) = ("bash".to_owned(), "Bash".to_owned(), String::new());
             Ok(vec![event(EventKind::ToolStart(ToolStart {
                 id,
@@ -135,4 +137,62 @@ async fn a_turn_with_too_many_tools_is_stopped_and_says_so() {
         "{answer:?}"
     );
     assert_eq!(shown, 10_000);
+}
+
+/// The rounds that agents may make in these tests.
+const ROUNDS: u32 = 3;
+
+/// Answer and number of shown tools of an agent that begins four tools of its own, and the
+/// `max-turns` that its guest was given. An agent with the feature then ends; one without waits to
+/// be stopped.
+async fn four_tools_of(feature: Option<&'static str>) -> (Answer, usize, Option<u32>) {
+    let given = Arc::new(Mutex::new(None));
+    let (understood, noted) = (tools(), Arc::clone(&given));
+    let understanding: Understanding = Arc::new(move |state, input| {
+        if let Input::Command(Command::StartTurn(start)) = input {
+            *noted.lock().unwrap() = Some(start.settings.max_turns);
+        }
+        understood(state, input)
+    });
+    let launcher = ScriptedLauncher::new(move |mut agent: Agent| async move {
+        agent.say(&["own 1", "own 2", "own 3", "own 4"]).await;
+        if feature.is_some() {
+            agent.say(&["text made four", "done"]).await;
+            return agent.exit(Exit::Code(0), "").await;
+        }
+        agent.commands.recv().await;
+        agent.exit(Exit::Signal(2), "").await;
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let collected = Arc::new(Collected::default());
+    let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
+    let backend = ScriptedBackend::with_feature(understanding, feature);
+    let backends = Arc::new(OneBackend(Arc::new(backend)));
+    let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
+    (parts.host.max_turns, parts.choices.max_turns) = (ROUNDS, ROUNDS);
+    parts.host.query_timeout = Duration::from_secs(20);
+    let dispatcher = Dispatcher::new(parts);
+    dispatcher.submit(message(7, "go")).unwrap();
+    let answer = collected.answers(1).await.remove(0).1;
+    let shown = collected.shown.lock().unwrap();
+    let shown = shown.iter().filter(|event| matches!(event, EventKind::ToolStart(_))).count();
+    let given = given.lock().unwrap().expect("its turn began");
+    (answer, shown, given)
+}
+
+#[tokio::test]
+async fn an_agent_without_a_limit_of_rounds_is_stopped_at_the_operators() {
+    let (answer, shown, given) = four_tools_of(None).await;
+    assert!(
+        answer.failure.as_deref().is_some_and(|failure| failure.contains("more than 3 tool uses")),
+        "{answer:?}"
+    );
+    assert_eq!((shown, given), (4, None), "the fourth tool is one too many");
+}
+
+#[tokio::test]
+async fn an_agent_with_a_limit_of_rounds_gets_the_operators_and_is_left_to_keep_it() {
+    let (answer, shown, given) = four_tools_of(Some("max-turns")).await;
+    assert_eq!(answer.failure, None, "{answer:?}");
+    assert_eq!((shown, given), (4, Some(ROUNDS)));
 }

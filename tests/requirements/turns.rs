@@ -249,18 +249,17 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         assert!(queue.next().is_none(), "11.4: one at a time");
         queue.finish(event.sequence);
     }
-    assert!(!matches!(
-        queue.accept(
-            NewEvent::new(
-                EventKind::Hook,
-                Lane::Channel(9),
-                Origin::Internal { channel: None },
-                ""
-            ),
-            0
-        ),
-        Err(Rejection::Full { .. })
-    ));
+    let waiting = |lane| {
+        let origin = Origin::Internal { channel: None };
+        NewEvent::new(EventKind::Message, Lane::Channel(lane), origin, "wait")
+    };
+    for lane in 0..=100 {
+        queue.accept(waiting(lane), 0).expect("11.5: a hundred may wait for the one that starts");
+    }
+    assert!(
+        matches!(queue.accept(waiting(101), 0), Err(Rejection::Full { depth: 100 })),
+        "11.5: and no more"
+    );
 
     // The same through the whole program, with one slot.
     let local = discord().await;
