@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serenity::client::{Context, RawEventHandler};
 use serenity::model::event::Event;
@@ -121,7 +121,7 @@ impl Handler {
             "READY" => Some(Heard::ready(&data)),
             "RESUMED" => Some(Heard::for_all(&name, Value::Null)),
             "MESSAGE_CREATE" => {
-                let message = Message::deserialize(&data).ok()?;
+                let message: Message = self.read(&name, &data)?;
                 // Most messages are none of our business: look no further at those of programs.
                 if message.author.bot {
                     return None;
@@ -132,7 +132,7 @@ impl Handler {
                 Some(Heard::in_channel((&name, data), names, parent, addressed))
             }
             "MESSAGE_UPDATE" => {
-                let edit = Edit::deserialize(&data).ok()?;
+                let edit: Edit = self.read(&name, &data)?;
                 // Without the time, Discord only added previews; programs edit all the time, we
                 // ourselves most of all.
                 if edit.edited_timestamp.is_none()
@@ -155,6 +155,17 @@ impl Handler {
             name if PERMISSIONS.contains(&name) => Some(Heard::permissions()),
             _ => None,
         }
+    }
+
+    /// Reads an event. Logs the first of each kind that cannot be read.
+    fn read<T: DeserializeOwned>(&self, name: &str, data: &Value) -> Option<T> {
+        T::deserialize(data)
+            .inspect_err(|error| {
+                if self.warned.lock().insert(format!("{name} (unreadable)")) {
+                    warn!(event = name, %error, "an event of discord's cannot be read and is dropped");
+                }
+            })
+            .ok()
     }
 
     /// Whether a message may be for the bot even where it takes no part yet; see

@@ -89,9 +89,14 @@ pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Memb
     }
 }
 
-/// An id as Discord writes it.
+/// Returns an id as Discord writes it.
 pub(super) fn id_in(value: &serde_json::Value) -> Option<u64> {
-    value.as_str()?.parse().ok()
+    parse_id(value.as_str()?)
+}
+
+/// Parses an id. Discord gives nothing the id 0, on which serenity panics.
+fn parse_id(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|id| *id != 0)
 }
 
 /// The options of our commands that hold people's words.
@@ -258,20 +263,24 @@ fn one() -> u32 {
 
 pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|_| serde::de::Error::custom(format!("{text:?} is not an id")))
+    parse_id(&text).ok_or_else(|| not_an_id(&text))
 }
 
+/// Reads an id that may be missing or null. One that is there and is not an id is an error: a
+/// message of a server must not count as a direct message.
 pub(super) fn maybe_id<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| parse_id(&text).ok_or_else(|| not_an_id(&text))).transpose()
+}
+
+fn not_an_id<E: serde::de::Error>(text: &str) -> E {
+    E::custom(format!("{text:?} is not an id"))
 }
 
 fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    Ok(Vec::<String>::deserialize(deserializer)?
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect())
+    Ok(Vec::<String>::deserialize(deserializer)?.iter().filter_map(|text| parse_id(text)).collect())
 }
 
 #[cfg(test)]

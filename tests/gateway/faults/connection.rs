@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{Talk, discord, installed, serving};
-use crate::support::discord::{CHANNEL, LocalDiscord, OTHER, THREAD};
+use crate::support::discord::{ANN, BOT, CHANNEL, LocalDiscord, OTHER, THREAD};
 
 const CHANNELS: [u64; 3] = [CHANNEL, OTHER, THREAD];
 
@@ -188,4 +190,47 @@ async fn a_message_told_twice_and_the_preview_of_a_link_bring_no_second_answer()
     talk.ask(&local, CHANNEL);
     talk.settled(&local, "late doubles").await;
     assert_eq!(installation.recordings().len(), 3, "three prompts, three turns");
+}
+
+#[tokio::test]
+async fn events_with_the_id_zero_are_dropped_and_logged_once_a_kind() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let bot = serving(&installation).await;
+    let author = json!({"id": ANN.to_string(), "username": "ann"});
+    let message = |id: &str, server: &str| {
+        json!({
+            "id": id, "channel_id": CHANNEL.to_string(), "guild_id": server, "author": author,
+            "content": format!("<@{BOT}> odd"), "mentions": [], "mention_roles": [],
+            "attachments": [], "type": 0, "edited_timestamp": "2026-08-06T12:00:00.000000+00:00",
+        })
+    };
+    for id in ["11", "12", "0"] {
+        local.send_event("MESSAGE_CREATE", &message(id, "0"));
+        local.send_event("MESSAGE_UPDATE", &message(id, "0"));
+    }
+    let deleted = json!({"id": "11", "channel_id": CHANNEL.to_string(), "guild_id": "0"});
+    local.send_event("MESSAGE_DELETE", &deleted);
+    let member = json!({"guild_id": "0", "user": {"id": BOT.to_string(), "username": "bot"}});
+    local.send_event("GUILD_MEMBER_UPDATE", &member);
+    local.send_event(
+        "INTERACTION_CREATE",
+        &json!({
+            "id": "13", "application_id": "0", "type": 2, "token": "t", "guild_id": "0",
+            "channel_id": CHANNEL.to_string(), "user": author, "data": {"name": "status"},
+        }),
+    );
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    let texts = local.texts(CHANNEL);
+    assert!(!texts.iter().any(|text| text.contains("odd")), "{texts:?}");
+    let log = bot.log();
+    let dropped: Vec<_> = log
+        .iter()
+        .filter(|line| line["message"] == "an event of discord's cannot be read and is dropped")
+        .map(|line| line["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(dropped, ["MESSAGE_CREATE", "MESSAGE_UPDATE"], "{}", bot.stderr());
+    assert!(!bot.stderr().contains("panic"), "{}", bot.stderr());
+    assert_eq!(local.logins().0, 1);
 }

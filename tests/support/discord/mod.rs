@@ -178,6 +178,12 @@ impl LocalDiscord {
         id
     }
 
+    /// Sends an event that says whatever it says.
+    pub fn send_event(&self, name: &str, data: &Value) {
+        self.world.with(|state| state.dispatch(name, data));
+        self.world.tell();
+    }
+
     /// Sends a message's event once more, as Discord sometimes does.
     pub fn repeat(&self, message: u64) {
         self.world.with(|state| {
