@@ -11,6 +11,7 @@ pub mod finding;
 mod holding;
 mod installing;
 mod loaded;
+mod modes;
 mod prepare;
 mod purpose;
 mod refused;

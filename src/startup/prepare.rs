@@ -9,7 +9,8 @@ use super::finding::Level;
 use super::settings::Settings;
 use super::{Installer, LoadedBackends, Purpose, Refused};
 use super::{
-    clustering, confinement, exposure, holding, shipped, surroundings, survey, tidying, unknown,
+    clustering, confinement, exposure, holding, modes, shipped, surroundings, survey, tidying,
+    unknown,
 };
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
@@ -67,6 +68,7 @@ impl Prepared {
             // Everything else would only follow from what was not read.
             return Err(Refused::new(exit::CONFIG, settings.faults));
         }
+        let repaired = if purpose.looks() { None } else { modes::repair(&settings.config) };
         let mut findings = surroundings::examine(
             &settings.config,
             &settings.variables,
@@ -83,6 +85,7 @@ impl Prepared {
             ..
         } = settings;
         let (mut told, mut left_out) = (settings.warnings, Vec::new());
+        told.extend(repaired);
         for (name, folder) in
             [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
         {

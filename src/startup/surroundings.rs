@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Level};
-use super::{Purpose, clustering, dashboard, survey, webhooks};
+use super::{Purpose, clustering, dashboard, modes, survey, webhooks};
 use crate::access;
 use crate::config::Config;
 use crate::discord::{Checkup, Options};
@@ -27,6 +27,9 @@ pub fn examine(
     if purpose != Purpose::Talk {
         findings.extend(token(config, redactor, purpose));
         findings.extend(folders(config));
+    }
+    if purpose.looks() {
+        findings.extend(modes::examine(config));
     }
     let invalid = |about: &'static str| {
         move |fault: String| Finding::from_message(Level::Invalid, about, &fault, MANUAL)

@@ -136,7 +136,7 @@ pub(super) fn read_once(want: &Want) -> bool {
 
 /// Opens a regular file, following links. Returns `None` if it does not exist; a link to nothing is
 /// an error. Never waits for the writer of a pipe.
-fn open(path: &Path) -> io::Result<Option<File>> {
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     match disk::open_ordinary(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -47,6 +47,7 @@ impl Lock {
             .truncate(false)
             .read(true)
             .write(true)
+            .mode(0o600)
             .open(path)
             .map_err(failed)?;
         match file.try_lock() {

@@ -14,6 +14,7 @@ mod channels;
 mod components;
 mod deliveries;
 mod discord_notes;
+mod documents;
 mod drift;
 mod fields;
 mod followed;
@@ -78,7 +79,6 @@ pub use webhooks::{Rate, Scheme, Webhook, WebhookFile, Webhooks};
 use crate::event::{Lane, Sequence};
 use crate::prompt::{Document, Documents};
 use followed::Followed;
-use fresh::{Outcome, Want};
 
 use crate::disk::Stamp;
 
@@ -138,7 +138,7 @@ impl Workspace {
     ///
     /// # Errors
     /// [`FileError`] if the folder cannot be made, or its state or a file of the operator's that
-    /// may hold limits cannot be read.
+    /// holds limits or instructions cannot be read.
     pub async fn open(folder: &Path) -> Result<Self, FileError> {
         let folder = folder.to_owned();
         blocking(move || {
@@ -173,6 +173,7 @@ impl Workspace {
             inner.hooks.lock().require()?;
             inner.heartbeats.lock().require()?;
             inner.jobs.lock().require()?;
+            inner.require_documents()?;
             let inner = Arc::new(inner);
             Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares, turns })
         })
@@ -394,76 +395,6 @@ impl Workspace {
             Ok(())
         })
         .await
-    }
-}
-
-impl Inner {
-    fn path(&self, document: Document) -> PathBuf {
-        self.folder.join(document.file())
-    }
-
-    fn read(&self) -> Documents {
-        let known = self.last.lock().clone();
-        let outcomes = {
-            let _nobody_appends = self.appending.read();
-            let appended = *self.appended.lock();
-            let wants = Document::ALL.map(|document| Want {
-                path: self.path(document),
-                limit: DOCUMENT_LIMIT,
-                keep_end: document == Document::Memory,
-                expected: known[document as usize].is_some(),
-                ours: appended.filter(|_| document == Document::Memory),
-            });
-            fresh::read(&wants)
-        };
-        let mut documents = Documents::default();
-        let mut last = self.last.lock();
-        for (document, outcome) in Document::ALL.into_iter().zip(outcomes) {
-            let file = document.file();
-            let last = &mut last[document as usize];
-            match outcome {
-                Outcome::Whole(whole) => {
-                    if whole.cut {
-                        let part = if document == Document::Memory { "last" } else { "first" };
-                        documents.warnings.push(format!(
-                            "{file} is larger than 1 MiB: only the {part} MiB is used"
-                        ));
-                    }
-                    let (text, valid) = whole.text();
-                    if !valid {
-                        documents.warnings.push(format!(
-                            "{file} is not valid UTF-8: what is not is shown as \u{fffd}"
-                        ));
-                    }
-                    *last = Some(text);
-                }
-                Outcome::Missing if document == Document::Memory => {
-                    match memory::create(&self.path(document)) {
-                        Ok(()) => *last = Some(memory::HEADER.to_owned()),
-                        Err(error) => {
-                            documents.warnings.push(format!(
-                                "{file} is missing and cannot be made: {}",
-                                error.source
-                            ));
-                            *last = None;
-                        }
-                    }
-                }
-                Outcome::Missing => *last = None,
-                Outcome::Unsettled => {
-                    documents.warnings.push(format!(
-                        "{file} is being written all the time: its last whole text is used"
-                    ));
-                }
-                Outcome::Failed(error) => {
-                    documents.warnings.push(format!(
-                        "{file} cannot be read: {error}; its last whole text is used"
-                    ));
-                }
-            }
-            documents.set(document, last.clone());
-        }
-        documents
     }
 }
 

@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use aetheel::config::SandboxWish;
 use aetheel::process::Sandbox;
 
-use super::seclusion::{give, is_root, started};
+use super::seclusion::{give, is_root, start, started};
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER, TOKEN};
-use crate::support::program::Installation;
+use crate::support::program::{Installation, built};
 
 /// Whether this kernel has what is on by default.
 fn has_landlock() -> bool {
@@ -162,4 +162,115 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
         "what is its own it opens: {loot}"
     );
     assert!(!program.stderr().contains(TOKEN));
+}
+
+/// Speaks Claude Code's protocol and writes down the arguments it was started with. Asked to
+/// `attack PID`, it takes the operator's limits away and tries to end the gateway.
+const ATTACKER: &str = r#"#!/usr/bin/env python3
+import json, os, re, resource, sys
+if '--version' in sys.argv:
+    print('2.1.197 (Claude Code)')
+    sys.exit()
+def say(line):
+    print(json.dumps(line), flush=True)
+def tried(what):
+    try:
+        what()
+        return 'worked'
+    except OSError as error:
+        return 'failed with %d' % error.errno
+session = '4cb8af81-1b8e-47ea-844d-28217f5a4dc4'
+for line in sys.stdin:
+    message = json.loads(line)
+    if message['type'] == 'control_request':
+        say({'type': 'control_response', 'response': {'subtype': 'success', 'request_id': message['request_id'], 'response': {'models': []}}})
+    elif message['type'] == 'user':
+        content = message['message']['content']
+        text = 'begun with ' + ' '.join(sys.argv[1:]) + ' in ' + os.getcwd()
+        attack = re.search(r'attack (\d+)', json.dumps(content))
+        if attack:
+            limits = os.environ['LIMITS']
+            nothing = (0, 0)
+            text = 'chmod ' + tried(lambda: os.chmod(limits, 0))
+            text += ', prlimit ' + tried(lambda: resource.prlimit(int(attack[1]), resource.RLIMIT_FSIZE, nothing))
+        say({'type': 'system', 'subtype': 'init', 'session_id': session, 'model': 'opus-9', 'cwd': os.getcwd(), 'tools': []})
+        say({'type': 'assistant', 'session_id': session, 'message': {'id': 'm', 'role': 'assistant', 'model': 'opus-9', 'content': [{'type': 'text', 'text': text}]}})
+        say({'type': 'result', 'subtype': 'success', 'is_error': False, 'result': text, 'session_id': session, 'num_turns': 1, 'duration_ms': 5})
+"#;
+
+#[tokio::test]
+async fn an_agent_cannot_lift_the_limits_of_its_channel() {
+    if !has_landlock() {
+        return;
+    }
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local)
+        .with("AGENT_BACKEND", "claude")
+        .with("ANTHROPIC_API_KEY", "sk-not-a-key-at-all")
+        .with("AGENT_ENV", "LIMITS");
+    let limits = installation.path("config/channels.md");
+    let at = |name: &str| installation.path(name).display().to_string();
+    let (program, cache, shown) = (at("home/claude"), at("cache"), limits.display().to_string());
+    let installation = installation
+        .with("BACKEND_CLI_PATH", &program)
+        .with("CACHE_DIR", &cache)
+        .with("LIMITS", &shown);
+    fs::write(&program, ATTACKER).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(installation.backend("claude"), built("claude")).unwrap();
+    fs::create_dir(installation.path("workspace/project")).unwrap();
+    fs::write(&limits, format!("## channel {CHANNEL}\n- directory: `project`\n- safety: ask\n"))
+        .unwrap();
+    if is_root() {
+        give(installation.path("").as_path());
+    }
+    let mut gateway = started(&installation, "", "").await;
+    let arguments = async |channel: u64, prompt: &str| {
+        local.mention(channel, ANN, prompt);
+        let begun = |text: &str| text.starts_with("begun with ") && !text.ends_with("Working…");
+        let count = local.messages(channel).len();
+        local
+            .wait_for(prompt, |local| {
+                let new = local.messages(channel).into_iter().skip(count);
+                new.map(|message| message.content).find(|text| begun(text))
+            })
+            .await
+    };
+    let limited = |begun: &str| {
+        assert!(!begun.contains("dangerously"), "{begun}");
+        assert!(begun.contains("--permission-mode default"), "{begun}");
+        assert!(
+            begun.contains(" in ") && begun.trim_end().ends_with("/workspace/project"),
+            "{begun}"
+        );
+    };
+    let free = arguments(OTHER, "what may you do here?").await;
+    assert!(free.contains("--dangerously-skip-permissions"), "the default is everything: {free}");
+    limited(&arguments(CHANNEL, "what may you do?").await);
+
+    local.mention(CHANNEL, ANN, &format!("attack {}", gateway.pid.as_raw_nonzero()));
+    let done = local.wait_for_message(CHANNEL, |text| text.starts_with("chmod ")).await.content;
+    assert_eq!(done, "chmod worked, prlimit failed with 1");
+    assert_eq!(fs::metadata(&limits).unwrap().permissions().mode() & 0o777, 0);
+    limited(&arguments(CHANNEL, "and now?").await);
+    gateway.signal(rustix::process::Signal::KILL);
+    gateway.ended().await;
+
+    let mut gateway = started(&installation, "", "").await;
+    let repaired = gateway.logs("the start repaired the modes of").await;
+    assert!(
+        repaired["message"].as_str().unwrap().contains("channels.md` 000 to 600"),
+        "{repaired}"
+    );
+    limited(&arguments(CHANNEL, "and after a restart?").await);
+    gateway.signal(rustix::process::Signal::KILL);
+    gateway.ended().await;
+
+    if is_root() {
+        // Somebody else's file, which the gateway's user cannot repair.
+        std::os::unix::fs::chown(&limits, Some(0), Some(0)).unwrap();
+        let ended = start(&installation, "", "").ended().await;
+        assert_eq!(ended.code, 78, "{}", ended.stderr);
+        assert!(ended.stderr.contains("channels.md"), "{}", ended.stderr);
+    }
 }

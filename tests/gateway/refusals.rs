@@ -46,9 +46,17 @@ async fn a_missing_token_is_78_and_a_strange_one_too() {
 }
 
 #[tokio::test]
-async fn a_file_with_limits_that_cannot_be_read_is_78_and_never_counts_as_empty() {
-    for name in ["channels.md", "backends.md", "acp.md", "webhooks.md", "agents.md", "heartbeat.md"]
-    {
+async fn a_file_with_limits_or_instructions_that_cannot_be_read_is_78_and_never_counts_as_empty() {
+    for name in [
+        "channels.md",
+        "backends.md",
+        "acp.md",
+        "webhooks.md",
+        "agents.md",
+        "heartbeat.md",
+        "soul.md",
+        "user.md",
+    ] {
         let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
         let file = installation.path("config").join(name);
         std::fs::create_dir_all(installation.path("config")).unwrap();

@@ -80,8 +80,16 @@ fn program_of(installation: &Installation) -> PathBuf {
     copy
 }
 
-/// Starts it as the ordinary user; `handed` opens what it is handed, as whoever runs the tests.
+/// Starts it as the ordinary user and waits until it is ready; `handed` opens what it is handed, as
+/// whoever runs the tests.
 pub(super) async fn started(installation: &Installation, arguments: &str, handed: &str) -> Program {
+    let program = start(installation, arguments, handed);
+    program.logs("aetheel is ready").await;
+    program
+}
+
+/// Starts it as the ordinary user; see [`started`].
+pub(super) fn start(installation: &Installation, arguments: &str, handed: &str) -> Program {
     let line = if is_root() {
         format!(
             "exec setpriv --reuid={USER} --regid={USER} --clear-groups {} run {arguments} {handed}",
@@ -90,9 +98,7 @@ pub(super) async fn started(installation: &Installation, arguments: &str, handed
     } else {
         format!("exec \"$0\" run {arguments} {handed}")
     };
-    let program = installation.start_in_shell(&line);
-    program.logs("aetheel is ready").await;
-    program
+    installation.start_in_shell(&line)
 }
 
 async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, program: &Program) {
