@@ -222,7 +222,6 @@ impl Driver<'_> {
             }
             Some(Report::Lost(lost)) => self.lost = lost,
             Some(Report::Active) => self.clock.active(),
-            Some(Report::Stdout) => self.observed.stdout = true,
             Some(Report::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
             Some(Report::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
             Some(Report::OutputLimit) => self.stop_for(Cause::Output),

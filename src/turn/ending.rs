@@ -277,8 +277,6 @@ pub(super) struct Observed {
     pub(super) asked: bool,
     /// The agent has written anything, by whatever way.
     pub(super) output: bool,
-    /// An agent that ran for this turn only has written something to its stdout.
-    pub(super) stdout: bool,
     /// It has exited before its backend ended the turn, and calls that a success.
     pub(super) exited_well: bool,
     /// It was lost before that, with whoever held it.
@@ -441,7 +439,6 @@ mod tests {
                 "thought" => usage = spent(400, 390),
                 "asked" => observed.asked = true,
                 "output" => observed.output = true,
-                "stdout" => (observed.output, observed.stdout) = (true, true),
                 "exited" => observed.exited_well = true,
                 "lost" => {}
                 other => panic!("{other}?"),
@@ -471,75 +468,73 @@ mod tests {
             || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
         let mute = || Ending::Mute("no result".to_owned());
         let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
-        let cases: [(Ending, &[&str], Ending); 49] = [
+        let cases: [(Ending, &[&str], Ending); 47] = [
             // It says that it is done.
-            (Ending::Completed, &["stdout", "unknown"], unknown()),
-            (Ending::Completed, &["stdout", "unknown", "blank"], unknown()),
-            (Ending::Completed, &["stdout", "unknown", "thinking"], unknown()),
-            (Ending::Completed, &["stdout", "unknown", "few"], unknown()),
+            (Ending::Completed, &["output", "unknown"], unknown()),
+            (Ending::Completed, &["output", "unknown", "blank"], unknown()),
+            (Ending::Completed, &["output", "unknown", "thinking"], unknown()),
+            (Ending::Completed, &["output", "unknown", "few"], unknown()),
             (
                 Ending::Completed,
-                &["stdout", "many"],
+                &["output", "many"],
                 Ending::Unread("400 tokens of output and no text".to_owned()),
             ),
             // It ended without saying so.
-            (protocol(), &["stdout", "unknown"], unknown()),
+            (protocol(), &["output", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
-            (protocol(), &["stdout"], protocol()),
-            (protocol(), &["stdout", "lost"], lost()),
-            (Ending::Completed, &["stdout", "lost"], lost()),
-            (Ending::Completed, &["stdout", "few", "lost", "thinking"], lost()),
-            (Ending::Completed, &["stdout", "lost", "plan", "notice", "asked"], lost()),
-            (Ending::Completed, &["stdout", "text", "tool", "lost"], lost()),
-            (Ending::TimedOut, &["stdout", "lost"], Ending::TimedOut),
             (protocol(), &["output"], protocol()),
+            (protocol(), &["output", "lost"], lost()),
+            (Ending::Completed, &["output", "lost"], lost()),
+            (Ending::Completed, &["output", "few", "lost", "thinking"], lost()),
+            (Ending::Completed, &["output", "lost", "plan", "notice", "asked"], lost()),
+            (Ending::Completed, &["output", "text", "tool", "lost"], lost()),
+            (Ending::TimedOut, &["output", "lost"], Ending::TimedOut),
             (protocol(), &["output", "thinking"], protocol()),
-            (crashed(), &["stdout", "exited", "lost"], lost()),
-            (crashed(), &["stdout", "lost"], crashed()),
+            (crashed(), &["output", "exited", "lost"], lost()),
+            (crashed(), &["output", "lost"], crashed()),
             // It was stopped from outside before it answered.
-            (crashed(), &["stdout", "exited"], crashed()),
-            (protocol(), &["stdout", "exited"], crashed()),
-            (crashed(), &["unknown", "exited"], unknown()),
-            (crashed(), &["stdout", "unknown"], crashed()),
             (crashed(), &["output", "exited"], crashed()),
+            (protocol(), &["output", "exited"], crashed()),
+            (crashed(), &["unknown", "exited"], unknown()),
+            (crashed(), &["output", "unknown"], crashed()),
             (crashed(), &[], crashed()),
             // It said nothing at all.
             (protocol(), &[], protocol()),
             (protocol(), &["exited"], mute()),
             (crashed(), &["exited"], mute()),
-            (crashed(), &["stdout", "exited", "text"], crashed()),
-            (protocol(), &["stdout", "text"], protocol()),
+            (crashed(), &["output", "exited", "text"], crashed()),
+            (protocol(), &["output", "text"], protocol()),
             // It was stopped from outside.
-            (protocol(), &["stdout", "text", "exited"], crashed()),
-            (protocol(), &["stdout", "text", "unknown", "exited"], protocol()),
-            (protocol(), &["stdout", "unknown", "tool"], protocol()),
+            (protocol(), &["output", "text", "exited"], crashed()),
+            (protocol(), &["output", "text", "unknown", "exited"], protocol()),
+            (protocol(), &["output", "unknown", "tool"], protocol()),
             // It used a tool, and then said something that nobody could read.
-            (Ending::Completed, &["stdout", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["output", "tool", "unknown"], unknown()),
             (
                 Ending::Completed,
-                &["stdout", "tool", "unknown", "tool", "unknown", "thinking"],
+                &["output", "tool", "unknown", "tool", "unknown", "thinking"],
                 unknown(),
             ),
-            (protocol(), &["stdout", "tool", "unknown"], unknown()),
-            (Ending::Completed, &["stdout", "text", "tool", "unknown"], Ending::Completed),
-            (Ending::Completed, &["stdout", "tool", "unknown", "tool end"], Ending::Completed),
+            (protocol(), &["output", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["output", "text", "tool", "unknown"], Ending::Completed),
+            (Ending::Completed, &["output", "tool", "unknown", "tool end"], Ending::Completed),
             // It had nothing to say.
-            (Ending::Completed, &["stdout"], Ending::Completed),
-            (Ending::Completed, &["stdout", "few"], Ending::Completed),
-            (Ending::Completed, &["stdout", "many", "blank"], Ending::Completed),
-            (Ending::Completed, &["stdout", "thought"], Ending::Completed),
-            (Ending::Completed, &["stdout", "many", "thinking"], Ending::Completed),
+            (Ending::Completed, &["output"], Ending::Completed),
+            (Ending::Completed, &["output", "few"], Ending::Completed),
+            (Ending::Completed, &["output", "many", "blank"], Ending::Completed),
+            (Ending::Completed, &["output", "thought"], Ending::Completed),
+            (Ending::Completed, &["output", "many", "thinking"], Ending::Completed),
             // People saw something.
-            (Ending::Completed, &["stdout", "unknown", "many", "text"], Ending::Completed),
-            (Ending::Completed, &["stdout", "unknown", "many", "tool"], Ending::Completed),
-            (Ending::Completed, &["stdout", "unknown", "notice"], Ending::Completed),
-            (Ending::Completed, &["stdout", "unknown", "plan"], Ending::Completed),
-            (Ending::Completed, &["stdout", "unknown", "asked"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "many", "text"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "many", "tool"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "notice"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "plan"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "asked"], Ending::Completed),
             // Something else explains it.
-            (Ending::TimedOut, &["stdout", "unknown", "many"], Ending::TimedOut),
+            (Ending::TimedOut, &["output", "unknown", "many"], Ending::TimedOut),
             (
                 Ending::Agent(failure("signed out")),
-                &["stdout", "unknown"],
+                &["output", "unknown"],
                 Ending::Agent(failure("signed out")),
             ),
         ];
@@ -559,8 +554,7 @@ mod tests {
             };
             transcript.apply(&crate::agent::EventKind::Unrecognised(unknown));
         }
-        let observed =
-            Observed { output: true, stdout: true, exited_well: true, ..Observed::default() };
+        let observed = Observed { output: true, exited_well: true, ..Observed::default() };
         let ending = Ending::Completed.unless_unread(&Seen {
             observed,
             transcript: &transcript,

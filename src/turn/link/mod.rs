@@ -123,8 +123,6 @@ pub(super) enum Report {
     Lost(Option<String>),
     /// The agent was started or has written something, whatever it was.
     Active,
-    /// An agent that runs for one turn has written something to its stdout.
-    Stdout,
     /// The agent has exited, and calls that a success.
     ExitedWell,
     /// The agent was lost through no fault of the turn: with the holder of its process, or because

@@ -4,7 +4,7 @@
 //! same: a later parser may read the whole answer.
 
 use super::{BATCH, Task};
-use crate::agent::{Exit, Exited, Failure, FailureKind, Input, Line, Pipe, ProcKey, TimedInput};
+use crate::agent::{Exit, Exited, Failure, FailureKind, Input, Line, ProcKey, TimedInput};
 use crate::figures;
 use crate::turn::link::Report;
 use crate::turn::recording::{self, What};
@@ -43,11 +43,6 @@ impl Task {
         let at_ms = self.recording.now();
         let truncated = lines.iter().filter(|line| line.truncated).count();
         figures::lines_truncated(self.name(), truncated as u64);
-        let on_stdout =
-            |line: &OutputLine| line.pipe == Pipe::Stdout && !line.text.trim().is_empty();
-        if self.is_one_shot() && lines.iter().any(on_stdout) {
-            self.turns.report_all(|| Report::Stdout);
-        }
         let bytes = lines.iter().map(|line| line.text.len() as u64 + 1).sum();
         self.inputs.extend(lines.into_iter().map(|OutputLine { pipe, text, truncated }| {
             TimedInput { at_ms, input: Input::Line(Line { proc, pipe, text, truncated }) }

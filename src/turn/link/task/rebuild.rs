@@ -14,8 +14,8 @@ use super::Task;
 use super::deeds::NotRebuilt;
 use super::notes::{Continued, Notes, OpenSession, TurnClock};
 use crate::agent::{
-    Action, Command, Exit, HttpFailed, Input, Part, Pipe, Spawned, StartTurn, StreamClosed,
-    TimedInput, TurnRef,
+    Action, Command, Exit, HttpFailed, Input, Part, Spawned, StartTurn, StreamClosed, TimedInput,
+    TurnRef,
 };
 use crate::turn::link::turns::{OpenTurn, Session};
 use crate::turn::link::{Keepsake, Report};
@@ -106,9 +106,6 @@ impl Task {
             }
             Input::Line(line) => {
                 *notes.heard.entry(line.proc).or_default() += 1;
-                if self.is_one_shot() && line.pipe == Pipe::Stdout && !line.text.trim().is_empty() {
-                    self.turns.report_all(|| Report::Stdout);
-                }
                 self.count_output(line.text.len() as u64 + 1);
             }
             Input::Exited(exited) => {
