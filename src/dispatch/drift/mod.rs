@@ -50,6 +50,8 @@ pub(super) struct DriftMonitor {
     state: Mutex<State>,
     tasks: TaskTracker,
     quota: DefaultDirectRateLimiter,
+    /// Held while changes are saved and reported.
+    publishing: tokio::sync::Mutex<()>,
 }
 
 struct State {
@@ -77,7 +79,13 @@ impl DriftMonitor {
             further: 0,
             flushing: false,
         };
-        Arc::new(Self { parts, state: Mutex::new(state), tasks, quota })
+        Arc::new(Self {
+            parts,
+            state: Mutex::new(state),
+            tasks,
+            quota,
+            publishing: Default::default(),
+        })
     }
 
     /// Takes note of output that a backend does not know. Returns at once.
@@ -170,36 +178,47 @@ impl DriftMonitor {
         messages::summary(self.state.lock().unknown.of(backend, &version, &component))
     }
 
-    /// Writes down and reports what came together, until nothing more comes.
+    /// Saves and reports the changes of each [`NOTICE_DELAY`] until there are none.
     async fn flush(self: Arc<Self>) {
         loop {
             tokio::time::sleep(NOTICE_DELAY).await;
-            let (changes, fresh, further) = {
-                let mut state = self.state.lock();
-                (
-                    state.unknown.take_changes(),
-                    std::mem::take(&mut state.fresh),
-                    std::mem::take(&mut state.further),
-                )
-            };
-            let notify = async {
-                if !fresh.is_empty() {
-                    self.notify(messages::first_seen(&fresh, further)).await;
-                }
-            };
-            // Neither waits for a slow disk or a slow network of the other.
-            let saved = tokio::join!(self.parts.workspace.drift_notes().save(changes), notify).0;
+            self.publish().await;
             let mut state = self.state.lock();
-            match saved {
-                Ok(written) => state.unknown.adopt(written),
-                Err(error) => {
-                    tracing::error!(%error, "drift is not written down; after a restart it is told of again")
-                }
-            }
             if !state.unknown.has_changes() {
                 state.flushing = false;
                 return;
             }
+        }
+    }
+
+    /// Saves and reports everything that is not saved yet. Returns once that is done, also where
+    /// another task has begun it.
+    pub(super) async fn publish(&self) {
+        let _publishing = self.publishing.lock().await;
+        let (changes, fresh, further) = {
+            let mut state = self.state.lock();
+            (
+                state.unknown.take_changes(),
+                std::mem::take(&mut state.fresh),
+                std::mem::take(&mut state.further),
+            )
+        };
+        if changes.is_empty() {
+            return;
+        }
+        let notify = async {
+            if !fresh.is_empty() {
+                self.notify(messages::first_seen(&fresh, further)).await;
+            }
+        };
+        // Neither waits for a slow disk or a slow network of the other.
+        let saved = tokio::join!(self.parts.workspace.drift_notes().save(changes), notify).0;
+        match saved {
+            Ok(written) => self.state.lock().unknown.adopt(written),
+            Err(error) => tracing::error!(
+                %error,
+                "cannot save state/drift.md; after a restart the same output is reported again"
+            ),
         }
     }
 

@@ -133,8 +133,8 @@ impl Dispatcher {
     }
 
     /// Leaves running turns to the next start, whose holder keeps their agents: takes nothing new,
-    /// waits up to `grace` for answers that are being delivered, and returns when the journal is on
-    /// disk. The caller ends the process then, without dropping any turn.
+    /// waits up to `grace` for answers that are being delivered and for reports of unknown output,
+    /// and returns when the journal is on disk. The caller ends the process then, without dropping any turn.
     pub async fn leave_running(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = self.inner.lanes.queue.lock();
@@ -148,10 +148,15 @@ impl Dispatcher {
                 tokio::time::sleep(DELIVERY_LOOK).await;
             }
         };
-        if tokio::time::timeout(grace, delivered).await.is_err() {
+        let drift = tokio::time::timeout(grace, self.inner.drift.publish());
+        let (delivered, drift) = tokio::join!(tokio::time::timeout(grace, delivered), drift);
+        if delivered.is_err() {
             tracing::warn!(
                 "shutdown: answers that are on their way are delivered by the next start"
             );
+        }
+        if drift.is_err() {
+            tracing::warn!("shutdown: the latest unknown output could not be saved or reported");
         }
         if let Some(journal) = &self.inner.parts.journal
             && !journal.flush().await
