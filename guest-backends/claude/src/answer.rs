@@ -111,6 +111,8 @@ impl Answer {
         let rest = said.strip_prefix(block.said.as_str());
         match (&block.holds, rest) {
             (Holds::Tool(_), _) | (_, Some("")) => {}
+            // Nothing is withdrawn because the whole text is missing.
+            (_, None) if said.is_empty() => {}
             (Holds::Text, Some(rest)) => emit.text(block.part, rest),
             (Holds::Text, None) => emit.whole_text(block.part, said),
             (Holds::Thinking, Some(rest)) => emit.thinking(block.part, rest),

@@ -60,6 +60,10 @@ impl Answer {
         emit: &mut Emit,
     ) {
         let block = self.block(message, index, holds);
+        // Nothing is withdrawn because the whole text is missing.
+        if said.is_empty() {
+            return;
+        }
         let before = std::mem::replace(&mut block.said, said.to_owned());
         match (said.strip_prefix(before.as_str()), holds) {
             (Some(""), _) => {}
