@@ -16,8 +16,8 @@ use self::shown::{Shown, normal};
 use super::recording::{Entry, What};
 use super::replay::Step;
 use crate::agent::{
-    Action, Chunk, Command, EventKind, Input, Outcome, Part, Pipe, TimedInput, TurnDone, TurnKey,
-    Value,
+    Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TimedInput,
+    TurnDone, TurnKey, Value,
 };
 
 /// Bytes of raw output kept of the turns of a link; the oldest go first.
@@ -33,16 +33,56 @@ struct Unit {
     text: String,
 }
 
-/// What one turn showed so far.
+/// The answer that one turn shows so far, without spaces and punctuation.
 #[derive(Default)]
 struct Said {
-    /// The answer's text before the last tool event, without spaces and punctuation.
-    before: String,
-    /// The answer's text since then.
-    since: String,
+    parts: BTreeMap<u32, Part>,
     tools: bool,
     /// Number of the first unit that may have come after the last tool event.
     boundary: u64,
+}
+
+/// A part of an answer's text.
+#[derive(Default)]
+struct Part {
+    /// What came before the last tool event.
+    before: String,
+    /// What came since then.
+    since: String,
+}
+
+impl Said {
+    fn text(&mut self, text: &Text) {
+        let new = visible(&text.text);
+        if !text.replace {
+            self.parts.entry(text.part).or_default().since.push_str(&new);
+            return;
+        }
+        // Text from before the tool that is sent again is no answer to what the tool found.
+        if !new.is_empty() && self.parts.values().any(|part| part.before.contains(&new)) {
+            return;
+        }
+        let part = self.parts.entry(text.part).or_default();
+        if new.is_empty() {
+            *part = Part::default();
+        } else {
+            part.since = new.strip_prefix(&part.before).unwrap_or(&new).to_owned();
+        }
+    }
+
+    fn tool(&mut self, boundary: u64) {
+        self.tools = true;
+        self.boundary = self.boundary.max(boundary);
+        for part in self.parts.values_mut() {
+            part.before.push_str(&std::mem::take(&mut part.since));
+        }
+    }
+
+    /// Whether people can read text that came after the last tool.
+    fn is_readable(&self, last: &str) -> bool {
+        let repeats = self.tools && self.parts.values().any(|part| part.before.contains(last));
+        self.parts.values().any(|part| !part.since.is_empty()) || (!last.is_empty() && !repeats)
+    }
 }
 
 /// The raw output of a link's open turns, and the text its backend made of it.
@@ -81,7 +121,9 @@ impl Ledger {
                 self.turns.insert(start.turn, Said { boundary: self.next, ..Said::default() });
                 self.sent(&start.parts);
                 let first = start.parts.iter().find_map(|part| match part {
-                    Part::Text(text) => text.lines().map(normal).find(|line| !line.is_empty()),
+                    PromptPart::Text(text) => {
+                        text.lines().map(normal).find(|line| !line.is_empty())
+                    }
                     _ => None,
                 });
                 self.prompt = first.map(|line| line.chars().take(PROMPT_MARK).collect());
@@ -96,9 +138,9 @@ impl Ledger {
         }
     }
 
-    fn sent(&mut self, parts: &[Part]) {
+    fn sent(&mut self, parts: &[PromptPart]) {
         for part in parts {
-            if let Part::Text(text) = part {
+            if let PromptPart::Text(text) = part {
                 self.shown.add(text);
             }
         }
@@ -138,6 +180,10 @@ impl Ledger {
             }
             Action::Event(event) => self.event(event.turn, &event.kind),
             Action::Ask(ask) => self.shown.add_all(ask),
+            Action::TurnBegun(begun) => {
+                let said = Said { boundary: self.next, ..Said::default() };
+                self.turns.entry(begun.turn).or_insert(said);
+            }
             Action::SessionReady(ready) => self.shown.add_all(ready),
             Action::QueryAnswer(answer) => self.shown.add_all(answer),
             Action::TurnDone(done) => {
@@ -165,16 +211,13 @@ impl Ledger {
     fn event(&mut self, turn: TurnKey, event: &EventKind) {
         match event {
             EventKind::Text(text) if text.parent.is_none() => {
-                self.shown.stream(("text", turn, text.part.to_string()), &text.text);
-                let Some(said) = self.turns.get_mut(&turn) else { return };
-                let new = visible(&text.text);
-                if text.replace && said.before.contains(&new) {
-                    return;
+                let stream = ("text", turn, text.part.to_string());
+                if text.replace {
+                    self.shown.withdraw(&stream);
                 }
-                if text.replace && new.contains(&said.since) {
-                    said.since = new;
-                } else {
-                    said.since.push_str(&new);
+                self.shown.stream(stream, &text.text);
+                if let Some(said) = self.turns.get_mut(&turn) {
+                    said.text(text);
                 }
             }
             EventKind::Text(text) | EventKind::Thinking(text) => {
@@ -209,11 +252,9 @@ impl Ledger {
             .filter(|unit| unit.number >= self.batch)
             .find(|unit| !id.is_empty() && unit.text.contains(id));
         let boundary = named.map_or(self.batch, |unit| unit.number + 1);
-        let Some(said) = self.turns.get_mut(&turn) else { return };
-        said.tools = true;
-        said.boundary = said.boundary.max(boundary);
-        let since = std::mem::take(&mut said.since);
-        said.before.push_str(&since);
+        if let Some(said) = self.turns.get_mut(&turn) {
+            said.tool(boundary);
+        }
     }
 
     /// Returns where in the output the text stands that a turn lost, or `None` if people can read
@@ -222,12 +263,11 @@ impl Ledger {
     pub fn lost(&self, turn: TurnKey, done: Option<&TurnDone>) -> Option<String> {
         let said = self.turns.get(&turn)?;
         let last = done.and_then(|done| done.text.as_deref()).map(visible).unwrap_or_default();
-        let is_repeated = said.tools && said.before.contains(&last);
-        let told_last = !last.is_empty() && !is_repeated;
-        if !said.since.is_empty() || told_last {
+        if said.is_readable(&last) {
             return None;
         }
-        let from = if said.before.is_empty() { 0 } else { said.boundary };
+        let is_begun = said.parts.values().any(|part| !part.before.is_empty());
+        let from = if is_begun { said.boundary } else { 0 };
         let mut scan = Scan::default();
         let units = self.units.iter().filter(|unit| unit.number >= from);
         units.for_each(|unit| scan.unit(&unit.text));

@@ -1,7 +1,7 @@
 //! Finds the texts in raw output by their position: the path of keys that leads to them, without
 //! the indices of lists. The pieces of a text that is streamed stand at one position.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -12,6 +12,8 @@ use super::shown::{GRAM, Index};
 const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];
 /// Keys of the names of things, which are no answers.
 const LABELS: [&str; 4] = ["title", "name", "label", "description"];
+/// Keys under which a part of a message names the message.
+const MESSAGE_IDS: [&str; 3] = ["messageID", "messageId", "message_id"];
 /// Longest value of such a key.
 const KIND_LIMIT: usize = 40;
 /// Texts at one position of one line that make it a list of names, such as the agent's commands.
@@ -33,6 +35,8 @@ pub(super) struct Scan {
     positions: BTreeMap<String, (String, Vec<String>)>,
     /// A line that is no JSON, and may be continued by the next.
     pending: Vec<String>,
+    /// Ids of messages that people or the agent's own instructions wrote.
+    prompts: HashSet<String>,
 }
 
 impl Scan {
@@ -74,7 +78,7 @@ impl Scan {
 
     fn value(&mut self, value: &Value) {
         let mut found = Vec::new();
-        walk(value, String::new(), String::new(), &mut found);
+        walk(value, String::new(), String::new(), &mut self.prompts, &mut found);
         let mut counts = BTreeMap::<String, usize>::new();
         for (key, ..) in &found {
             *counts.entry(key.clone()).or_default() += 1;
@@ -160,13 +164,14 @@ fn walk<'v>(
     value: &'v Value,
     key: String,
     path: String,
+    prompts: &mut HashSet<String>,
     found: &mut Vec<(String, String, &'v str)>,
 ) {
     match value {
         Value::String(text) => found.push((key, path, text)),
         Value::Array(list) => {
             for item in list {
-                walk(item, format!("{key}[]"), format!("{path}[]"), found);
+                walk(item, format!("{key}[]"), format!("{path}[]"), prompts, found);
             }
         }
         Value::Object(map) => {
@@ -175,6 +180,12 @@ fn walk<'v>(
                 .and_then(Value::as_str)
                 .is_some_and(|role| ["user", "system", "developer"].contains(&role))
             {
+                prompts.extend(map.get("id").and_then(Value::as_str).map(str::to_owned));
+                return;
+            }
+            let message = map.iter().find(|(name, _)| MESSAGE_IDS.contains(&name.as_str()));
+            let message = message.and_then(|(_, id)| id.as_str());
+            if message.is_some_and(|id| prompts.contains(id)) {
                 return;
             }
             let kinds: Vec<&str> = KINDS
@@ -185,7 +196,8 @@ fn walk<'v>(
             let kinds = kinds.join(",");
             for (name, item) in map.iter().filter(|(name, _)| !LABELS.contains(&name.as_str())) {
                 let dot = if path.is_empty() { "" } else { "." };
-                walk(item, format!("{key}<{kinds}>.{name}"), format!("{path}{dot}{name}"), found);
+                let (key, path) = (format!("{key}<{kinds}>.{name}"), format!("{path}{dot}{name}"));
+                walk(item, key, path, prompts, found);
             }
         }
         _ => {}

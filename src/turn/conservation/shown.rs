@@ -78,6 +78,11 @@ impl Shown {
         }
     }
 
+    /// Forgets a text that comes in pieces: people do not see it any more.
+    pub(super) fn withdraw(&mut self, key: &StreamKey) {
+        self.streams.remove(key);
+    }
+
     /// Prepares for questions.
     pub(super) fn index(&self) -> Index {
         let mut index = Index::default();

@@ -95,6 +95,27 @@ fn ids_catalogs_echoes_and_shown_thoughts_are_no_answers() {
 }
 
 #[test]
+fn an_answer_that_is_streamed_and_then_withdrawn_is_lost() {
+    let whole = Text { part: 0, text: String::new(), replace: true, parent: None };
+    let calls: &[(&[&str], &[Action])] = &[
+        (&[r#"{"delta":"Two files are in it."}"#], &[text("Two files are in it.")]),
+        (&[r#"{"whole":{"nested":"Two files are in it."}}"#], &[event(EventKind::Text(whole))]),
+    ];
+    assert!(lost(calls).is_some());
+    assert_eq!(lost(&calls[..1]), None);
+}
+
+#[test]
+fn the_echo_of_a_message_whose_author_is_named_elsewhere_is_no_answer() {
+    let lines: &[&str] = &[
+        r#"{"info":{"id":"msg_1","role":"user"}}"#,
+        r#"{"part":{"messageID":"msg_1","text":"Something that a person wrote"}}"#,
+    ];
+    assert_eq!(lost(&[(lines, &[])]), None);
+    assert_eq!(lost(&[(&lines[1..], &[])]).as_deref(), Some("part.text"));
+}
+
+#[test]
 fn memory_is_bounded() {
     let mut ledger = Ledger::default();
     let start = StartTurn::plain("x", Safety::Default);
