@@ -3,11 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Spawn, Text, TurnDone};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
+use crate::support::guests::{EXITED, Wat};
 use crate::support::program::{Installation, built};
 
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
@@ -152,8 +154,8 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
     );
     assert!(!metrics.contains("hologram"), "{metrics}");
 
-    // A full stop, which writes all counts; SIGTERM hands turns over and leaves at once.
-    bot.signal(Signal::INT);
+    // The last count is younger than the time between two writes.
+    bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let doctor = installation.run(&["doctor", "--json"], "").await;
     let said: Value = serde_json::from_str(&doctor.stdout).unwrap();
@@ -228,6 +230,85 @@ async fn an_answer_whose_fields_were_renamed_is_kept_and_announced_once_also_aft
     local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
     assert_eq!(notices(&local).len(), 1, "{:#?}", notices(&local));
     drop(bot);
+}
+
+/// A backend whose agent prints one line. It shows `answer` once the agent has exited, and reports
+/// a success in any case.
+fn reader(version: &str, answer: Option<&str>) -> Wat {
+    let mut wat = Wat::new("mini", version);
+    wat.descriptor = json!({ "sharing": "turn" });
+    let spawn = Spawn {
+        proc: 1,
+        program: "mini".to_owned(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        stdin: Vec::new(),
+        keep_open: false,
+        listens: false,
+        basic_auth: None,
+        session: None,
+        turn: None,
+    };
+    wat.on_start = Some(vec![Action::Spawn(spawn)]);
+    let text = answer.map(|answer| {
+        let text = Text { part: 0, text: answer.to_owned(), replace: false, parent: None };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+    });
+    let done = Action::TurnDone(TurnDone {
+        session: 1,
+        turn: 1,
+        outcome: Outcome::Completed,
+        text: None,
+        usage: None,
+    });
+    wat.later = Some((EXITED, text.into_iter().chain([done]).collect()));
+    wat
+}
+
+#[tokio::test]
+async fn a_component_that_drops_answers_without_a_report_is_rolled_back() {
+    const ANSWER: &str = "Two files are in the folder.";
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let (folder, path) = (installation.path("bin"), installation.path("bin/mini"));
+    fs::create_dir(&folder).unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 1.0.0 && exit\necho '{{\"said\":\"{ANSWER}\"}}'\n"
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let (good, bad) = (reader("1.0.0", Some(ANSWER)), reader("2.0.0", None));
+    good.accepted_in(&installation.path("config"));
+    fs::write(installation.backend("mini"), good.build()).unwrap();
+    let installation = installation
+        .with("PATH", &format!("{}:/usr/bin:/bin", folder.display()))
+        .with("AGENT_BACKEND", "mini")
+        .with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
+    let bot = serving(&installation).await;
+    let answer = async |prompt: &str, part: &'static str| {
+        let before = local.texts(CHANNEL).len();
+        local.mention(CHANNEL, ANN, prompt);
+        let seen = |local: &LocalDiscord| {
+            local.texts(CHANNEL)[before..].iter().any(|text| text.contains(part)).then_some(())
+        };
+        local.wait_for(part, seen).await;
+    };
+    for prompt in ["one", "two", "three"] {
+        answer(prompt, ANSWER).await;
+    }
+    let new = installation.backend("mini").with_extension("new");
+    fs::write(&new, bad.build()).unwrap();
+    fs::rename(new, installation.backend("mini")).unwrap();
+    bot.logs_where("the next generation", |line| {
+        line["message"] == "backend loaded"
+            && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
+    })
+    .await;
+    for prompt in ["four", "five", "six"] {
+        answer(prompt, "(unread, ").await;
+    }
+    bot.logs("a backend read worse than the one before and was rolled back").await;
+    answer("seven", ANSWER).await;
 }
 
 #[tokio::test]
