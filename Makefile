@@ -19,7 +19,7 @@ export BACKEND CASE CLI_VERSIONS FRESH
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo test test-templates test-browser chaos chaos-cluster check fuzz bench test-live dist test-dist clean
+.PHONY: help setup guests languages language demo test proof test-templates test-browser chaos chaos-cluster check fuzz bench test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -53,6 +53,9 @@ test: guests languages ## run the tests of the guests and the host that need no 
 
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
 	cargo test --test integration kit::templates -- --include-ignored
+
+proof: guests ## change every key of every recording and look for lost answers: all mutants, `test` takes a sample; ten minutes
+	MUTANTS=all cargo test --release --test integration proof:: -- --nocapture
 
 test-browser: guests ## use the dashboard with Chromium: keys, no script, phones, barriers (axe), pictures; UPDATE_SCREENSHOTS=1 writes these
 	@scripts/install-browser

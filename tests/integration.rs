@@ -21,6 +21,7 @@ mod links;
 mod live;
 mod load;
 mod process;
+mod proof;
 mod reasons;
 mod references;
 mod reload;

@@ -8,10 +8,12 @@
 //! about something it never asked for, which are withheld, as no host could send them. Pinned by the
 //! tests below and, over every recording of every backend, by `tests/kit`.
 
+mod endings;
 mod keys;
 
 use std::collections::BTreeMap;
 
+pub use self::endings::endings;
 pub use self::keys::Keys;
 use super::recording::{Entry, Header, What, read_numbered};
 use super::{Backend, Guest, GuestFailure};

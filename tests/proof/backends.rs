@@ -1,0 +1,141 @@
+//! The shipped backends, and two that stand on one: a component that reports nothing unknown, and
+//! one that knows a changed format.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aetheel::agent::{Action, Descriptor, EventKind, Input, TimedInput};
+use aetheel::backend::{Engine, Registry, RegistryOptions};
+use aetheel::config::Limits;
+use aetheel::turn::recording::{Entry, What};
+use aetheel::turn::{Backend, Backends as _, Generation, Guest, GuestFailure};
+use async_trait::async_trait;
+
+use crate::support::built;
+
+/// Returns a shipped backend, as a component.
+pub async fn shipped(name: &str) -> Arc<dyn Backend> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{name}.wasm"));
+    std::fs::write(file, built(&format!("{name}.wasm"))).unwrap();
+    let engine = Engine::new(&Limits::default(), None).unwrap();
+    let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder.path())).await;
+    registry.get(name).unwrap_or_else(|| panic!("{reports:?}"))
+}
+
+/// A backend that keeps everything to itself that it does not know.
+pub struct Mute(pub Arc<dyn Backend>);
+
+/// A backend that knows the changed form of a recording as the other one knows the original.
+pub struct Knowing {
+    backend: Arc<dyn Backend>,
+    /// What a changed text was. `None` is the first half of a line that was split.
+    original: Arc<HashMap<String, Option<String>>>,
+}
+
+impl Knowing {
+    pub fn new(backend: Arc<dyn Backend>, original: &[Entry], changed: &[Entry]) -> Self {
+        let mut known = HashMap::new();
+        let mut changed = changed.iter().filter_map(said);
+        for original in original.iter().filter_map(said) {
+            let Some(text) = changed.next() else { break };
+            let is_half = text.len() < original.len() && original.starts_with(text);
+            if text == original {
+                continue;
+            }
+            let whole = if is_half { changed.next().unwrap() } else { text };
+            if is_half {
+                known.insert(text.to_owned(), None);
+            }
+            known.insert(whole.to_owned(), Some(original.to_owned()));
+        }
+        Self { backend, original: Arc::new(known) }
+    }
+}
+
+fn said(entry: &Entry) -> Option<&str> {
+    match &entry.what {
+        What::In(Input::Line(line)) => Some(&line.text),
+        What::In(Input::HttpResponse(response)) => Some(&response.body),
+        What::In(Input::StreamEvent(event)) => Some(&event.data),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl Backend for Mute {
+    fn descriptor(&self) -> &Descriptor {
+        self.0.descriptor()
+    }
+
+    fn generation(&self) -> &Generation {
+        self.0.generation()
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        Ok(Box::new(Wrapped { guest: self.0.open().await?, original: None }))
+    }
+}
+
+#[async_trait]
+impl Backend for Knowing {
+    fn descriptor(&self) -> &Descriptor {
+        self.backend.descriptor()
+    }
+
+    fn generation(&self) -> &Generation {
+        self.backend.generation()
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        let original = Some(self.original.clone());
+        Ok(Box::new(Wrapped { guest: self.backend.open().await?, original }))
+    }
+}
+
+/// The guest of either.
+struct Wrapped {
+    guest: Box<dyn Guest>,
+    original: Option<Arc<HashMap<String, Option<String>>>>,
+}
+
+impl Wrapped {
+    /// Puts the original text in the place of a changed one; `None` for the first half of a line.
+    fn read(&self, mut timed: TimedInput) -> Option<TimedInput> {
+        let Some(known) = &self.original else { return Some(timed) };
+        let text = match &mut timed.input {
+            Input::Line(line) => &mut line.text,
+            Input::HttpResponse(response) => &mut response.body,
+            Input::StreamEvent(event) => &mut event.data,
+            _ => return Some(timed),
+        };
+        if let Some(original) = known.get(text) {
+            *text = original.clone()?;
+        }
+        Some(timed)
+    }
+}
+
+#[async_trait]
+impl Guest for Wrapped {
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        let inputs = inputs.into_iter().filter_map(|input| self.read(input)).collect();
+        let mut actions = self.guest.handle(inputs).await?;
+        if self.original.is_none() {
+            actions.retain(|action| match action {
+                Action::Event(event) => !matches!(event.kind, EventKind::Unrecognised(_)),
+                Action::Diagnostic(_) => false,
+                _ => true,
+            });
+        }
+        Ok(actions)
+    }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        self.guest.save().await
+    }
+
+    async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
+        self.guest.load(state, saved_by).await
+    }
+}

@@ -1,0 +1,183 @@
+//! No silent loss: every recording of every shipped backend is played again with each key of the
+//! agent's output renamed, nested, retyped or its line split, as a new version of the agent might
+//! do. Either the answers are the same, or the gateway reports the loss and can recover the answer
+//! once a backend knows the new format.
+//!
+//! Each test takes a sample; `make proof` (`MUTANTS=all`) takes every change of every recording.
+
+mod backends;
+mod mutants;
+#[path = "../../guest-backends/sdk/src/mutation/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the guests' tests use more of it")]
+mod mutation;
+
+use std::collections::BTreeMap;
+
+use aetheel::agent::TurnKey;
+use aetheel::turn::Ending;
+use aetheel::turn::recording::Entry;
+use aetheel::turn::replay::{Batches, Replayed, endings, replay};
+use aetheel::turn::reread::reread;
+use serde_json::Value;
+
+use self::backends::{Knowing, Mute, shipped};
+use self::mutants::{Original, recordings};
+use self::mutation::{Change, reports, silent_loss};
+use crate::support::recordings::name as case_name;
+
+/// Inputs that a guest gets in one call.
+const BATCH: usize = 64;
+
+/// Recordings that the backend cannot read: of an output format in which it never starts the agent.
+const UNREADABLE: [(&str, &str); 1] = [("claude", "text-plain")];
+
+/// What came of a recording: what people see, and what the gateway decides about it.
+struct Outcome {
+    actions: Vec<Value>,
+    endings: BTreeMap<TurnKey, Ending>,
+    replayed: Replayed,
+}
+
+impl Outcome {
+    async fn of(backend: &dyn aetheel::turn::Backend, entries: &[Entry]) -> Self {
+        let replayed = replay(backend, entries, Batches::Of(BATCH)).await.unwrap();
+        let actions = replayed.actions().map(|action| serde_json::to_value(action).unwrap());
+        Self { actions: actions.collect(), endings: endings(entries, &replayed), replayed }
+    }
+
+    /// Returns the answer of a turn that succeeded with one.
+    fn answer(&self, turn: TurnKey) -> Option<String> {
+        let text = self.replayed.turns.get(&turn)?.text();
+        let succeeded = matches!(self.endings.get(&turn), Some(Ending::Completed));
+        (succeeded && !text.trim().is_empty()).then_some(text)
+    }
+
+    fn unread(&self) -> Vec<TurnKey> {
+        let lost = self.endings.iter().filter(|(_, ending)| matches!(ending, Ending::Unread(_)));
+        lost.map(|(turn, _)| *turn).collect()
+    }
+}
+
+/// Figures of one backend.
+#[derive(Debug, Default)]
+struct Tally {
+    recordings: usize,
+    mutants: usize,
+    /// Mutants of which people see less or other than before.
+    changed: usize,
+    reported_by_backend: usize,
+    unread: usize,
+    recovered: usize,
+    /// Mutants that change something other than an answer without a report.
+    details: usize,
+    losses: Vec<String>,
+}
+
+async fn no_answer_is_lost(name: &str) {
+    let backend = shipped(name).await;
+    let (mut tally, originals) = (Tally::default(), recordings(name));
+    for Original { case, recording, changes } in &originals {
+        tally.recordings += 1;
+        let file = case_name(name, case);
+        let before = Outcome::of(&*backend, &case.tape.entries).await;
+        assert_eq!(!before.unread().is_empty(), UNREADABLE.contains(&(name, &file)), "{file}");
+        for (position, change) in changes {
+            let Some(mutant) = recording.mutant(position, *change) else { continue };
+            tally.mutants += 1;
+            let entries = mutants::entries(&mutant);
+            let after = Outcome::of(&*backend, &entries).await;
+            let loss = silent_loss(&before.actions, &after.actions);
+            let unread = after.unread();
+            tally.reported_by_backend +=
+                usize::from(reports(&after.actions) > reports(&before.actions));
+            tally.unread += usize::from(!unread.is_empty());
+            tally.changed += usize::from(loss.is_some());
+            if let (Some(loss), true) = (loss, unread.is_empty()) {
+                if loss.of_answer {
+                    tally.losses.push(format!("{file}: {} {change}: {loss}", position.name));
+                } else {
+                    tally.details += 1;
+                }
+            }
+            let knowing = Knowing::new(backend.clone(), &case.tape.entries, &entries);
+            for turn in unread {
+                // Of an agent that failed in the original, too, there is nothing to recover.
+                let Some(text) = before.answer(turn) else { continue };
+                let file = mutants::recording_file(case, &entries, turn);
+                match reread(&knowing, file.path(), mutants::TURN).await {
+                    Ok(read) if read.text == text => tally.recovered += 1,
+                    read => tally.losses.push(format!(
+                        "{}: {} {change}: recovered {read:?} instead of {text:?}",
+                        case.path.display(),
+                        position.name
+                    )),
+                }
+            }
+        }
+    }
+    println!("{name}: {tally:#?}");
+    assert!(tally.losses.is_empty(), "{} losses", tally.losses.len());
+    assert!(tally.unread > 0 && tally.recovered > 0, "nothing was lost, so nothing is proven");
+}
+
+/// The gateway's own detector finds a whole answer that is gone although the component reports
+/// nothing.
+async fn the_host_finds_lost_answers_alone(name: &str) {
+    let backend = Mute(shipped(name).await);
+    let (mut tally, originals) = (Tally::default(), recordings(name));
+    for Original { case, recording, changes } in &originals {
+        let file = case_name(name, case);
+        let before = Outcome::of(&backend, &case.tape.entries).await;
+        assert_eq!(!before.unread().is_empty(), UNREADABLE.contains(&(name, &file)), "{file}");
+        for (position, change) in changes {
+            let Some(mutant) = recording.mutant(position, *change) else { continue };
+            tally.mutants += 1;
+            let after = Outcome::of(&backend, &mutants::entries(&mutant)).await;
+            for (turn, before) in &before.replayed.turns {
+                let text = before.text();
+                let gone = after.replayed.turns.get(turn).is_none_or(|after| {
+                    after.transcript.text().trim().is_empty() && after.text().trim().is_empty()
+                });
+                if !gone || !mutants::is_prose(&text) {
+                    continue;
+                }
+                tally.changed += 1;
+                match after.endings.get(turn) {
+                    Some(Ending::Completed) => {
+                        tally.losses.push(format!("{file}: {} {change}: {text:?}", position.name));
+                    }
+                    Some(Ending::Unread(_)) => tally.unread += 1,
+                    _ => tally.details += 1,
+                }
+            }
+        }
+    }
+    println!("{name}: {tally:#?}");
+    assert!(tally.losses.is_empty(), "{} losses", tally.losses.len());
+}
+
+macro_rules! proof {
+    ($($name:ident)*) => { $(
+        mod $name {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn no_changed_field_loses_an_answer_silently() {
+                super::no_answer_is_lost(stringify!($name)).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn the_host_finds_a_lost_answer_that_the_component_does_not_report() {
+                super::the_host_finds_lost_answers_alone(stringify!($name)).await;
+            }
+        }
+    )* };
+}
+proof! { acp claude codex droid gemini opencode }
+
+#[test]
+fn every_kind_of_change_is_in_the_sample() {
+    let originals = recordings("claude");
+    let all = || originals.iter().flat_map(|original| &original.changes);
+    for change in [Change::Renamed, Change::Nested, Change::Retyped, Change::Split] {
+        assert!(all().any(|(_, made)| *made == change), "{change}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The recordings, and the changes that are tried with each.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use aetheel::agent::{Command, Input, TurnKey};
+use aetheel::kit::Case;
+use aetheel::turn::recording::{Entry, What};
+use tempfile::NamedTempFile;
+
+use super::mutation::{Change, Holds, Mutant, Position, Recording};
+use crate::support::recordings::cases;
+
+/// The id of the turn in a file made by [`recording_file`].
+pub const TURN: &str = "0badcafe";
+/// Most changes of a backend's recordings in the sample.
+const SAMPLE: usize = 600;
+
+/// A recording and the changes to try.
+pub struct Original {
+    pub case: Case,
+    pub recording: Recording,
+    pub changes: Vec<(Position, Change)>,
+}
+
+/// Returns the recordings of a backend with the changes of its string-valued keys and lines: of
+/// each key those of the first recording that has it, at most [`SAMPLE`] evenly chosen ones. With
+/// `MUTANTS=all` every change of every recording, of other keys as well.
+pub fn recordings(name: &str) -> Vec<Original> {
+    let all = std::env::var("MUTANTS").is_ok_and(|mutants| mutants == "all");
+    let mut known: BTreeMap<(Position, Change), ()> = BTreeMap::new();
+    let mut originals: Vec<Original> = cases(name)
+        .into_iter()
+        .map(|case| {
+            let entries =
+                case.tape.entries.iter().map(|entry| serde_json::to_value(entry).unwrap());
+            let recording = Recording::new(entries.collect());
+            let fits = |(position, holds, change): (&Position, Holds, Change)| {
+                let of_text = holds == Holds::Text || change == Change::Split;
+                let sampled = of_text && change != Change::RenamedEverywhere;
+                let change = (position.clone(), change);
+                (all || (sampled && known.insert(change.clone(), ()).is_none())).then_some(change)
+            };
+            let changes = recording.changes().filter_map(fits).collect();
+            Original { case, recording, changes }
+        })
+        .collect();
+    let count: usize = originals.iter().map(|original| original.changes.len()).sum();
+    if !all && count > SAMPLE {
+        let mut number = 0;
+        for original in &mut originals {
+            original.changes.retain(|_| {
+                number += 1;
+                number * SAMPLE / count != (number - 1) * SAMPLE / count
+            });
+        }
+    }
+    originals
+}
+
+/// Returns the entries of a changed recording.
+pub fn entries(mutant: &Mutant) -> Vec<Entry> {
+    let entries = mutant.entries.iter();
+    entries.map(|entry| serde_json::from_value(entry.clone()).unwrap()).collect()
+}
+
+/// Writes a recording in which `turn` has the id [`TURN`].
+pub fn recording_file(case: &Case, entries: &[Entry], turn: TurnKey) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    let begun = What::Turn {
+        turn: TURN.to_owned(),
+        event: 1,
+        lane: "channel:7".to_owned(),
+        session: 1,
+        key: turn,
+    };
+    let mut lines = vec![serde_json::to_string(&case.tape.header).unwrap()];
+    for entry in entries {
+        let starts = matches!(
+            &entry.what,
+            What::In(Input::Command(Command::StartTurn(start))) if start.turn == turn
+        );
+        if starts {
+            let entry = Entry { t: entry.t, what: begun.clone() };
+            lines.push(serde_json::to_string(&entry).unwrap());
+        }
+        lines.push(serde_json::to_string(entry).unwrap());
+    }
+    lines.push(String::new());
+    file.write_all(lines.join("\n").as_bytes()).unwrap();
+    file
+}
+
+/// Whether the detector promises to find a text: two words of six letters or more in all. Single
+/// words are beyond it, see `docs/drift.md`.
+pub fn is_prose(text: &str) -> bool {
+    let words = text.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
+    words.count() >= 2 && text.chars().filter(|c| c.is_alphabetic()).count() >= 6
+}
