@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, Request};
@@ -123,9 +123,7 @@ async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_
 #[tokio::test]
 async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_after_a_kill() {
     let local = LocalDiscord::start().await;
-    // The turn must end with the gateway.
-    let installation =
-        installed(&local).with("DEMO_AGENT_DELAY_MS", "150").with("AGENT_HOLDER", "off");
+    let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "150");
     let bot = serving(&installation).await;
     // What is asked of Discord is done at once and answered later: in between it is killed.
     local.faults().latency(Duration::from_millis(1_500));
@@ -133,6 +131,11 @@ async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_afte
     let draft = local.wait_for("the draft", |local| local.messages(CHANNEL).pop()).await;
     used_a_tool(&local, &installation).await;
     killed(bot).await;
+    // As when the machine goes down: the turn ends, too.
+    for holder in installation.holders() {
+        kill_process(holder, Signal::KILL).unwrap();
+    }
+    local.wait_for("no holder", |_| installation.holders().is_empty().then_some(())).await;
     assert!(
         !installation.read("state/queue.md").contains("posted"),
         "it was noted in time: this shows nothing"

@@ -345,6 +345,23 @@ async fn programs_set_their_own_limits_and_priorities_as_ever() {
     }
 }
 
+/// The filter cannot tell whose number it is. SECURITY.md names the programs.
+#[tokio::test]
+async fn a_process_that_names_itself_by_its_number_is_refused_too() {
+    let tries = [
+        "taskset -p 1 $$",
+        "renice -n 5 -p $$",
+        "chrt --idle -p 0 $$",
+        "prlimit --pid $$ --nofile=64:64",
+        "/usr/bin/python3 -c 'import os; os.sched_setaffinity(os.getpid(), {0})'",
+        "/usr/bin/python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, os.getpid(), 5)'",
+    ];
+    for custody in confining() {
+        let machine = Machine::new();
+        assert_eq!(succeeding(&custody, &machine, &tries).await, [] as [usize; 0], "{custody:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_said_of_a_version_is_said_from_inside() {
     let machine = Machine::new();
@@ -422,7 +439,7 @@ pub(super) fn as_ordinary_user(
 fn all_of_this_holds_for_an_ordinary_user() {
     // Otherwise it was one that ran the others.
     if is_root() {
-        as_ordinary_user("process::confined::", "ordinary_user", 10, &[]);
+        as_ordinary_user("process::confined::", "ordinary_user", 11, &[]);
     }
 }
 
