@@ -19,7 +19,7 @@ export BACKEND CASE CLI_VERSIONS FRESH
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
 
-.PHONY: help setup guests languages language demo test proof test-templates test-browser chaos chaos-cluster check fuzz bench test-live dist test-dist clean
+.PHONY: help setup guests languages language demo test proof test-templates test-browser chaos chaos-cluster check fuzz bench measure test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -88,6 +88,10 @@ bench: guests languages ## measure; figures and how to read them: docs/performan
 	$(GUEST_CARGO) build --release --workspace --examples
 	cargo bench --bench '*'
 	@AETHEEL=target/release/aetheel scripts/bench-languages
+
+measure: guests ## print how long a confined start and reading a hundred thousand old turns take
+	cargo test --release --lib workspace::turns::tests -- --ignored --nocapture
+	cargo test --test integration process::confined -- --ignored --nocapture
 
 test-live: guests ## run the real agents against a scripted model service, offline: docs/compatibility.md; BACKEND= CASE= CLI_VERSIONS=latest
 	scripts/install-agents

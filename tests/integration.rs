@@ -15,6 +15,7 @@ mod dispatch;
 mod gallery;
 mod gateway;
 mod guests;
+mod ignored;
 mod kit;
 mod languages;
 mod links;

@@ -21,7 +21,7 @@ fn a_panic_in_reception_is_missed_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it is run by the test above, in a program of its own"]
+#[ignore = "needs a process of its own; run by a_panic_in_reception_is_missed_by_name"]
 async fn a_bot_whose_reception_panics() {
     let _watch = vigil::keep();
     let local = LocalDiscord::start().await;

@@ -198,7 +198,7 @@ async fn a_launch_given_up_half_way_leaves_nothing() {
 
 /// Not a test: what the next one starts, because it claims all children of its process.
 #[tokio::test]
-#[ignore = "started by another test"]
+#[ignore = "claims the children of its process; run by without_a_cgroup_a_process_that_takes_off_all_it_is_known_by_dies_with_its_run"]
 async fn a_process_of_its_own_that_claims_its_children() {
     let Ok(seconds) = std::env::var("AETHEEL_TEST_HIDDEN") else { return };
     let custody = Custody::new(Means::Descent).unwrap().alone();

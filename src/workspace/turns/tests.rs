@@ -264,9 +264,9 @@ async fn days_are_summed_from_the_first_to_the_last() {
     assert_eq!(none.days(from, to, 1, |sum, _| *sum = 0).await, 1);
 }
 
-/// `cargo test --release --lib turns -- --ignored --nocapture` says how long reading takes.
+/// Prints how long reading takes.
 #[tokio::test]
-#[ignore = "measures"]
+#[ignore = "a measurement: make measure"]
 async fn a_hundred_thousand_lines() {
     let place = Place::with(&[line("x", NOON)]).await;
     let text: String = (0..100_000)
