@@ -433,6 +433,34 @@ async fn codex_with_a_key_alone_runs_once_a_turn() {
     );
 }
 
+/// The shipped agents, each with a variable that its makers document for signing in.
+const SHIPPED: [(&str, &str); 5] = [
+    ("claude", "ANTHROPIC_API_KEY"),
+    ("codex", "CODEX_API_KEY"),
+    ("droid", "FACTORY_API_KEY"),
+    ("gemini", "GEMINI_API_KEY"),
+    ("opencode", "OPENCODE_API_KEY"),
+];
+
+#[tokio::test]
+async fn each_shipped_backend_asks_for_the_credentials_of_its_agent() {
+    for (name, key) in SHIPPED {
+        let installation = with_programs(&[(name, "echo 1.0.0")]);
+        let component = crate::support::built(&format!("{name}.wasm"));
+        fs::write(installation.backend(name), component).unwrap();
+        let row = async |installation: &Installation| {
+            let ended = installation.run(&["backend", "list", "--json"], "").await;
+            let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+            let rows = listing["backends"].as_array().unwrap();
+            rows.iter().find(|row| row["name"] == name).unwrap().to_string()
+        };
+        let without = row(&installation).await;
+        assert!(without.contains("no credentials found") && without.contains(key), "{without}");
+        let with = row(&installation.with(key, "key-1")).await;
+        assert!(!with.contains("no credentials found"), "{with}");
+    }
+}
+
 #[tokio::test]
 async fn what_was_meant_for_another_backend_is_said_to_be_left_out() {
     let installation = with_programs(&[("other", "echo 1.0.0")])

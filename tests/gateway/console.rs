@@ -104,3 +104,17 @@ async fn an_interrupted_script_ends_with_its_turn_and_code_one() {
     assert!(!ended.stdout.contains("hello"), "{}", ended.stdout);
     assert_eq!(console.agents(), []);
 }
+
+#[tokio::test]
+async fn a_console_that_is_killed_leaves_nothing_to_the_next_one() {
+    let installation = Installation::new().with("LOG_LEVEL", "info");
+    let mut console = installation.start(CONSOLE);
+    console.type_in("hang\n").await;
+    console.logs("turn begins").await;
+    console.signal(Signal::KILL);
+    assert_eq!(console.ended().await.code, 128 + 9);
+    let ended = installation.run(CONSOLE, "hello\n").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("You said: hello\n"), "{}", ended.stdout);
+    assert_eq!(ended.stdout.matches("You said").count(), 1, "{}", ended.stdout);
+}

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -196,4 +197,19 @@ async fn a_descriptor_that_cannot_be_read_is_a_fault_at_once() {
             .unwrap_or_else(|| panic!("{ended:?}"));
         assert!(line.contains(said), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_gateway_that_crashes_leaves_no_core_file() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let crash = "ulimit -c unlimited; kill -ABRT $$";
+    let mut shell = Command::new("sh");
+    let other = shell.args(["-c", crash]).current_dir(installation.path("")).status().unwrap();
+    assert!(other.core_dumped(), "nothing leaves a core file here\nhint: `ulimit -Hc unlimited`");
+    let mut program = installation.start_in_shell("ulimit -c unlimited; exec \"$0\" run");
+    program.logs("aetheel is ready").await;
+    program.signal(rustix::process::Signal::ABORT);
+    let ended = program.ended().await;
+    assert_eq!((ended.code, ended.core), (128 + 6, false), "{}", ended.stderr);
 }

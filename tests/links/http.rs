@@ -366,3 +366,23 @@ async fn an_agent_lost_with_its_holder_has_not_failed_because_its_stream_ended_f
     assert_eq!(closed.stream, 1);
     assert!(result.orphaned, "{:?}", result.ending);
 }
+
+/// Proxies are settings of a process, so the tests above run once more in one of its own.
+#[test]
+fn no_request_and_no_stream_goes_through_a_proxy() {
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let variables = ["http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"];
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["links::http::", "--skip", "through_a_proxy", "--test-threads=1"])
+        .envs(variables.map(|name| (name, &address)))
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && !text.contains(" 0 passed"), "{text}");
+    proxy.set_nonblocking(true).unwrap();
+    let connected = proxy.accept().map(|(_, from)| from);
+    assert!(connected.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+}

@@ -124,6 +124,11 @@ impl Browser {
 
     /// Follows what a page says is to be followed.
     pub async fn follow_at(&self, path: &str) -> Events {
+        self.try_follow(path).await.expect("a place for one more page")
+    }
+
+    /// Follows what a page says is to be followed; `None` if too many pages are open.
+    pub async fn try_follow(&self, path: &str) -> Option<Events> {
         let response = self
             .request(Method::GET, path)
             .header("accept", "text/event-stream")
@@ -131,8 +136,11 @@ impl Browser {
             .send()
             .await
             .unwrap();
-        assert_eq!(response.status(), 200);
-        Events { response, rest: String::new() }
+        match response.status().as_u16() {
+            200 => Some(Events { response, rest: String::new() }),
+            503 => None,
+            status => panic!("{path}: {status}"),
+        }
     }
 }
 

@@ -235,6 +235,8 @@ pub fn rebuilt(mut component: Vec<u8>, mark: &str) -> Vec<u8> {
 pub struct Ended {
     /// 128 and more: ended by that signal.
     pub code: i32,
+    /// The system wrote a core file, or handed one to a program.
+    pub core: bool,
     pub stdout: String,
     pub stderr: String,
 }
@@ -337,7 +339,8 @@ impl Program {
             printed.end().await;
         }
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        Ended { code, stdout: self.stdout(), stderr: self.stderr() }
+        let core = status.core_dumped();
+        Ended { code, core, stdout: self.stdout(), stderr: self.stderr() }
     }
 
     /// The processes of its runs, in its own custody and in that of its holder.

@@ -2,6 +2,7 @@
 
 mod channels;
 mod costs;
+mod crowds;
 mod hostile;
 mod machine;
 mod now;

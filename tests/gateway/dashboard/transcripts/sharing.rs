@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::{VIEW_CHANNEL, event, line, put, record, rich, said, text};
 use crate::gateway::dashboard::{serving, with_dashboard};
 use crate::support::browser::{Browser, Page, address};
-use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER, OWNER};
+use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, OWNER};
 use crate::support::program::{Installation, Program};
 
 const TURN: &str = "/turns/aaaa0001";
@@ -28,10 +29,15 @@ fn with_turn(local: &LocalDiscord) -> Installation {
 
 /// Makes a link, and returns the path of its page.
 async fn made(browser: &Browser, span: &str) -> String {
-    let csrf = browser.get(TURN).await.field("csrf");
-    let sent = browser.post(&format!("{TURN}/share"), &[("csrf", &csrf), ("span", span)]).await;
-    assert_eq!((sent.status, sent.header("location")), (303, TURN), "{sent:?}");
-    let said = said(&browser.get(TURN).await);
+    made_of(browser, TURN, span).await
+}
+
+/// Makes a link to the turn with this page, and returns the path of the link's page.
+async fn made_of(browser: &Browser, turn: &str, span: &str) -> String {
+    let csrf = browser.get(turn).await.field("csrf");
+    let sent = browser.post(&format!("{turn}/share"), &[("csrf", &csrf), ("span", span)]).await;
+    assert_eq!((sent.status, sent.header("location")), (303, turn), "{sent:?}");
+    let said = said(&browser.get(turn).await);
     let (_, key) = said.split_once("/shared/").unwrap_or_else(|| panic!("no link: {said}"));
     assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
     format!("/shared/{key}")
@@ -235,4 +241,48 @@ async fn a_link_ends_by_itself_and_an_operator_may_have_none() {
     let csrf = page.field("csrf");
     ann.post(&format!("{TURN}/share"), &[("csrf", &csrf), ("span", "day")]).await;
     assert_eq!(said(&ann.get(TURN).await), "Turns cannot be shared here.");
+}
+
+#[tokio::test]
+async fn a_third_request_with_a_link_waits_for_one_of_two() {
+    const SLOW: Duration = Duration::from_secs(2);
+    const OTHER_TURN: &str = "/turns/aaaa0002";
+    let local = LocalDiscord::start().await;
+    let installation = with_turn(&local);
+    put(&installation, &[line("aaaa0002", OTHER, 5, "y")]);
+    record(&installation, "aaaa0002", "[ann]: please", &rich());
+    let mut bot = serving(&installation).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let links = [made(&ann, "day").await, made_of(&ann, OTHER_TURN, "day").await];
+    // What Discord said of their channels is remembered for a while, but not over a restart.
+    bot.signal(rustix::process::Signal::TERM);
+    bot.ended().await;
+    let bot = serving(&installation).await;
+    let outside = stranger(&bot).await;
+    let lookups = |local: &LocalDiscord, channel: u64| {
+        let path = format!("/channels/{channel}");
+        let looks = local.requests();
+        looks.iter().filter(|look| look.method == "GET" && look.path.ends_with(&path)).count()
+    };
+    let before = [CHANNEL, OTHER].map(|channel| lookups(&local, channel));
+    for channel in [CHANNEL, OTHER] {
+        let path = format!("/channels/{channel}");
+        local.faults().next("GET", &path, Fault::Slow(SLOW), 20);
+    }
+    let began = Instant::now();
+    let requests = links.map(|link| {
+        let outside = outside.clone();
+        tokio::spawn(async move { outside.get(&link).await.status })
+    });
+    let both = |local: &LocalDiscord| {
+        let now = [CHANNEL, OTHER].map(|channel| lookups(local, channel));
+        (now[0] > before[0] && now[1] > before[1]).then_some(())
+    };
+    local.wait_for("both lookups", both).await;
+    assert_eq!(outside.get(&format!("/shared/{}", "0".repeat(64))).await.status, 404);
+    assert!(began.elapsed() >= SLOW, "it did not wait: {:?}", began.elapsed());
+    local.faults().clear();
+    for request in requests {
+        assert_eq!(request.await.unwrap(), 200);
+    }
 }
