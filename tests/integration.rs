@@ -22,6 +22,7 @@ mod links;
 mod live;
 mod load;
 mod process;
+mod promises;
 mod proof;
 mod reasons;
 mod references;

@@ -172,7 +172,7 @@ fn respond(path: &str, headers: &HeaderMap, body: &Bytes, password: &str) -> Res
 }
 
 /// Serves one stream of events, and is lost with its holder a moment after the stream has ended.
-async fn lost_after_a_stream(mut agent: Agent) {
+async fn lost_after_a_stream(agent: Agent) {
     let port = agent.launch.arguments[1].to_str().unwrap().to_owned();
     let (ended_tx, mut ended) = mpsc::unbounded_channel();
     let answer = move || {

@@ -358,7 +358,11 @@ async fn a_process_that_names_itself_by_its_number_is_refused_too() {
     ];
     for custody in confining() {
         let machine = Machine::new();
-        assert_eq!(succeeding(&custody, &machine, &tries).await, [] as [usize; 0], "{custody:?}");
+        assert_eq!(
+            succeeding(&custody, |script| machine.launch(script), &tries).await,
+            [] as [usize; 0],
+            "{custody:?}"
+        );
     }
 }
 

@@ -31,7 +31,7 @@ fn tests(row: &[String]) -> Vec<&str> {
 }
 
 /// Where a test of this name could stand, and the name of its function.
-fn places(test: &str) -> (Vec<PathBuf>, &str) {
+pub fn places(test: &str) -> (Vec<PathBuf>, &str) {
     let (place, function) = test.rsplit_once("::").unwrap_or_default();
     if place.ends_with(".rs") {
         return (vec![place.into()], function);
@@ -48,7 +48,7 @@ fn places(test: &str) -> (Vec<PathBuf>, &str) {
 
 /// What a test proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
+pub enum Proof {
     /// It runs with every `make test`.
     Always,
     /// It is ignored, and runs only where somebody asks for it.
@@ -56,7 +56,7 @@ enum Proof {
 }
 
 /// A file's test of this name: a function with the attribute just above it.
-fn proof(text: &str, function: &str) -> Option<Proof> {
+pub fn proof(text: &str, function: &str) -> Option<Proof> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let at = lines.iter().position(|line| line.contains(&format!("fn {function}(")))?;
     let above = &lines[at.saturating_sub(4)..at];

@@ -3,7 +3,7 @@
 //! `document` compares it with what is there.
 
 mod bot;
-mod document;
+pub mod document;
 mod files;
 mod proactive;
 mod turns;
