@@ -401,8 +401,8 @@ fn what_lives_as_long_as_the_program_is_watched() {
             let endless = |line: &&str| {
                 *line == "loop {" || (line.starts_with("while ") && line.contains(".recv().await"))
             };
-            // `typing` ends with its answer, the gateway's look at the connection with that, and the
-            // renewal of a lost holder once another one answers.
+            // `typing` ends with its answer, the gateway's look at the connection with that, and
+            // the renewal of a lost holder once another one answers.
             let ending =
                 ["src/discord/typing.rs", "src/discord/login.rs", "src/process/holder/launcher.rs"];
             if body.iter().any(endless) && !ending.contains(&path.as_str()) {

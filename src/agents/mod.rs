@@ -73,8 +73,8 @@ struct Kept {
 }
 
 impl AgentRegistry {
-    /// Combines the loaded components with the launch profiles of the configuration folder. Examines
-    /// no agent yet.
+    /// Combines the loaded components with the launch profiles of the configuration folder.
+    /// Examines no agent yet.
     ///
     /// # Errors
     /// [`FileError`] if `acp.md` or `backends.md` exists but cannot be read.

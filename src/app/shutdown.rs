@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 /// Time for delivering the last answers; Discord may be out of order.
 pub(super) const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 
-/// What has to end in order, once intake is closed.
+/// Parts of the gateway that end in order once intake is closed.
 pub(super) struct Shutdown {
     pub(super) dispatcher: Dispatcher,
     pub(super) workspace: Workspace,

@@ -37,7 +37,7 @@ pub struct Known {
     pub logins: (u64, u64),
     /// How many shards Discord recommends.
     pub shards: u32,
-    /// Who owns the application, alone or at the head of a team.
+    /// Owner of the application, alone or at the head of a team.
     pub owner: Option<Owner>,
     /// The servers the bot is in: ids and names, at most 200.
     pub servers: Vec<(u64, String)>,

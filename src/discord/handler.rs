@@ -4,9 +4,9 @@
 //! without waiting for anything: so arrivals leave in the order Discord sent them.
 //!
 //! serenity takes events apart into types of its own, which need every field they know; an event
-//! that lacks one comes as it was sent. Here each is read in one way, from JSON: as Discord sent it,
-//! or as serenity writes it again. So `wire` says what we need of an event and of an answer to a
-//! request alike, and a field that we do not use may change.
+//! that lacks one comes as it was sent. Here each is read in one way, from JSON: as Discord sent
+//! it, or as serenity writes it again. So `wire` says what we need of an event and of an answer to
+//! a request alike, and a field that we do not use may change.
 
 use std::collections::HashSet;
 use std::sync::Arc;

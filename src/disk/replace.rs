@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Stamp;
 
-/// What the names of files begin with that are still being written.
+/// Prefix of the names of files that are still being written.
 const TEMPORARY: &str = ".new-";
 
 /// Permissions of a new file that is the owner's only.

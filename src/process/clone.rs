@@ -161,9 +161,9 @@ struct Job {
     environment: Vec<*const c_char>,
     cwd: *const c_char,
     stdio: [c_int; 3],
-    /// Below zero: none.
+    /// Negative if no descriptor is handed over.
     rules: c_int,
-    /// Empty: none.
+    /// Empty if there is no filter.
     filter: libc::sock_fprog,
     /// Below zero: none.
     handed: c_int,

@@ -17,7 +17,7 @@ const LOOKUP_LIMIT: usize = 256;
 /// Longest word that is looked for, bytes.
 const WORD_LIMIT: usize = 1024;
 
-/// What an agent expands in a prompt, and the directory that relative paths start from.
+/// Forms that an agent expands in a prompt, and the directory that relative paths start from.
 #[derive(Clone, Debug, Default)]
 pub struct Expansion {
     expands: Vec<Expands>,
@@ -353,7 +353,8 @@ mod tests {
             }
             prop_assert!(inert.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
             prop_assert_eq!(neutralise(&inert, &all(), None), inert.clone(), "not idempotent");
-            // Nothing is added but backslashes; nothing is lost but control characters and brackets.
+            // Nothing is added but backslashes; nothing is lost but control characters and
+            // brackets.
             let visible = |text: &str| text.replace('[', "(").replace(']', ")").chars().filter(|c| !c.is_control() && *c != ESCAPE).collect::<String>();
             prop_assert!(visible(&inert).ends_with(&visible(&text)));
         }

@@ -8,9 +8,10 @@ pub const RECAP_LIMIT: usize = 8 << 10;
 /// Most characters of a message in it.
 const MESSAGE: usize = 1_500;
 
-/// Quotes the last of these messages, oldest first, as many as find room: of each its author and its
-/// text, none: the agent's own answers. Each line stands behind `> `, and those of a text beyond its
-/// first one further in, so that none can be a mark or another author's. None: there are no words.
+/// Quotes the last of these messages, oldest first, as many as find room: of each its author and
+/// its text, none: the agent's own answers. Each line stands behind `> `, and those of a text
+/// beyond its first one further in, so that none can be a mark or another author's. None: there are
+/// no words.
 #[must_use]
 pub fn recap(said: &[(Option<&str>, &str)], expansion: &Expansion) -> Option<String> {
     let mark = format!(

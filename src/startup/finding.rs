@@ -1,4 +1,4 @@
-//! One thing that was found out about the settings or what surrounds the program.
+//! Findings about the settings and the surroundings of the program.
 //!
 //! The start, `aetheel check`, `aetheel doctor` and `aetheel init` show the same findings, each in
 //! its own form.
@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What a finding means for a start.
+/// Effect of a finding on a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing is wrong.

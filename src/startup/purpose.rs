@@ -1,4 +1,4 @@
-//! What a start is prepared for.
+//! Purposes of preparing a start.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

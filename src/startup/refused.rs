@@ -13,7 +13,7 @@ pub struct Refused {
     pub code: u8,
     /// Each says what is wrong and what to do.
     pub faults: Vec<String>,
-    /// What was found beside them.
+    /// Further findings.
     pub warnings: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ pub fn serving(config: &Config) -> PathBuf {
     }
 }
 
-/// What to do where there are no components.
+/// Next step where there are no components.
 pub const HOW_TO_GET: &str = "in a clone, run `make guests` and set BACKENDS_DIR to its `backends` folder, or run `aetheel init` there";
 
 /// Returns the fault that there is nowhere to load components from.

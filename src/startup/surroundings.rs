@@ -1,4 +1,4 @@
-//! What a start needs beside the backends: a token, folders, addresses, lists of people.
+//! Checks what a start needs beside the backends: a token, folders, addresses, lists of people.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -67,7 +67,7 @@ pub fn unplaced(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// What sections of `channels.md` ask for that cannot be had here.
+/// Returns what sections of `channels.md` ask for and cannot get here.
 pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec<String> {
     let channels = Channels::parse(&text(config, "channels.md"));
     let mut faults = Vec::new();
@@ -180,7 +180,7 @@ pub fn make_private(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// What a wait for the backends is called: compiling takes long where none was compiled before.
+/// Name of the wait for the backends, which is long where none was compiled before.
 #[must_use]
 pub fn loading(config: &Config) -> &'static str {
     let mut compiled = std::fs::read_dir(&config.cache_dir).into_iter().flatten();

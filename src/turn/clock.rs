@@ -32,7 +32,7 @@ pub(super) struct Clock {
 pub(super) enum Overdue {
     /// The whole turn's (`QUERY_TIMEOUT_MS`).
     Budget,
-    /// That of an agent without output while none of its tools runs (`IDLE_TIMEOUT_MS`).
+    /// Limit for an agent without output while none of its tools runs (`IDLE_TIMEOUT_MS`).
     Silence,
 }
 

@@ -1,10 +1,10 @@
 //! Reading files that others may be writing.
 //!
 //! A read counts when the file is the same before and after (device, inode, size, times to the
-//! nanosecond) and was at rest for [`REST_TIMEOUT`] before, so that neither a write between two ticks of
-//! the file system's clock nor a writer that has truncated and not yet written is taken for the
-//! whole. A writer that pauses longer in mid-write cannot be told from one that is done; programs
-//! that write by rename never show half a file.
+//! nanosecond) and was at rest for [`REST_TIMEOUT`] before, so that neither a write between two
+//! ticks of the file system's clock nor a writer that has truncated and not yet written is taken
+//! for the whole. A writer that pauses longer in mid-write cannot be told from one that is done;
+//! programs that write by rename never show half a file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

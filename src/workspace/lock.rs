@@ -89,8 +89,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The gateway that serves a configuration folder now. Looks without locking: one that starts at
-    /// this moment must get its lock.
+    /// The gateway that serves a configuration folder now. Looks without locking: one that starts
+    /// at this moment must get its lock.
     #[must_use]
     pub fn of(folder: &Path) -> Option<Self> {
         let pid = locked_by(&folder.join(FILE))?;

@@ -1,6 +1,6 @@
 //! Three machines for one bot under load, while programs die and sleep, links are cut and stall,
-//! and the database is killed: every message is answered, none twice, each channel in its order,
-//! no tool is used twice unless a person has it done again, and no two turns of a channel run at the
+//! and the database is killed: every message is answered, none twice, each channel in its order, no
+//! tool is used twice unless a person has it done again, and no two turns of a channel run at the
 //! same time.
 //!
 //! The machines have clocks that differ by 30 s, and connections to the database that are idle for
@@ -33,8 +33,8 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const PROGRESS: Duration = Duration::from_secs(60);
 const TOOK_OVER: &str = "this node goes on with what another one had";
 
-/// Stands before the agent. It notes an agent that begins while another one of its channel runs, and
-/// does the work of each first tool before the gateway can know of it: a line in `tools`.
+/// Stands before the agent. It notes an agent that begins while another one of its channel runs,
+/// and does the work of each first tool before the gateway can know of it: a line in `tools`.
 const GUARD: &str = r#"#!/bin/bash
 IFS= read -r line
 if [[ $line =~ in\ c([0-9]+) ]]; then

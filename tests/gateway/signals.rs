@@ -1,4 +1,4 @@
-//! What each signal does, with a holder and without: the table in `docs/operating.md`.
+//! Effects of each signal, with a holder and without: the table in `docs/operating.md`.
 
 use rustix::process::{Signal, test_kill_process};
 

@@ -1,5 +1,5 @@
-//! `aetheel rehearse` and `aetheel upgrade` with the real program: what a new one would take over is
-//! looked at beside the gateway that runs, and what is not fit changes nothing.
+//! `aetheel rehearse` and `aetheel upgrade` with the real program: what a new one would take over
+//! is looked at beside the gateway that runs, and what is not fit changes nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -39,8 +39,8 @@ fn files(installation: &Installation) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Changes a word in the inputs (`in`) or actions (`out`) of all recordings, as if other ones had been
-/// made.
+/// Changes a word in the inputs (`in`) or actions (`out`) of all recordings, as if other ones had
+/// been made.
 fn change_recordings(installation: &Installation, of: &str, from: &str, to: &str) {
     let of = format!("\"{of}\":");
     for file in files(installation) {

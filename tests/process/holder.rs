@@ -1,4 +1,5 @@
-//! The holder: what it keeps of agents while no gateway is there, and what it gives to the next one.
+//! The holder: what it keeps of agents while no gateway is there, and what it gives to the next
+//! one.
 
 use std::ffi::OsString;
 use std::fs;

@@ -23,7 +23,7 @@ pub enum Way {
     Slow,
 }
 
-/// What a slow link adds to an answer.
+/// Delay that a slow link adds to an answer.
 const SLOW: Duration = Duration::from_millis(200);
 
 /// A link. Dropping it cuts it.

@@ -1,4 +1,4 @@
-//! What an answer means, and why another one cannot be meant.
+//! Parses the answers, and explains why one cannot be meant.
 
 use std::path::{Path, PathBuf};
 

@@ -233,7 +233,7 @@ enum Payload {
     },
     AgentTurn {
         message: String,
-        /// Where the answer goes, in jobs from before there was `delivery`.
+        /// Destination of the answer, in jobs from before there was `delivery`.
         deliver: Option<bool>,
         channel: Option<String>,
         to: Option<Value>,

@@ -211,8 +211,8 @@ async fn compare(
     Ok((reading, replayed.failure.is_some()))
 }
 
-/// How the guest failed, where the recorded one did not fail likewise. Where it refuses what another
-/// one saved, its link would have begun anew: the recording is compared up to there.
+/// How the guest failed, where the recorded one did not fail likewise. Where it refuses what
+/// another one saved, its link would have begun anew: the recording is compared up to there.
 fn failure(entries: &mut Vec<Entry>, replayed: &Replayed) -> Option<GuestFailure> {
     let (at, failure) = replayed.failure.as_ref()?;
     let text = failure.to_string();

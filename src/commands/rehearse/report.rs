@@ -114,7 +114,7 @@ impl Report {
         lines.join("\n") + "\n"
     }
 
-    /// What speaks against an upgrade, in a few words each.
+    /// Reasons against an upgrade, in a few words each.
     fn reasons(&self) -> Vec<String> {
         let damaged = self.state.iter().filter(|file| !file.faults.is_empty()).count();
         let failing = self.recordings.iter().filter(|row| row.fails()).count();

@@ -100,8 +100,8 @@ impl Gateway {
     }
 
     /// Asks it to hand over, and waits until it has left and another one serves. Where nobody is
-    /// known to start that one, not for long. Its turns, or with a holder its hook, have the time of a
-    /// `shutdown`.
+    /// known to start that one, not for long. Its turns, or with a holder its hook, have the time
+    /// of a `shutdown`.
     ///
     /// # Errors
     /// [`NotHandedOver`]; it serves on then.
@@ -190,8 +190,8 @@ impl Status {
     }
 }
 
-/// Whether a holder keeps the agents of a gateway in these cgroups: whoever ends the gateway's service
-/// ends a holder within it.
+/// Whether a holder keeps the agents of a gateway in these cgroups: whoever ends the gateway's
+/// service ends a holder within it.
 fn leaves_agents(folder: &Path, cgroups: &str) -> bool {
     locked_by(&folder.join("state/holder.lock")).is_some_and(|holder| {
         let its = fs::read_to_string(format!("/proc/{holder}/cgroup"));

@@ -26,8 +26,8 @@ pub(super) fn age_of(id: u64) -> Duration {
     SystemTime::now().duration_since(given).unwrap_or_default()
 }
 
-/// The age of an id by Discord's clock, as far as that is known: machines' clocks differ. `ahead` is how
-/// many seconds ours is ahead of it.
+/// The age of an id by Discord's clock, as far as that is known: machines' clocks differ. `ahead`
+/// is how many seconds ours is ahead of it.
 pub(super) fn age_by(id: u64, ahead: Option<i64>) -> Duration {
     let age = age_of(id);
     match ahead.unwrap_or(0) {

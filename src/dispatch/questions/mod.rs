@@ -87,7 +87,7 @@ pub(crate) struct Context {
     pub(crate) span: tracing::Span,
     /// The person who asked for the turn; none: nobody in Discord.
     pub(crate) asker: Option<u64>,
-    /// What the backend would expand in people's words.
+    /// Forms that the backend would expand in people's words.
     pub(crate) expansion: Expansion,
     /// Whether it only plans.
     pub(crate) planning: Planning,

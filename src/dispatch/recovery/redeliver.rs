@@ -187,8 +187,8 @@ impl Dispatcher {
         count
     }
 
-    /// Delivers what was lost in a lane, as far as it can be read now; returns the words for whoever
-    /// asked.
+    /// Delivers what was lost in a lane, as far as it can be read now; returns the words for
+    /// whoever asked.
     pub async fn recover_lane(&self, lane: &Lane) -> String {
         let lost = self.inner.lost.notes().all().await;
         let lost: Vec<String> = lost

@@ -11,7 +11,8 @@ use crate::prompt;
 use crate::turn::Backend;
 use crate::workspace::{LaneSettings, SessionId};
 
-/// The input that begins the turn of an event, from files read at this moment, and whether nothing is to be changed.
+/// The input that begins the turn of an event, from files read at this moment, and whether nothing
+/// is to be changed.
 pub(super) async fn start(
     channels: &ChannelContext,
     choices: &Choices,

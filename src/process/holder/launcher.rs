@@ -161,8 +161,8 @@ impl HeldLauncher {
         self.connection().hello.program.clone()
     }
 
-    /// Whether the holder stays when the gateway's service is stopped: nobody who ends the gateway's
-    /// whole cgroup, or its container, ends the holder with it.
+    /// Whether the holder stays when the gateway's service is stopped: nobody who ends the
+    /// gateway's whole cgroup, or its container, ends the holder with it.
     #[must_use]
     pub fn is_apart(&self) -> bool {
         let scratch = self.connection().hello.scratch.clone();

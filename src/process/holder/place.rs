@@ -13,8 +13,8 @@ const SOCKET: &str = "holder.sock";
 const LOCK: &str = "holder.lock";
 /// Name of the state folder within `CONFIG_DIR`.
 const STATE: &str = "state";
-/// Holds what a gateway must know: agents may reach the socket, whatever confines them, but cannot read
-/// this.
+/// Holds what a gateway must know: agents may reach the socket, whatever confines them, but cannot
+/// read this.
 const KEY: &str = "holder.key";
 
 /// Why there is no holder to work with.

@@ -11,8 +11,8 @@ use crate::process::find_program;
 const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"];
 
 /// Entries of `/proc` that root may write to even without capabilities: `sys/kernel/core_pattern`
-/// names a program that the kernel starts outside of any sandbox. bubblewrap itself covers only some
-/// of them.
+/// names a program that the kernel starts outside of any sandbox. bubblewrap itself covers only
+/// some of them.
 const SETTINGS_OF_THE_KERNEL: [&str; 8] =
     ["acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"];
 

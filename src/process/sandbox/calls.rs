@@ -1,4 +1,5 @@
-//! System calls that agents are refused: those that change or read other processes of the same user.
+//! System calls that agents are refused: those that change or read other processes of the same
+//! user.
 //!
 //! Landlock restricts files and signals, but the kernel lets a process set limits, processors and
 //! priorities of every process of its user. A seccomp filter cannot look up whose process an id

@@ -1,5 +1,5 @@
-//! Everything a link keeps for its guest: private files, secrets and the bytes of attachments, and the
-//! bodies made of them.
+//! Everything a link keeps for its guest: private files, secrets and the bytes of attachments, and
+//! the bodies made of them.
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};

@@ -141,7 +141,8 @@ impl Processes {
         }
     }
 
-    /// The recording has so many lines: whoever holds the processes need not keep what stands there.
+    /// The recording has so many lines: whoever holds the processes need not keep what stands
+    /// there.
     pub(super) fn tell_recorded(&mut self, lines: u64) {
         while let Some((_, proc, heard)) = self.records.due.pop_front_if(|due| due.0 <= lines) {
             let recorded = ProcessCommand::Recorded(heard);

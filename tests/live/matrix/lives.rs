@@ -1,5 +1,5 @@
-//! The gateway as a service, `aetheel run` in a Discord on loopback, that is killed and started again
-//! while its agents go on.
+//! The gateway as a service, `aetheel run` in a Discord on loopback, that is killed and started
+//! again while its agents go on.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -191,7 +191,8 @@ impl Lives {
         std::fs::read_to_string(self.installation.path(name)).unwrap_or_default()
     }
 
-    /// The agents that were started, with when each began; what they start themselves comes and goes.
+    /// The agents that were started, with when each began; what they start themselves comes and
+    /// goes.
     pub fn agents(&self) -> BTreeMap<i32, String> {
         let of_holder = |holder: Pid| {
             let pids = marked(holder).into_iter().filter_map(|process| {
@@ -212,7 +213,8 @@ async fn serving(installation: &Installation) -> Program {
     program
 }
 
-/// What a process is a child of, and when it began, in ticks of the kernel's clock; none: it has ended.
+/// What a process is a child of, and when it began, in ticks of the kernel's clock; none: it has
+/// ended.
 fn parent_and_begin(pid: i32) -> Option<(String, String)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();

@@ -95,8 +95,8 @@ impl LocalDiscord {
         Self { world, url, authority, tasks }
     }
 
-    /// Two links to it, for a program of its own: what `DISCORD_API_BASE` is there, and the links of
-    /// requests and of the gateway.
+    /// Two links to it, for a program of its own: what `DISCORD_API_BASE` is there, and the links
+    /// of requests and of the gateway.
     pub async fn linked(&self) -> (String, [Link; 2]) {
         let at = |url: &str| url.split_once("//").expect("a URL").1.parse().expect("an address");
         let gateway = self.world.with(|state| state.gateway.url.clone());

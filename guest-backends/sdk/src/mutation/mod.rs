@@ -68,7 +68,8 @@ pub enum Holds {
 /// A place in the agent's output, the same in every document of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The path with the kind of every object on it, `{assistant}.message{message}.content[]{text}.text`.
+    /// The path with the kind of every object on it,
+    /// `{assistant}.message{message}.content[]{text}.text`.
     pub name: String,
     /// The path of keys alone, `message.content[].text`.
     pub path: String,

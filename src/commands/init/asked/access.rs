@@ -1,4 +1,4 @@
-//! Who may use the bot, and where.
+//! Asks who may use the bot, and where.
 
 use super::super::answers::{self, Access};
 use super::super::{Stop, tell};

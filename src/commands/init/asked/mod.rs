@@ -39,7 +39,7 @@ pub(super) struct Setup<'a> {
     token_is_outside: bool,
     /// Whether the file with the token could not be read.
     token_is_unreadable: bool,
-    /// Who owns the bot's application, once Discord was asked.
+    /// Owner of the bot's application, once Discord was asked.
     owner: Option<Owner>,
     backend: Option<String>,
     /// The lists that stand, and in their place those that were given.

@@ -1,5 +1,5 @@
-//! Turns for people who look back: found, told from real and scripted recordings, and followed while
-//! they run.
+//! Turns for people who look back: found, told from real and scripted recordings, and followed
+//! while they run.
 
 mod hostile;
 mod sharing;
