@@ -22,6 +22,10 @@ pub enum Rule {
     Batching,
     /// A guest that took over another's state goes on as that one would have.
     Handover,
+    /// What the agent says is shown or reported.
+    Reads,
+    /// A field that the agent no longer sends is reported.
+    Notices,
 }
 
 impl Rule {
@@ -50,6 +54,12 @@ impl Rule {
             }
             Self::Handover => {
                 "save everything that decides what comes next, or return none from `save`"
+            }
+            Self::Reads => {
+                "compare the names of the fields that the parser reads with the recording"
+            }
+            Self::Notices => {
+                "report a known line without its field as `unrecognised`, as the SDK's `required_text` does"
             }
         }
     }

@@ -17,6 +17,9 @@ mod finding;
 pub mod golden;
 mod hostile;
 pub mod machine;
+// Shared with the SDK, whose tests change recordings in the same way.
+#[path = "../../guest-backends/sdk/src/mutation/mod.rs"]
+pub mod mutation;
 mod seeded_rng;
 pub mod selftest;
 mod simulator;

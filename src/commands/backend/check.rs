@@ -115,6 +115,17 @@ impl Checked {
             for finding in &area.findings {
                 tell(page, finding);
             }
+            for note in &area.notes {
+                let place = match (&note.recording, note.line) {
+                    (Some(path), Some(line)) => format!("{path}:{line}"),
+                    _ => String::new(),
+                };
+                let text = format!("note: {}: {} ({place})", note.trial, note.got);
+                terminal::line(&format!("        {}", page.dim(&text)));
+            }
+            if let Some(note) = area.notes.first() {
+                terminal::line(&format!("        {}", page.dim(&format!("hint: {}", note.advice))));
+            }
         }
         self.printed.print();
         if self.recordings == 0 {

@@ -1,5 +1,7 @@
 //! Proving that a component can serve: everything that is tried with it, one area after the other.
 
+mod fields;
+
 use serde::Serialize;
 
 use super::case::Case;
@@ -41,11 +43,14 @@ pub struct Area {
     pub why: Option<String>,
     /// The faults that its trials found.
     pub findings: Vec<Finding>,
+    /// Weaknesses that its trials found. They do not make the check fail.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Finding>,
 }
 
 impl Area {
     fn new(name: &'static str, of: &'static str) -> Self {
-        Self { name, trials: 0, of, why: None, findings: Vec::new() }
+        Self { name, trials: 0, of, why: None, findings: Vec::new(), notes: Vec::new() }
     }
 
     /// A guest that is cut off takes its second every time.
@@ -75,6 +80,7 @@ pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, G
         determinism(backend, &all).await?,
         batching(backend, &all).await?,
         handover(backend, cases).await?,
+        fields::fields(backend, cases).await?,
     ])
 }
 

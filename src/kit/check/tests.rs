@@ -21,6 +21,7 @@ enum Fault {
     GivesUp,
     TalksAfterwards,
     SavesNothing,
+    ShowsNothing,
     /// None of its own: the machine is busy when the first guest of all is told of `null`.
     SlowOnce,
 }
@@ -124,6 +125,7 @@ impl Talker {
                         self.turn = None;
                         vec![done(turn, Outcome::Completed)]
                     }
+                    Some(_) if self.fault == Fault::ShowsNothing => Vec::new(),
                     Some(turn) => vec![self.say(turn, format!("{number}: {}", line.text))],
                     None => Vec::new(),
                 }
@@ -232,7 +234,7 @@ fn case() -> Case {
     for (t, input) in [
         start(1),
         spawned,
-        line("{\"a\":1}"),
+        line("{\"a\":\"said by the agent\"}"),
         line("two"),
         line("done"),
         start(2),
@@ -271,6 +273,7 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
         (Fault::LastOfACall, Rule::Batching, Some(4)),
         (Fault::Forgets, Rule::Handover, Some(8)),
         (Fault::TalksAfterwards, Rule::EndsOnce, None),
+        (Fault::ShowsNothing, Rule::Reads, Some(4)),
     ];
     for (fault, rule, line) in cases {
         let all = found(fault);
@@ -314,4 +317,13 @@ fn a_failure_names_the_very_input_it_came_of() {
         "{failure:?}"
     );
     assert!(failure.times > 1, "{failure:?}");
+}
+
+#[test]
+fn a_field_whose_loss_changes_what_people_see_is_noted() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let areas = runtime.block_on(check(&agent(Fault::None), &[case()])).unwrap();
+    let fields = areas.into_iter().find(|area| area.name == "fields").unwrap();
+    let [note] = &fields.notes[..] else { panic!("{fields:?}") };
+    assert_eq!((note.trial.as_str(), note.line), ("`a` renamed", Some(4)), "{note:?}");
 }
