@@ -3,7 +3,8 @@
 //! Stands on the ports of the turn driver and on recordings; knows neither wasmtime nor how results
 //! are shown. [`check`] runs trials (`trial`) made by `hostile` and `damage` against a simulated
 //! host (`simulator`), [`golden`] compares with what was agreed on and `cause` finds the input
-//! behind a difference, [`selftest`] reads the recordings a component brings along, [`summary`] and
+//! behind a difference, [`unread()`] finds
+//! answers that are shown nowhere, [`selftest`] reads the recordings a component brings along, [`summary`] and
 //! [`difference`] are for people who read, [`machine`] goes through recorded turns step by step.
 //! Pinned by the tests below and by `tests/kit` (real components, and guests that misbehave on
 //! purpose).
@@ -25,9 +26,11 @@ pub mod selftest;
 mod simulator;
 pub mod summary;
 mod trial;
+mod unread;
 
 pub use case::{Case, actions_beside, find};
 pub use finding::{Finding, Rule};
+pub use unread::{Unread, unread};
 
 use crate::agent::Input;
 

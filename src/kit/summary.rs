@@ -1,6 +1,7 @@
 //! A summary of a recording for people: one entry for each thing the agent did, texts joined.
 
 use super::shortened;
+use super::unread::unread;
 use crate::agent::{Action, AskKind, EventKind, Failure, Outcome, PlanStatus, ToolStatus, Usage};
 use crate::turn::replay::{Replayed, Tape};
 
@@ -76,6 +77,17 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
             open = None;
             entries.push(SummaryEntry { t, line, turn, what, text, style });
         }
+    }
+    for lost in unread(tape, replayed) {
+        let (t, line) = (tape.entries[lost.entry].t, tape.lines[lost.entry]);
+        let after = entries.iter().rposition(|entry| entry.turn == Some(lost.turn));
+        let text = match shortened(&lost.text, 2_000) {
+            text if text.is_empty() => format!("the agent's text at `{}`", lost.position),
+            text => format!("`{}`: {text}", lost.position),
+        };
+        let (turn, what) = (Some(lost.turn), "unread".to_owned());
+        let entry = SummaryEntry { t, line, turn, what, text, style: Style::Bad };
+        entries.insert(after.unwrap_or(entries.len()), entry);
     }
     // A part that came in pieces and then whole, with something else between, is shown once.
     entries.retain(|entry| !entry.text.is_empty() || entry.what != "text");

@@ -55,6 +55,13 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Un
                 &json!({ "line": case.tape.lines[*at], "t": case.tape.entries[*at].t, "withheld": true }),
             );
         }
+        for lost in kit::unread(&case.tape, &replayed) {
+            let (line, t) = (case.tape.lines[lost.entry], case.tape.entries[lost.entry].t);
+            let (turn, position, text) = (lost.turn, lost.position, lost.text);
+            terminal::json_line(
+                &json!({ "line": line, "t": t, "unread": { "turn": turn, "position": position, "text": text } }),
+            );
+        }
         if let Some((at, failure)) = &replayed.failure {
             let (line, t) = (case.tape.lines[*at], case.tape.entries[*at].t);
             terminal::json_line(

@@ -9,8 +9,10 @@ use super::Area;
 use crate::kit::case::Case;
 use crate::kit::finding::{Finding, Rule, add};
 use crate::kit::mutation::{Change, Holds, Recording, silent_loss, visible};
+use crate::kit::shortened;
+use crate::kit::unread::{Unread, holds, unread};
 use crate::turn::recording::Entry;
-use crate::turn::replay::{Batches, replay};
+use crate::turn::replay::{Batches, Replayed, replay};
 use crate::turn::{Backend, GuestFailure};
 
 /// Changed recordings that are read in one check, over all recordings.
@@ -30,13 +32,20 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
     }
     let mut tried = BTreeSet::new();
     let mut shows_something = false;
-    let mut unread = None;
+    let mut silent = None;
     for case in cases {
+        let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
+        if replayed.failure.is_some() {
+            continue; // other areas report it
+        }
+        for unread in unread(&case.tape, &replayed) {
+            add(&mut area.findings, lost_answer(case, &unread));
+        }
         let recording = Recording::new(entries(&case.tape.entries));
-        let Some(before) = read(backend, recording.entries()).await? else { continue };
+        let before = json(&replayed);
         match seen(&before) {
             Seen::Answer => shows_something = true,
-            Seen::Nothing => unread = unread.or_else(|| unread_prose(case, &recording, &before)),
+            Seen::Nothing => silent = silent.or_else(|| unread_prose(case, &recording, &before)),
             Seen::NoTurn => {}
         }
         for (position, holds, change) in recording.changes() {
@@ -58,8 +67,11 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
             }
         }
     }
-    if !shows_something && let Some(unread) = unread {
-        add(&mut area.findings, unread);
+    if !shows_something
+        && area.findings.is_empty()
+        && let Some(silent) = silent
+    {
+        add(&mut area.findings, silent);
     }
     Ok(area)
 }
@@ -101,13 +113,15 @@ fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<
     Some(finding(case, at, "read as it is".to_owned(), got, Rule::Reads))
 }
 
-fn holds(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(said) => said.contains(text),
-        Value::Array(list) => list.iter().any(|value| holds(value, text)),
-        Value::Object(map) => map.values().any(|value| holds(value, text)),
-        _ => false,
-    }
+/// The answer of a turn that the component lost although the turn ended well.
+fn lost_answer(case: &Case, unread: &Unread) -> Finding {
+    let Unread { turn, entry, position, text } = unread;
+    let at = case.tape.lines.get(*entry).copied();
+    let text = shortened(text, 120);
+    let got = format!(
+        "turn {turn} shows no answer; the agent's text at `{position}` is not shown: {text}"
+    );
+    finding(case, at, "read as it is".to_owned(), got, Rule::Reads)
 }
 
 fn finding(case: &Case, line: Option<usize>, trial: String, got: String, rule: Rule) -> Finding {
@@ -141,8 +155,9 @@ async fn read(
     let entries: Vec<Entry> =
         entries.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect();
     let replayed = replay(backend, &entries, Batches::Of(BATCH)).await?;
-    if replayed.failure.is_some() {
-        return Ok(None);
-    }
-    Ok(Some(replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect()))
+    Ok(replayed.failure.is_none().then(|| json(&replayed)))
+}
+
+fn json(replayed: &Replayed) -> Vec<Value> {
+    replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect()
 }
