@@ -118,7 +118,8 @@ impl Engine {
         standing: Standing,
     ) -> Result<Candidate, AdmissionError> {
         let Admitted { descriptor, blueprint, .. } = self.admit(bytes, path).await?;
-        Ok(Candidate { path: path.to_owned(), digest, descriptor, blueprint, standing, written })
+        let (path, stands_in) = (path.to_owned(), false);
+        Ok(Candidate { path, digest, descriptor, blueprint, standing, written, stands_in })
     }
 
     fn check_imports(&self, component: &Component) -> Result<Vec<String>, AdmissionError> {

@@ -40,6 +40,8 @@ pub struct Chosen {
     pub doubtful: bool,
     /// Those that could serve instead.
     pub others: Vec<Other>,
+    /// The file is refused, and a kept component serves in its place.
+    pub stands_in: bool,
 }
 
 /// A component that could serve instead.
@@ -63,6 +65,8 @@ pub(super) struct Candidate {
     pub(super) standing: Standing,
     /// When its file was written: see [`Contender`].
     pub(super) written: (i64, i64),
+    /// It is a kept component that serves in the place of its refused file.
+    pub(super) stands_in: bool,
 }
 
 /// All candidates, and those of them that serve.
@@ -137,6 +141,7 @@ impl Candidates {
             standing: candidate.standing.clone(),
             why: choice.why,
             doubtful: choice.doubtful,
+            stands_in: candidate.stands_in,
             others: all
                 .iter()
                 .filter(|other| other.path != candidate.path)

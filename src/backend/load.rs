@@ -23,7 +23,7 @@ impl Loader {
         let known = self
             .candidates
             .of_file(path)
-            .filter(|known| known.digest == source.digest)
+            .filter(|known| known.digest == source.digest && !known.stands_in)
             .map(|known| known.descriptor.name.clone());
         let serving = known
             .as_ref()

@@ -10,7 +10,7 @@
 //!   prints; `breaker` stops what keeps failing.
 //! * The operator's word for it: `trust` with `standing`, and `wants`.
 //! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has what was
-//!   admitted and `choice` picks what serves; `rollback` and `meanwhile` bring back what served,
+//!   admitted and `choice` picks what serves; `rollback` and `stand_in` bring back what served,
 //!   `tried` opens one beside what serves.
 //!   `staged` and `install` put a new file there, `shipped` those that came with the program.
 //!
@@ -33,7 +33,6 @@ mod instance;
 mod load;
 mod loader;
 mod log;
-mod meanwhile;
 mod measure;
 mod options;
 mod order;
@@ -44,6 +43,7 @@ mod sandbox;
 mod shipped;
 mod source;
 mod staged;
+mod stand_in;
 mod standing;
 mod trial;
 mod tried;

@@ -1,7 +1,7 @@
 //! The backends there are, by name, and the news about them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -41,7 +41,7 @@ impl Registry {
         let candidates = Candidates::new(current.clone(), agents.clone());
         let mut loader = Loader::new(engine, options, candidates, reports.clone(), waiting.clone());
         loader.look_at_everything().await;
-        loader.serve_meanwhile(all(&waiting)).await;
+        loader.serve_stand_ins().await;
         let mut loaded = Vec::new();
         while let Ok(report) = first.try_recv() {
             loaded.push(report);
@@ -89,6 +89,16 @@ impl Registry {
     #[must_use]
     pub fn chosen(&self, name: &str) -> Option<Arc<Chosen>> {
         self.current.load().get(name).map(|serving| serving.chosen.clone())
+    }
+
+    /// Returns the name and version of the kept component that serves in the place of this file.
+    #[must_use]
+    pub fn stand_in_of(&self, path: &Path) -> Option<(String, String)> {
+        let current = self.current.load();
+        let (name, serving) = current
+            .iter()
+            .find(|(_, serving)| serving.chosen.stands_in && serving.chosen.path == path)?;
+        Some((name.clone(), serving.backend.descriptor().version.clone()))
     }
 
     /// Has the component serve again that served before the generation with this digest, or without

@@ -20,8 +20,8 @@ use crate::workspace::{Components, Served};
 use tokio::time::Instant;
 
 impl Loader {
-    /// Has the component serve again that served before the generation with this digest; without
-    /// one, of a backend that does not serve, what served last.
+    /// Puts back the component that served before the generation with this digest. Without a
+    /// digest: the stand-in, or the component that served last of a backend that does not serve.
     ///
     /// # Errors
     /// Why it stays as it is, and what to do.
@@ -37,16 +37,23 @@ impl Loader {
             let now = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
             return Err(format!("{now} serves `{name}` by now; nothing was changed"));
         }
-        let from = serves.map(|serves| serves.digest);
+        let stands_in = serving.as_ref().is_some_and(|serving| serving.chosen.stands_in);
+        let restored = serves.clone().filter(|_| stands_in && from.is_none());
+        let from = match &restored {
+            Some(_) => None,
+            None => serves.map(|serves| serves.digest),
+        };
         let target = serving.map_or_else(
             || self.directory.join(format!("{name}.wasm")),
             |serving| serving.chosen.path.clone(),
         );
-        let replaced = self.replaced(&target, from.as_deref()).await?;
+        let in_file = from.as_deref().filter(|_| !stands_in);
+        let replaced = self.replaced(&target, in_file).await?;
         let Some(components) = self.components.clone() else {
             return Err(format!("no component that served `{name}` before is kept"));
         };
-        let earlier = self.earlier(&components, name, from.clone()).await?;
+        let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
+        let earlier = self.earlier(&components, name, from.clone(), exactly, &target).await?;
         let digest = earlier.digest.clone();
         let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
             let short = short(&digest);
@@ -90,7 +97,7 @@ impl Loader {
             wanting: None,
         };
         self.files.insert(target.clone(), seen);
-        let Some(generation) = self.candidates.serve_best(name) else {
+        let Some(generation) = self.candidates.serve_best(name).or(restored) else {
             return Err(format!("`{name}` has served that already"));
         };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
@@ -137,22 +144,28 @@ impl Loader {
         }
     }
 
-    /// The component that served before and is in no other file of the folder, where it would serve
-    /// by itself.
+    /// Returns the component that served before and is in no other file of the folder, where it
+    /// would serve by itself; or the one with the digest `exactly`.
     async fn earlier(
         &self,
         components: &Components,
         name: &str,
         from: Option<String>,
+        exactly: Option<&str>,
+        target: &Path,
     ) -> Result<Served, String> {
         let (store, backend, before) = (components.clone(), name.to_owned(), from.clone());
         let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref()))
             .await
             .unwrap_or_default();
-        let beside: Vec<&str> =
-            self.candidates.of(name).map(|candidate| candidate.digest.as_str()).collect();
+        let others = self.candidates.of(name).filter(|candidate| candidate.path != target);
+        let beside: Vec<&str> = others.map(|candidate| candidate.digest.as_str()).collect();
+        let wanted = |served: &Served| match exactly {
+            Some(digest) => served.digest == digest,
+            None => !beside.contains(&served.digest.as_str()),
+        };
         kept.into_iter()
-            .find(|served| !beside.contains(&served.digest.as_str()))
+            .find(wanted)
             .ok_or_else(|| format!("`{name}` has no component before this one that was kept; put another file in its place"))
     }
 

@@ -117,13 +117,23 @@ impl LoadedBackends {
     }
 }
 
-/// Why a file of the backends folder does not serve, and what serves instead where it waits for the
-/// operator's word.
+/// Returns why a file of the backends folder does not serve, and what serves in its place.
 fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
     let LoadReport::Refused { path, reason } = report else { return None };
     let says = format!("{}: {}", path.display(), with_causes(&*reason));
     let AdmissionError::Unaccepted(wants) = &*reason else {
-        return Some(LeftOut { says, hint: reason.hint().to_owned() });
+        let Some((name, version)) = registry.stand_in_of(&path) else {
+            return Some(LeftOut { says, hint: reason.hint().to_owned() });
+        };
+        return Some(LeftOut {
+            says: format!(
+                "{says}; version {version} of `{name}`, which served before, serves in its place"
+            ),
+            hint: format!(
+                "{}; `aetheel backend rollback {name}` writes the kept version back",
+                reason.hint()
+            ),
+        });
     };
     let name = &wants.descriptor.name;
     let meanwhile = match registry.component(name) {

@@ -35,6 +35,8 @@ pub struct Served {
 /// The component of a backend that served last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Last {
+    /// Name of the backend.
+    pub backend: String,
     /// SHA-256 of the component, lower-case hex.
     pub digest: String,
     /// Name of the file it served from; empty: nobody noted it.
@@ -141,8 +143,10 @@ impl Components {
             .filter_map(Result::ok)
             .map(|entry| entry.path());
         let last = folders.filter_map(|folder| {
+            let backend = folder.file_name()?.to_str()?.to_owned();
             let digest = list(&folder).ok()?.pop()?.digest;
-            Some(Last { digest, file: fs::read_to_string(folder.join(FROM)).unwrap_or_default() })
+            let file = fs::read_to_string(folder.join(FROM)).unwrap_or_default();
+            Some(Last { backend, digest, file })
         });
         last.collect()
     }

@@ -6,6 +6,7 @@ mod frozen;
 mod hostile;
 mod older;
 mod rollback;
+mod stand_in;
 mod trust;
 mod versions;
 pub mod wasi;

@@ -23,7 +23,9 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
         format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
     };
     let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
+    let stands_in = components.chosen(&component).is_some_and(|chosen| chosen.stands_in);
     let done = match agents.get(&name) {
+        _ if stands_in => components.put_back(&component, None).await,
         Some(backend) => agents.roll_back(&name, backend.generation()).await,
         // It does not serve, or has no agent of its own.
         None => {
@@ -47,8 +49,9 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
                 format!(" (all profiles of acp.md with `{name}`)")
             };
             let effect = serving::takes_effect(&config);
+            let replaced = if stands_in { "a file that was refused".to_owned() } else { was };
             format!(
-                "backend {component}{profile}: version {} is back in {file}, in place of {was}\n{effect}\n",
+                "backend {component}{profile}: version {} is back in {file}, in place of {replaced}\n{effect}\n",
                 version(&*now)
             )
         }
