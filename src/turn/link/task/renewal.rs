@@ -17,36 +17,46 @@ impl Task {
         if self.parts.backend.generation() == backend.generation() {
             return true;
         }
-        if self.is_held() && self.renew_by_recording(&backend).await {
-            return true;
+        let refusal = match self.is_held() {
+            true => match self.renew_by_recording(&backend).await {
+                Ok(()) => return true,
+                refusal => refusal.err(),
+            },
+            false => None,
+        };
+        if self.turns.is_empty() {
+            return self.renew_by_state(backend).await;
         }
-        self.turns.is_empty() && self.renew_by_state(backend).await
+        if let Some(why) = refusal {
+            let (from, to) = (self.parts.backend.generation(), backend.generation());
+            tracing::info!(%from, %to, why, "a link cannot move to the new generation now: its turns finish on the old one");
+        }
+        false
     }
 
-    /// Goes over to a generation whose guest, told all that happened here, would have done what was
-    /// done.
-    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> bool {
+    /// Moves to a generation whose guest does the same when it is given the recording.
+    ///
+    /// # Errors
+    /// Why it cannot, for the log.
+    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), String> {
         self.recording.settled().await;
         let path = self.recording.path().to_owned();
         let read = move || recording::read(&std::fs::read_to_string(path).unwrap_or_default());
-        let Ok(Ok((_, entries))) = tokio::task::spawn_blocking(read).await else { return false };
+        let read = tokio::task::spawn_blocking(read).await;
+        let Ok(Ok((_, entries))) = read else {
+            return Err("its recording cannot be read".to_owned());
+        };
         let (from, to) = (self.parts.backend.generation(), backend.generation());
-        match deeds::retell(&**backend, &entries).await {
-            Ok(guest) => {
-                let turns = self.turns.len();
-                tracing::info!(%from, %to, turns, "link moved to the new generation: told the recording, it agrees");
-                self.recording.host(What::Host(format!(
-                    "from here on generation {to}, which was told all of the above"
-                )));
-                self.guest = Ok(guest);
-                self.take_backend(Arc::clone(backend));
-                true
-            }
-            Err(error) => {
-                tracing::info!(%from, %to, why = with_causes(&error), "a link cannot move to the new generation now: its turns finish on the old one");
-                false
-            }
-        }
+        let guest =
+            deeds::retell(&**backend, &entries).await.map_err(|error| with_causes(&error))?;
+        let turns = self.turns.len();
+        tracing::info!(%from, %to, turns, "link moved to the new generation: told the recording, it agrees");
+        self.recording.host(What::Host(format!(
+            "from here on generation {to}, which was told all of the above"
+        )));
+        self.guest = Ok(guest);
+        self.take_backend(Arc::clone(backend));
+        Ok(())
     }
 
     fn take_backend(&mut self, backend: Arc<dyn Backend>) {
