@@ -1,6 +1,7 @@
 //! A backend as it is run here: live or once a turn, and with the agent of a profile.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
@@ -80,6 +81,10 @@ impl Backend for Variant {
 
     fn options(&self) -> &str {
         &self.options
+    }
+
+    fn paused(&self) -> Option<Duration> {
+        self.inner.paused()
     }
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -89,15 +89,11 @@ impl ComponentBackend {
     /// Opens a link; [`Backend::open`] with the concrete type.
     ///
     /// # Errors
-    /// [`GuestFailure`] when the guest cannot be instantiated, or five failures within a minute
-    /// opened the breaker.
+    /// [`GuestFailure`] when the guest cannot be instantiated; [`GuestFailure::Paused`] after five
+    /// failures within a minute.
     pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
-        let blocked = match &self.duty {
-            Duty::Serving(breaker) => breaker.lock().open_for(Instant::now()),
-            Duty::OnTrial(_) => None,
-        };
-        if let Some(left) = blocked {
-            return Err(GuestFailure::CutOff(format!(
+        if let Some(left) = self.paused() {
+            return Err(GuestFailure::Paused(format!(
                 "`{}` (generation {}) failed 5 times within a minute: no new links for {} s, or until a new version is loaded",
                 self.name,
                 self.generation.number,
@@ -137,6 +133,13 @@ impl Backend for ComponentBackend {
 
     fn generation(&self) -> &Generation {
         &self.generation
+    }
+
+    fn paused(&self) -> Option<Duration> {
+        match &self.duty {
+            Duty::Serving(breaker) => breaker.lock().open_for(Instant::now()),
+            Duty::OnTrial(_) => None,
+        }
     }
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
@@ -249,7 +252,7 @@ impl FailureLog {
             tracing::error!(
                 backend,
                 generation,
-                "5 failures within a minute: no new links; hint: put a fixed or older version in its place"
+                "5 failures within a minute: the backend is paused, and prompts for it wait; hint: `aetheel backend rollback {backend}` restores the version before, or install a fixed one"
             );
         }
         failure

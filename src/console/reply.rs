@@ -378,6 +378,7 @@ mod tests {
             model: None,
             detail: None,
             orphaned: false,
+            paused: false,
             usage: None,
             took: Duration::from_millis(1500),
             offer: None,

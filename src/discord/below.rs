@@ -155,6 +155,7 @@ mod tests {
             model: None,
             detail: None,
             orphaned: false,
+            paused: false,
             usage: None,
             took: Duration::ZERO,
             files: vec![],

@@ -274,12 +274,16 @@ impl Dispatcher {
                 if let Ok(Left::Again) = seen {
                     inner.lanes.queue.lock().restore(event.clone());
                 }
-                let asking = !matches!(seen, Ok(Left::Nothing | Left::Again));
+                let this = Self { inner: inner.clone() };
+                let waits = matches!(seen, Ok(Left::Paused)) && this.pause(&event);
+                let asking = !matches!(seen, Ok(Left::Nothing | Left::Again | Left::Paused));
                 let _in_hand = asking.then(|| inner.delivery.in_hand.hold(&event));
                 // The lane goes on, however long it takes to reach people.
                 drop(slot);
                 match seen {
                     Ok(Left::Nothing | Left::Again) => {}
+                    Ok(Left::Paused) if waits => this.resume_later(event),
+                    Ok(Left::Paused) => this.refuse_unkept(&event).await,
                     Ok(Left::Ask) => inner.ask_about(&event, Why::Interrupted).await,
                     Err(_) => inner.broke(&event).await,
                 }

@@ -60,6 +60,8 @@ pub enum Rejection {
 struct LaneState {
     running: Option<Sequence>,
     waiting: BTreeSet<Sequence>,
+    /// Nothing of it is handed out.
+    paused: bool,
 }
 
 /// The state of the queue. Every operation costs at most the logarithm of what waits, unless it
@@ -75,7 +77,7 @@ pub struct Queue {
     waiting: BTreeMap<Sequence, Event>,
     running: BTreeMap<Sequence, Lane>,
     lanes: HashMap<Lane, LaneState>,
-    /// The first waiting event of every lane in which nothing runs.
+    /// The first waiting event of every lane in which nothing runs and that is not paused.
     ready: BTreeSet<Sequence>,
     /// Accepted events that something has to be done for before they wait in a lane.
     held: BTreeMap<Sequence, Event>,
@@ -201,7 +203,7 @@ impl Queue {
     pub fn restore(&mut self, event: Event) {
         self.pass(event.sequence);
         let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
-        if state.running.is_none() {
+        if state.running.is_none() && !state.paused {
             if let Some(first) = state.waiting.first() {
                 self.ready.remove(first);
             }
@@ -209,6 +211,26 @@ impl Queue {
         }
         state.waiting.insert(sequence);
         self.waiting.insert(sequence, event);
+    }
+
+    /// Has an event that was handed out wait again, before younger ones of its lane, and hands out
+    /// nothing of that lane until [`Queue::resume`]. Call it before [`Queue::finish`].
+    pub fn pause(&mut self, event: Event) {
+        let state = self.lanes.entry(event.lane.clone()).or_default();
+        state.paused = true;
+        if let Some(first) = state.waiting.first() {
+            self.ready.remove(first);
+        }
+        self.restore(event);
+    }
+
+    /// Lets a paused lane go on.
+    pub fn resume(&mut self, lane: &Lane) {
+        let Some(state) = self.lanes.get_mut(lane) else { return };
+        state.paused = false;
+        if let (None, Some(first)) = (state.running, state.waiting.first()) {
+            self.ready.insert(*first);
+        }
     }
 
     /// Takes a new event in that is refused by no limit, also while the queue is closed: it waits
@@ -254,6 +276,7 @@ impl Queue {
         if let Some(state) = self.lanes.get_mut(&lane) {
             state.running = None;
             match state.waiting.first() {
+                Some(_) if state.paused => false,
                 Some(first) => self.ready.insert(*first),
                 None => self.lanes.remove(&lane).is_some(),
             };
@@ -338,6 +361,7 @@ impl Queue {
         self.ready.clear();
         self.lanes.retain(|_, state| {
             state.waiting.clear();
+            state.paused = false;
             state.running.is_some()
         });
         let held = std::mem::take(&mut self.held);

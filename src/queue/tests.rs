@@ -275,6 +275,43 @@ mod model {
     }
 }
 
+#[test]
+fn a_paused_lane_keeps_its_events_in_order_and_takes_no_slot() {
+    let mut queue = queue(1, 10, BusyPolicy::Queue);
+    let first = accept(&mut queue, message(1));
+    let second = accept(&mut queue, message(1));
+    let handed_out = queue.next().unwrap();
+    queue.pause(handed_out);
+    queue.finish(first);
+    assert_eq!((queue.next(), queue.waiting(), queue.running()), (None, 2, 0));
+
+    // Other lanes go on, and what is accepted meanwhile waits behind.
+    let other = accept(&mut queue, message(2));
+    let third = accept(&mut queue, message(1));
+    assert_eq!(queue.next().map(|event| event.sequence), Some(other));
+    queue.finish(other);
+    assert_eq!(queue.next(), None);
+
+    queue.resume(&Lane::Channel(1));
+    for sequence in [first, second, third] {
+        assert_eq!(queue.next().map(|event| event.sequence), Some(sequence));
+        queue.finish(sequence);
+    }
+    assert!(queue.is_idle());
+}
+
+#[test]
+fn a_paused_lane_that_loses_its_events_takes_new_ones() {
+    let mut queue = queue(1, 10, BusyPolicy::Queue);
+    let first = accept(&mut queue, message(1));
+    let handed_out = queue.next().unwrap();
+    queue.pause(handed_out);
+    queue.finish(first);
+    assert!(queue.cancel(first).is_some());
+    let second = accept(&mut queue, message(1));
+    assert_eq!(queue.next().map(|event| event.sequence), Some(second));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Accept(EventKind, u64),

@@ -224,6 +224,7 @@ impl Ending {
             "backend-failure" => Self::Backend(match reason.split_once(": ") {
                 Some(("the backend crashed", why)) => GuestFailure::Trapped(why.to_owned()),
                 Some(("the backend was cut off", why)) => GuestFailure::CutOff(why.to_owned()),
+                Some(("the backend is paused", why)) => GuestFailure::Paused(why.to_owned()),
                 Some((_, why)) => GuestFailure::Refused(why.to_owned()),
                 None => GuestFailure::Refused(reason),
             }),

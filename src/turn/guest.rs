@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -36,16 +37,20 @@ pub enum GuestFailure {
     /// The host stopped it at a limit: run time, memory, size of what it returned.
     #[error("the backend was cut off: {0}")]
     CutOff(String),
+    /// The backend opens no links for a while, because its guests failed too often.
+    #[error("the backend is paused: {0}")]
+    Paused(String),
 }
 
 impl GuestFailure {
-    /// `refused`, `trapped` or `cut-off`, for logs and metrics.
+    /// `refused`, `trapped`, `cut-off` or `paused`, for logs and metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Refused(_) => "refused",
             Self::Trapped(_) => "trapped",
             Self::CutOff(_) => "cut-off",
+            Self::Paused(_) => "paused",
         }
     }
 }
@@ -61,10 +66,15 @@ pub trait Backend: Send + Sync {
     fn options(&self) -> &str {
         "{}"
     }
+    /// Returns how long it opens no links, because its guests failed too often; `None` if it does.
+    fn paused(&self) -> Option<Duration> {
+        None
+    }
     /// Opens a link: a fresh guest with no history. Dropping the future leaves nothing behind.
     ///
     /// # Errors
-    /// [`GuestFailure`] when the guest cannot be instantiated, or its breaker is open.
+    /// [`GuestFailure`] when the guest cannot be instantiated; [`GuestFailure::Paused`] while the
+    /// backend is paused.
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure>;
 }
 

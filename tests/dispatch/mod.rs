@@ -14,6 +14,7 @@ mod lost;
 mod memory;
 mod order;
 mod outlive;
+mod paused;
 mod planning;
 mod probe;
 mod recap;

@@ -5,13 +5,14 @@ use std::fs;
 use std::io::Cursor;
 use std::os::unix::fs::PermissionsExt as _;
 
+use aetheel::agent::{Action, Spawn};
 use minisign::KeyPair;
 use serde_json::{Value, json};
 
 use super::{installed, serving};
 use crate::backend::digest;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
-use crate::support::guests::Wat;
+use crate::support::guests::{EXITED, Wat};
 use crate::support::program::{Ended, Installation, Program};
 
 /// A component of the backend `mini`, which answers with its version.
@@ -298,6 +299,83 @@ async fn the_recordings_beside_a_component_are_tried_before_it_is_installed() {
     assert!(refused.stderr.contains("mini.cases, or remove it"), "{}", refused.stderr);
     fs::remove_dir_all(installation.path("backends/mini.cases")).unwrap();
     assert_eq!(install(&installation, &second, &[]).await.code, 0);
+}
+
+#[tokio::test]
+async fn a_damaged_file_and_a_restart_leave_the_last_good_component_serving() {
+    let local = LocalDiscord::start().await;
+    let installation = prepared(installed(&local));
+    fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
+    let mut bot = serving(&installation).await;
+    answers(&local, "1.0.0").await;
+    bot.signal(rustix::process::Signal::TERM);
+    bot.ended().await;
+    let whole = fs::read(installation.backend("mini")).unwrap();
+    fs::write(installation.backend("mini"), &whole[..whole.len() / 2]).unwrap();
+
+    let bot = serving(&installation).await;
+    bot.logs("the component that served before serves in its place").await;
+    answers(&local, "1.0.0").await;
+    let says = "version 1.0.0 of `mini`, which served before, serves in its place";
+    for command in [&["backend", "list"][..], &["check"], &["doctor"]] {
+        let ended = installation.run(command, "").await;
+        let output = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(output.contains(says), "{command:?}: {output}");
+    }
+    let ended = installation.run(&["backend", "rollback", "mini"], "").await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("in place of a file that was refused"), "{}", ended.stdout);
+    assert_eq!(fs::read(installation.backend("mini")).unwrap(), whole);
+}
+
+/// A component whose agent says something and whose guest crashes when the agent exits.
+fn crashing(version: &str) -> Vec<u8> {
+    let spawn = Spawn {
+        proc: 1,
+        program: "mini".to_owned(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        stdin: Vec::new(),
+        keep_open: false,
+        listens: false,
+        basic_auth: None,
+        session: None,
+        turn: None,
+    };
+    Wat {
+        on_start: Some(vec![Action::Spawn(spawn)]),
+        later: Some((EXITED, Vec::new())),
+        on_timer: "unreachable".to_owned(),
+        ..wat(version, json!({}))
+    }
+    .build()
+}
+
+#[tokio::test]
+async fn prompts_for_a_backend_that_keeps_failing_wait_for_the_next_component() {
+    let local = LocalDiscord::start().await;
+    let installation = prepared(installed(&local));
+    fs::write(installation.backend("mini"), crashing("1.0.0")).unwrap();
+    let bot = serving(&installation).await;
+    for _ in 0..5 {
+        let before = local.texts(CHANNEL).len();
+        local.mention(CHANNEL, ANN, "hello");
+        let failed = |local: &LocalDiscord| {
+            let new = local.texts(CHANNEL);
+            new.get(before..)?.iter().any(|text| text.contains("backend crashed")).then_some(())
+        };
+        local.wait_for("the failure", failed).await;
+    }
+    bot.logs("5 failures within a minute").await;
+    for channel in [CHANNEL, OTHER] {
+        local.mention(channel, ANN, "are you there?");
+        local.wait_for_message(channel, |text| text.contains("Your message waits")).await;
+    }
+    let fixed = download(&installation, "fixed.wasm", &mini("2.0.0", json!({})));
+    assert_eq!(install(&installation, &fixed, &["--yes"]).await.code, 0);
+    for channel in [CHANNEL, OTHER] {
+        local.wait_for_message(channel, |text| text == "2.0.0").await;
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! The events that wait and the turns that run, lane by lane.
 //!
 //! [`Lanes`] owns the queue and the way to each running turn. [`slot`] frees a turn's place,
-//! [`stop`] stops turns, and [`panics`] keeps a panic to itself.
+//! [`stop`] stops turns, [`paused`] holds lanes whose backend is paused, and [`panics`] keeps a
+//! panic to itself.
 
 pub(crate) mod panics;
+mod paused;
 pub(crate) mod slot;
 pub(crate) mod stop;
 
@@ -96,6 +98,8 @@ pub(crate) struct Lanes {
     pub(crate) running: Mutex<HashMap<Lane, Running>>,
     /// Messages that turns took in which go on from an earlier life, until those begin here.
     carried: Mutex<HashMap<Sequence, Vec<Event>>>,
+    /// The last event of each lane whose author was told that it waits for a paused backend.
+    announced: Mutex<HashMap<Lane, Sequence>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
     /// Told whenever something begins, ends, comes or goes.
@@ -110,6 +114,7 @@ impl Lanes {
             queue: Mutex::new(queue),
             running: Mutex::default(),
             carried: Mutex::default(),
+            announced: Mutex::default(),
             finished: Notify::new(),
             stir,
             growth: Stir::default(),

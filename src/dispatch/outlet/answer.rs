@@ -41,6 +41,9 @@ pub struct Answer {
     /// Its agent was lost with whoever held it.
     #[serde(skip)]
     pub orphaned: bool,
+    /// It did not begin: its backend is paused.
+    #[serde(skip)]
+    pub paused: bool,
     /// The tokens and cost of the turn; none: the agent told nothing.
     pub usage: Option<Usage>,
     /// From the start of the turn to its end.

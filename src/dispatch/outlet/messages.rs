@@ -86,13 +86,15 @@ impl From<Rejection> for Refusal {
 
 /// The message about a turn that did not go well; `None` for one that did. It says what to do next;
 /// where something is broken, the kind and the turn's id lead the operator to it.
-/// `timeout` is the turn's budget, `retry` the failure the agent was retrying after.
+/// `timeout` is the turn's budget, `retry` the failure the agent was retrying after; `is_kept` says
+/// that the agent's unread output was kept for a newer backend.
 /// `docs/messages.md` lists all of it.
 #[must_use]
 pub(crate) fn failure(
     ending: &Ending,
     timeout: Duration,
     retry: Option<&str>,
+    is_kept: bool,
     id: &str,
 ) -> Option<String> {
     let (sentence, broken) = match ending {
@@ -116,10 +118,16 @@ pub(crate) fn failure(
         }
         Ending::Agent(failure) => agent(failure),
         Ending::Backend(failure) => (
-            "The backend could not read the agent's answer. It was recorded; please tell the operator.".to_owned(),
+            if is_kept {
+                "The backend failed and could not read the agent's answer. The answer is kept until a newer version can; please tell the operator."
+            } else {
+                "The backend failed before there was an answer. Please ask again; if it happens again, tell the operator."
+            }
+            .to_owned(),
             Some(match failure.kind() {
                 "refused" => "backend refused",
                 "trapped" => "backend crashed",
+                "paused" => "backend paused",
                 _ => "backend cut off",
             }),
         ),
@@ -137,6 +145,14 @@ pub(crate) fn failure(
         Some(kind) => format!("{sentence} ({kind}, {id})"),
         None => sentence,
     })
+}
+
+/// The message to the author of a prompt that waits for a paused backend.
+#[must_use]
+pub(crate) fn paused(label: &str) -> String {
+    format!(
+        "{label} failed several times within a minute. Your message waits, and is answered when it works again. (backend paused)"
+    )
 }
 
 /// More about it, for the operator at the terminal.
@@ -280,7 +296,7 @@ mod tests {
     }
 
     fn message(ending: &Ending) -> String {
-        failure(ending, Duration::from_secs(120), None, "ab12").expect("a failure")
+        failure(ending, Duration::from_secs(120), None, true, "ab12").expect("a failure")
     }
 
     #[test]
@@ -346,7 +362,13 @@ mod tests {
             Refusal::TooLong { bytes: 0, limit: 0 },
         ];
         let numbers = |text: String| text.replace(['0', '1'], "N");
-        for text in failures.chain(refusals.iter().map(|refusal| numbers(refusal.to_string()))) {
+        let unkept = Ending::Backend(GuestFailure::Trapped(String::new()));
+        let unkept = failure(&unkept, Duration::ZERO, None, false, "x").map(|text| plain(&text));
+        let others = unkept.into_iter().chain([plain(&paused("AGENT"))]);
+        for text in failures
+            .chain(others)
+            .chain(refusals.iter().map(|refusal| numbers(refusal.to_string())))
+        {
             assert!(page.contains(&text), "docs/messages.md lacks: {text}");
         }
     }
@@ -354,7 +376,7 @@ mod tests {
     #[test]
     fn times_stand_in_the_message() {
         assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s, the limit"));
-        let hour = failure(&Ending::TimedOut, Duration::from_secs(3_600), None, "x");
+        let hour = failure(&Ending::TimedOut, Duration::from_secs(3_600), None, false, "x");
         assert!(hour.is_some_and(|text| text.starts_with("Query timed out after 60 min,")));
         let limited = Ending::Agent(Failure {
             kind: FailureKind::RateLimited,
@@ -362,6 +384,6 @@ mod tests {
             retry_after_ms: Some(1500),
         });
         assert!(message(&limited).contains("Try again in 1.5 s."));
-        assert_eq!(failure(&Ending::Completed, Duration::ZERO, None, "x"), None);
+        assert_eq!(failure(&Ending::Completed, Duration::ZERO, None, false, "x"), None);
     }
 }

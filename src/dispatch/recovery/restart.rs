@@ -262,6 +262,8 @@ pub(crate) enum Left {
     Again,
     /// People are asked whether it is to be.
     Ask,
+    /// It waits again, and its lane with it, until the paused backend works.
+    Paused,
 }
 
 impl Inner {
@@ -430,7 +432,7 @@ impl Inner {
 }
 
 /// The channel for notices about an event, and the message it came from.
-fn place(event: &Event) -> (Option<u64>, Option<u64>) {
+pub(crate) fn place(event: &Event) -> (Option<u64>, Option<u64>) {
     match (&event.origin, &event.lane) {
         (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
         (Origin::Interaction { channel, .. }, _) | (_, Lane::Channel(channel)) => {

@@ -46,7 +46,8 @@ use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::prompt::Expansion;
 use crate::turn::{
-    Backend, ContinuedTurn, Ending, Steering, StopReason, TurnRequest, TurnResult, Unasked,
+    Backend, ContinuedTurn, Ending, GuestFailure, Steering, StopReason, TurnRequest, TurnResult,
+    Unasked,
 };
 use crate::workspace::{Binding, BindingsError, Hook, LostTurn, Saving, SessionId};
 
@@ -92,13 +93,18 @@ impl Inner {
                 return Left::Nothing;
             }
             let kept = self.durability.kept(&event);
+            let (answer, is_lost) = (kept.answer(), LostTurn::of_key(event.key.as_deref()).is_some());
+            let needs_agent = answer.is_none() && !is_lost && !continues && stop.borrow().is_none();
+            if needs_agent && self.paused_backend(&event.lane).await.is_some() {
+                return Left::Paused;
+            }
             let reply = ReplyHandle::new(kept.open(&*self.parts.outlet, &event));
-            if let Some(answer) = kept.answer() {
+            if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);
                 self.delivery.deliver(&event, &kept, &reply, answer).await;
                 return Left::Nothing;
             }
-            if LostTurn::of_key(event.key.as_deref()).is_some() {
+            if is_lost {
                 // No agent is ever asked for it.
                 tracing::error!("the kept answer of a recovered turn cannot be read; `aetheel recover` makes it anew");
                 self.durability.check_off(&event);
@@ -135,6 +141,11 @@ impl Inner {
                 self.note_turn(&event, &answer);
                 return left;
             }
+            if answer.paused && stop.borrow().is_none() {
+                let _ = kept.wait_for_next_life(); // the next start begins it, too
+                kept.let_go();
+                return Left::Paused;
+            }
             let failed = answer.failure.is_some();
             kept.answered(&answer).await;
             kept.let_go();
@@ -167,7 +178,7 @@ impl Inner {
         let stopped = *stop.borrow();
         if let Some(reason) = stopped {
             let timeout = self.parts.host.query_timeout;
-            let failure = messages::failure(&reason.into(), timeout, None, id);
+            let failure = messages::failure(&reason.into(), timeout, None, false, id);
             return Answer { failure, ..Answer::by(self.parts.choices.backend.clone()) };
         }
         if let Some(turn) = self.links.take_continued(event.sequence, &event.lane) {
@@ -351,10 +362,12 @@ impl Inner {
                 &result.ending,
                 self.parts.host.query_timeout,
                 result.transcript.retry(),
+                offer.is_some(),
                 &id,
             ),
             detail: messages::detail(&result.ending),
             orphaned: result.orphaned,
+            paused: matches!(result.ending, Ending::Backend(GuestFailure::Paused(_))),
             text,
             notices,
             backend: label,

@@ -88,7 +88,7 @@ impl<'a> Retelling<'a> {
         let usage = self.done.and_then(|done| done.usage).or_else(|| self.shown.usage());
         let answer = Answer {
             text: said.unwrap_or_else(|| self.shown.text()),
-            failure: messages::failure(&ending, end.timeout, self.shown.retry(), end.turn),
+            failure: messages::failure(&ending, end.timeout, self.shown.retry(), false, end.turn),
             notices: self.shown.notices().to_vec(),
             model: self.session.and_then(|session| session.model),
             usage,

@@ -125,6 +125,14 @@ impl Links {
         &self.0.host
     }
 
+    /// Whether a backend has an open link on which a lane has a session.
+    #[must_use]
+    pub fn is_open(&self, backend: &str, lane: &Lane) -> bool {
+        self.kept().iter().any(|(key, kept)| {
+            key.0 == backend && kept.sessions.contains_key(lane) && kept.link.is_open()
+        })
+    }
+
     /// Begins a turn, on a link that is there or a fresh one.
     pub(super) async fn begin(&self, wanted: &Wanted<'_>, mut start: StartTurn) -> Lease {
         let Wanted { id, event, lane, backend, blobs } = *wanted;

@@ -1,0 +1,179 @@
+//! Prompts for a paused backend wait, in order, and are answered when a component works again.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aetheel::agent::{Descriptor, Exit};
+use aetheel::config::BusyPolicy;
+use aetheel::dispatch::Dispatcher;
+use aetheel::event::Lane;
+use aetheel::queue::Limits;
+use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure};
+use async_trait::async_trait;
+
+use crate::support::scripted::{
+    Agent, Collected, ScriptedBackend, ScriptedLauncher, message, parts, plain,
+};
+
+/// A backend that is paused on demand.
+struct Pausable {
+    inner: ScriptedBackend,
+    paused: AtomicBool,
+    /// It opens no link, though it does not say that it is paused: this many times.
+    shut: AtomicU32,
+}
+
+impl Pausable {
+    fn new(number: u32, paused: bool) -> Arc<Self> {
+        let inner = ScriptedBackend::new(plain()).of_generation(number, &number.to_string());
+        let inner = Arc::into_inner(inner).unwrap();
+        Arc::new(Self { inner, paused: paused.into(), shut: AtomicU32::new(0) })
+    }
+}
+
+#[async_trait]
+impl Backend for Pausable {
+    fn descriptor(&self) -> &Descriptor {
+        self.inner.descriptor()
+    }
+
+    fn generation(&self) -> &Generation {
+        self.inner.generation()
+    }
+
+    fn paused(&self) -> Option<Duration> {
+        self.paused.load(Ordering::SeqCst).then_some(Duration::from_secs(60))
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        let less = |shut: u32| shut.checked_sub(1);
+        let shut = self.shut.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        if shut || self.paused().is_some() {
+            return Err(GuestFailure::Paused("it failed 5 times".to_owned()));
+        }
+        self.inner.open().await
+    }
+}
+
+struct Only(Mutex<Arc<Pausable>>);
+
+impl Backends for Only {
+    fn get(&self, _: &str) -> Option<Arc<dyn Backend>> {
+        Some(self.0.lock().unwrap().clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["scripted".to_owned()]
+    }
+}
+
+struct Place {
+    dispatcher: Dispatcher,
+    collected: Arc<Collected>,
+    backends: Arc<Only>,
+    launcher: Arc<ScriptedLauncher>,
+    _folder: tempfile::TempDir,
+}
+
+impl Place {
+    /// With one slot and a backend that answers with the prompt.
+    async fn with(backend: Arc<Pausable>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let launcher = ScriptedLauncher::new(|agent: Agent| async move {
+            let answer = format!("text {}", agent.prompt);
+            agent.say(&[&answer, "done"]).await;
+            agent.exit(Exit::Code(0), "").await;
+        });
+        let (backends, collected) =
+            (Arc::new(Only(Mutex::new(backend))), Arc::new(Collected::default()));
+        let limits = Limits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
+        let parts = parts(
+            folder.path(),
+            "scripted",
+            backends.clone(),
+            launcher.clone(),
+            &collected,
+            limits,
+        )
+        .await;
+        let dispatcher = Dispatcher::new(parts);
+        Self { dispatcher, collected, backends, launcher, _folder: folder }
+    }
+
+    fn ask(&self, channel: u64, prompt: &str) {
+        self.dispatcher.submit(message(channel, prompt)).unwrap();
+    }
+
+    async fn texts(&self, count: usize) -> Vec<String> {
+        let answers = self.collected.answers(count).await;
+        answers.into_iter().map(|(_, answer)| answer.failure.unwrap_or(answer.text)).collect()
+    }
+}
+
+#[tokio::test]
+async fn prompts_for_a_paused_backend_wait_in_order_and_are_answered_once() {
+    let backend = Pausable::new(1, true);
+    let place = Place::with(backend.clone()).await;
+    for prompt in ["one", "two", "three"] {
+        place.ask(7, prompt);
+    }
+    place.ask(8, "elsewhere");
+    // One notice for the first prompt of each lane, though there is only one slot.
+    let notices = place.collected.notices(2).await;
+    let about: Vec<_> = notices.iter().map(|notice| (notice.channel, notice.about)).collect();
+    assert_eq!(about, [(Some(7), Some(1)), (Some(8), Some(1))]);
+    assert!(notices[0].text.contains("Your message waits"), "{}", notices[0].text);
+    assert!(place.launcher.prompts().is_empty());
+
+    backend.paused.store(false, Ordering::SeqCst);
+    let mut texts = place.texts(4).await;
+    texts.retain(|text| text != "elsewhere");
+    assert_eq!(texts, ["one", "two", "three"]);
+    assert_eq!(place.collected.notices(2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn another_component_answers_what_waits() {
+    let place = Place::with(Pausable::new(1, true)).await;
+    place.ask(7, "hello");
+    place.collected.notices(1).await;
+    *place.backends.0.lock().unwrap() = Pausable::new(2, false);
+    assert_eq!(place.texts(1).await, ["hello"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_meets_the_pause_when_it_begins_waits_too() {
+    let backend = Pausable::new(1, false);
+    backend.shut.store(2, Ordering::SeqCst);
+    let place = Place::with(backend).await;
+    place.ask(7, "hello");
+    assert_eq!(place.texts(1).await, ["hello"]);
+    place.dispatcher.idle().await;
+    assert_eq!(place.texts(1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_paused_backend_can_be_stopped() {
+    let backend = Pausable::new(1, true);
+    let place = Place::with(backend.clone()).await;
+    place.ask(7, "hello");
+    place.collected.notices(1).await;
+    assert!(place.dispatcher.stop(&Lane::Channel(7)));
+    assert_eq!(place.texts(1).await, ["Stopped before it began."]);
+
+    // The lane is not left paused.
+    place.ask(7, "again");
+    place.collected.notices(2).await;
+    backend.paused.store(false, Ordering::SeqCst);
+    assert_eq!(place.texts(2).await[1], "again");
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_paused_backend() {
+    let place = Place::with(Pausable::new(1, true)).await;
+    place.ask(7, "hello");
+    place.collected.notices(1).await;
+    place.dispatcher.shutdown(Duration::from_millis(100)).await;
+    assert_eq!(place.texts(1).await.len(), 1, "it is refused: nothing keeps it");
+}
