@@ -67,25 +67,10 @@ impl Agent for Demo {
                 emit.session_ready(session, said.text("model").map(str::to_owned))
             }
             "ask" => ask::ask(&said, emit),
-            "text" => {
-                let text = emit.required_text(&said, "text", &line.text);
-                match said.text("parent") {
-                    Some(parent) => emit.text_of(parent, 0, text),
-                    None => emit.text(0, text),
-                }
-            }
+            "text" | "thinking" | "tool-output" => report::words(&said, &line.text, emit),
             "artifact" => emit.event(EventKind::Artifact(report::artifact(&said))),
             "task" => emit.event(EventKind::Task(report::task(&said))),
-            "thinking" => {
-                let text = emit.required_text(&said, "text", &line.text);
-                emit.thinking(0, text);
-            }
             "tool" => emit.tool_start(report::tool_start(&said)),
-            "tool-output" => {
-                let id = emit.required_id(&said, "id", &line.text);
-                let text = emit.required_text(&said, "text", &line.text);
-                emit.tool_output(id, text);
-            }
             "tool-end" => emit.tool_end(report::tool_end(&said)),
             "plan" => emit.plan(said.list("steps").iter().map(report::step).collect()),
             "retry" => emit.retry(kind(&said), said.string("message"), said.count("after_ms")),

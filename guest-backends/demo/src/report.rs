@@ -1,18 +1,31 @@
-//! The tools, files and background work of the demo agent, as its lines tell them.
+//! The words, tools, files and background work in the lines of the demo agent.
 
 use aetheel_backend_sdk::json::Value;
-use aetheel_backend_sdk::tokens;
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{
     Artifact, ArtifactBody, PlanEntry, PlanStatus, Task, TaskKind, TaskStatus, ToolEnd, ToolStart,
     Usage,
 };
+use aetheel_backend_sdk::{Emit, tokens};
 
 const TOOLS: Tools = Tools::new(&[
     ("bash", &["shell"], &["about"]),
     ("file_read", &["read"], &["about"]),
     ("agent_spawn", &["helper"], &["about"]),
 ]);
+
+/// Reports what the agent says: its answer, its thinking, or the output of a tool.
+pub(crate) fn words(said: &Value, line: &str, emit: &mut Emit) {
+    let kind = said.text("type").unwrap_or_default();
+    let tool = (kind == "tool-output").then(|| emit.required_id(said, "id", line));
+    let text = emit.required_text(said, "text", line);
+    match (tool, said.text("parent")) {
+        (Some(tool), _) => emit.tool_output(tool, text),
+        (None, _) if kind == "thinking" => emit.thinking(0, text),
+        (None, Some(parent)) => emit.text_of(parent, 0, text),
+        (None, None) => emit.text(0, text),
+    }
+}
 
 /// A tool it begins to use.
 pub(crate) fn tool_start(said: &Value) -> ToolStart {
