@@ -13,6 +13,14 @@ use crate::agent::{
 
 /// Artifacts of one turn that are kept.
 const ARTIFACTS: usize = 10;
+/// Background tasks of one turn that are kept.
+const TASKS: usize = 200;
+/// Quotas that are kept.
+const QUOTAS: usize = 20;
+/// Notices of one turn that are kept.
+const NOTICES: usize = 50;
+/// Kinds of unknown output of one turn that are told apart.
+const UNKNOWN_KINDS: usize = 200;
 
 /// A tool use and how it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,22 +87,29 @@ impl Transcript {
             EventKind::Plan(plan) => self.plan.clone_from(plan),
             EventKind::Usage(usage) => self.usage = Some(usage.clone()),
             EventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
-            EventKind::Notice(notice) => self.notices.push(notice.clone()),
+            EventKind::Notice(notice) if self.notices.len() < NOTICES => {
+                self.notices.push(notice.clone())
+            }
             EventKind::Unrecognised(Unrecognised { what, .. }) => {
                 self.unknown_last = true;
-                *self.unrecognised.entry(what.clone()).or_default() += 1;
+                if self.unrecognised.len() < UNKNOWN_KINDS || self.unrecognised.contains_key(what) {
+                    *self.unrecognised.entry(what.clone()).or_default() += 1;
+                }
             }
             EventKind::Artifact(artifact) if self.artifacts.len() < ARTIFACTS => {
                 self.artifacts.push(artifact.clone())
             }
             EventKind::Task(task) => {
-                match self.tasks.iter_mut().find(|known| known.id == task.id) {
-                    Some(known) => known.clone_from(task),
-                    None => self.tasks.push(task.clone()),
+                let known = self.tasks.iter().position(|known| known.id == task.id);
+                match known {
+                    Some(at) => self.tasks[at].clone_from(task),
+                    None if self.tasks.len() < TASKS => self.tasks.push(task.clone()),
+                    None => {}
                 }
             }
-            EventKind::Quota(quota) => self.quota.clone_from(quota),
+            EventKind::Quota(quota) => self.quota = quota.iter().take(QUOTAS).cloned().collect(),
             EventKind::ToolOutput(_)
+            | EventKind::Notice(_)
             | EventKind::Artifact(_)
             | EventKind::Mode(_)
             | EventKind::Title(_)
@@ -228,6 +243,7 @@ fn joined(parts: &BTreeMap<u32, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::{TaskKind, TaskStatus};
 
     fn text(part: u32, text: &str, replace: bool) -> EventKind {
         EventKind::Text(Text { part, text: text.to_owned(), replace, parent: None })
@@ -244,6 +260,42 @@ mod tests {
         assert_eq!(transcript.text(), "Good day\n\nthere");
         transcript.apply(&text(1, "", true));
         assert_eq!(transcript.text(), "Good day");
+    }
+
+    #[test]
+    fn what_a_flood_of_events_leaves_is_bounded() {
+        let mut transcript = Transcript::default();
+        let task = |id: usize| Task {
+            id: id.to_string(),
+            kind: TaskKind::Command,
+            title: String::new(),
+            status: TaskStatus::Running,
+            tool: None,
+            background: true,
+            summary: None,
+        };
+        let quota = Quota {
+            id: "week".to_owned(),
+            label: "week".to_owned(),
+            used_percent: None,
+            resets: None,
+            exhausted: false,
+        };
+        for id in 0..10_000 {
+            transcript.apply(&EventKind::Task(task(id)));
+            transcript.apply(&EventKind::Notice("look".to_owned()));
+            let (path, sample) = (None, String::new());
+            let unknown = Unrecognised { what: id.to_string(), path, sample };
+            transcript.apply(&EventKind::Unrecognised(unknown));
+        }
+        transcript.apply(&EventKind::Quota(vec![quota; 10_000]));
+        let kept = (transcript.tasks().len(), transcript.quota().len());
+        assert_eq!(kept, (TASKS, QUOTAS));
+        let kept = (transcript.notices().len(), transcript.unrecognised().len());
+        assert_eq!(kept, (NOTICES, UNKNOWN_KINDS));
+        // A task that is known already still changes.
+        transcript.apply(&EventKind::Task(Task { title: "new".to_owned(), ..task(0) }));
+        assert_eq!(transcript.tasks()[0].title, "new");
     }
 
     #[test]

@@ -453,3 +453,30 @@ async fn what_an_agent_says_by_itself_goes_to_its_lane() {
     let said = tokio::time::timeout(LIMIT, bench.said.recv()).await.unwrap().unwrap();
     assert_eq!((said.lane, said.text.as_str()), (Lane::Channel(7), "the build is done (by 1)"));
 }
+
+#[tokio::test]
+async fn an_agent_that_floods_its_lane_with_turns_of_its_own_is_bounded() {
+    let mut bench = Bench::new(
+        "session",
+        |_| {},
+        move |agent, opened| async move {
+            let mut sitting = Sitting::new(agent, &opened);
+            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                for own in 0x8000_0001_u32..0x8000_01f4 {
+                    let own = format!("{session} {own}");
+                    let lines =
+                        ["begin .", "text flood", "done ."].map(|line| format!("{own} {line}"));
+                    sitting.agent.say(&lines.each_ref().map(String::as_str)).await;
+                }
+                sitting.answer(&session, &turn, &text).await;
+            }
+        },
+    );
+    assert_eq!(bench.turn(7, None, "one").await.text, "one (by 1)");
+    assert_eq!(bench.turn(7, None, "two").await.text, "two (by 1)");
+    let mut said = 0;
+    while bench.said.try_recv().is_ok() {
+        said += 1;
+    }
+    assert_eq!(said, 20);
+}

@@ -6,10 +6,9 @@ use tokio::time::Instant;
 
 use super::Task;
 use crate::agent::{
-    Action, Answer, Ask, Command, Decision, EventKind, Input, ProcKey, Stop, TurnDone, TurnRef,
-    Unrecognised,
+    Action, Answer, Ask, Command, Decision, EventKind, Input, ProcKey, Stop, TurnRef, Unrecognised,
 };
-use crate::turn::link::{Report, Unasked, UnknownOutput};
+use crate::turn::link::{Report, UnknownOutput};
 use crate::turn::recording::What;
 use crate::turn::{GuestFailure, ProcessCommand};
 
@@ -143,11 +142,7 @@ impl Task {
             }
             Action::Steered(steered) => self.replies.steered(steered.message, steered.outcome),
             Action::QueryAnswer(answer) => self.replies.answered(answer.query, answer.answer),
-            Action::TurnBegun(turn) => {
-                if !self.turns.begin_unasked(turn) {
-                    self.dropped("turn-begun", "its session or its key is not one for it");
-                }
-            }
+            Action::TurnBegun(turn) => self.begin_unasked(turn),
             Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
         }
     }
@@ -202,27 +197,6 @@ impl Task {
         } else if let Err(reason) = self.turns.report(turn, report) {
             self.dropped(what, &reason);
         }
-    }
-
-    /// A turn nobody asked for has ended: what the agent said in it goes to its lane.
-    fn unasked_done(&mut self, done: TurnDone) {
-        let Some((session, transcript)) = self.turns.end_unasked(done.turn) else { return };
-        if self.rebuilding {
-            return;
-        }
-        let text = done.text.unwrap_or_else(|| transcript.text());
-        let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
-            return;
-        };
-        tracing::info!(lane = %session.lane, "the agent had something to say by itself");
-        let unasked = Unasked {
-            lane: session.lane.clone(),
-            backend: self.parts.backend.descriptor().label().to_owned(),
-            text,
-            usage: done.usage.or_else(|| transcript.usage()),
-        };
-        // Fails when the gateway is going away.
-        let _ = self.parts.unasked.send(unasked);
     }
 }
 

@@ -7,6 +7,8 @@ use crate::turn::recording::What;
 /// Lines of a guest in a turn that are logged as it wishes; further ones only at the level of
 /// debugging.
 const REMARKS: u32 = 100;
+/// Dropped actions in a turn that are noted in the log and the recording.
+const DROPPED: u32 = 100;
 
 impl Task {
     /// Marks the lines to come: with the turn too, while there is only one. To be called when turns
@@ -44,10 +46,15 @@ impl Task {
         }
     }
 
-    /// Notes what the backend said in vain.
+    /// Notes an action that has no effect.
     pub(super) fn dropped(&mut self, what: &str, reason: &str) {
-        if self.rebuilding {
+        if self.rebuilding || self.spent.dropped > DROPPED {
             return;
+        }
+        self.spent.dropped += 1;
+        if self.spent.dropped > DROPPED {
+            self.recording.host(What::Host("further dropped actions are not noted".to_owned()));
+            return tracing::debug!("the backend's further dropped actions are not logged");
         }
         tracing::debug!(what, reason, "dropped what the backend said");
         self.recording.host(What::Host(format!("dropped {what}: {reason}")));

@@ -16,6 +16,7 @@ mod notes;
 mod output;
 mod rebuild;
 mod renewal;
+mod unasked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(in crate::turn) use self::deeds::NotRebuilt;
 use self::held::written;
 pub(in crate::turn) use self::notes::{Continued, OpenSession};
 use self::rebuild::Rebuilt;
+use self::unasked::UnaskedLimit;
 use super::files::{Files, Stock};
 use super::net::Net;
 use super::processes::Processes;
@@ -55,6 +57,7 @@ struct Task {
     /// For the next call into the guest.
     inputs: Vec<TimedInput>,
     spent: Spent,
+    unasked: UnaskedLimit,
     ledger: Ledger,
     turns: Turns,
     replies: Replies,
@@ -79,6 +82,8 @@ struct Task {
 struct Spent {
     /// Lines of the guest for the log.
     remarks: u32,
+    /// Actions without effect.
+    dropped: u32,
     /// Bytes of actions.
     actions: u64,
     /// Bytes of the agent's output.
@@ -142,6 +147,7 @@ impl Task {
             guest,
             inputs: Vec::new(),
             spent: Spent::default(),
+            unasked: UnaskedLimit::default(),
             ledger: Ledger::default(),
             turns: Turns::default(),
             replies: Replies::default(),
