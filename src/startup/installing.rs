@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use super::LoadedBackends;
 use crate::agents::AgentRegistry;
 use crate::backend::{
@@ -78,8 +80,10 @@ impl Installer {
         let name = &staged.inspection.descriptor.name;
         // For which of several files it stands depends on the installed agent.
         self.agents.examine(name).await;
-        let target = self.target(name, file);
-        let before = match self.engine.stage(&target, &self.gate, false).await {
+        let target = self.target(name, file, &staged.inspection.digest).await;
+        // The same bytes need no further trust.
+        let same = digest_of(&target).await.as_ref() == Some(&staged.inspection.digest);
+        let before = match self.engine.stage(&target, &self.gate, same).await {
             Ok(before) if before.inspection.descriptor.name == *name => Some(before),
             // There is none; or it is refused as it is, or another backend, and put aside.
             _ => None,
@@ -117,11 +121,17 @@ impl Installer {
         Ok(installation)
     }
 
-    /// Over the file of its own file name if that is of its backend, else over the one that serves,
-    /// else to a new file named after the backend.
-    fn target(&self, name: &str, file: &Path) -> PathBuf {
-        let fresh = self.folder.join(format!("{name}.wasm"));
-        let Some(chosen) = self.components.chosen(name) else { return fresh };
+    /// Returns the file of the component's own file name if that is of its backend, else the one
+    /// that serves. Where nothing serves: the file that holds the very component, else the one that
+    /// served last, else a new one named after the backend.
+    async fn target(&self, name: &str, file: &Path, digest: &str) -> PathBuf {
+        let Some(chosen) = self.components.chosen(name) else {
+            let fresh = self.folder.join(format!("{name}.wasm"));
+            return match self.unserved(name, digest).await {
+                Some(there) => there,
+                None => fresh,
+            };
+        };
         let of_its_name = chosen
             .others
             .iter()
@@ -129,6 +139,39 @@ impl Installer {
             .find(|path| path.file_name() == file.file_name());
         of_its_name.unwrap_or(&chosen.path).clone()
     }
+
+    /// Finds the file of a backend that nothing serves, so that no second file of it comes about.
+    async fn unserved(&self, name: &str, digest: &str) -> Option<PathBuf> {
+        let (folder, kept) = (self.folder.clone(), self.kept.clone());
+        let (name, digest) = (name.to_owned(), digest.to_owned());
+        let find = move || {
+            let files = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
+            let is_component = |path: &PathBuf| path.extension().is_some_and(|end| end == "wasm");
+            let mut files: Vec<PathBuf> = files.filter(is_component).collect();
+            files.sort();
+            let is_same =
+                |path: &&PathBuf| std::fs::read(path).is_ok_and(|bytes| sha256(&bytes) == digest);
+            if let Some(same) = files.iter().find(is_same) {
+                return Some(same.clone());
+            }
+            let last = kept.last().into_iter().find(|last| last.backend == name)?;
+            files
+                .into_iter()
+                .find(|path| path.file_name().is_some_and(|file| file == last.file.as_str()))
+        };
+        tokio::task::spawn_blocking(find).await.ok()?
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the SHA-256 of a file; `None` if it cannot be read.
+async fn digest_of(path: &Path) -> Option<String> {
+    let path = path.to_owned();
+    let read = move || Some(sha256(&std::fs::read(path).ok()?));
+    tokio::task::spawn_blocking(read).await.ok()?
 }
 
 #[cfg(test)]
