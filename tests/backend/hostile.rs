@@ -353,7 +353,7 @@ fn five_failures_within_a_minute_stop_new_links_and_a_new_version_starts_afresh(
         }
         let failure = backend.open().await.err().expect("the breaker is open");
         assert!(
-            matches!(&failure, GuestFailure::CutOff(text) if text.contains("failed 5 times within a minute")),
+            matches!(&failure, GuestFailure::Paused(text) if text.contains("failed 5 times within a minute")),
             "{failure:?}"
         );
         assert_eq!(

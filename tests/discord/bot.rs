@@ -616,6 +616,7 @@ pub fn answer(text: &str) -> Answer {
         model: None,
         detail: None,
         orphaned: false,
+        paused: false,
         usage: None,
         took: Duration::from_secs(1),
         offer: None,

@@ -60,6 +60,32 @@ async fn an_operator_is_told_loudly_that_agents_are_not_confined() {
     assert!(status.contains("off: agents reach everything"), "{status}");
 }
 
+#[tokio::test]
+async fn an_agent_that_the_sandbox_refuses_a_file_is_logged_with_a_hint() {
+    if !has_landlock() {
+        return;
+    }
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local).with("LOG_FORMAT", "json");
+    let at = |name: &str| installation.path(name).display().to_string();
+    fs::create_dir_all(installation.path("wrapper")).unwrap();
+    fs::write(installation.path("data"), "data").unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *version*) ;; *) cat {} > /dev/null || exit 1 ;; esac\nexec \"$@\"\n",
+        at("data")
+    );
+    fs::write(installation.path("wrapper/sh"), script).unwrap();
+    fs::set_permissions(installation.path("wrapper/sh"), fs::Permissions::from_mode(0o755))
+        .unwrap();
+    let (wrapper, folder) = (at("wrapper/sh"), at("wrapper"));
+    let installation = installation.with("AGENT_WRAPPER", &wrapper).with("AGENT_READ", &folder);
+    let program = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    let line = program.logs("turn failed").await;
+    assert!(line["detail"].as_str().is_some_and(|detail| detail.contains("denied")), "{line}");
+    assert!(line["hint"].as_str().is_some_and(|hint| hint.contains("`AGENT_READ`")), "{line}");
+}
+
 /// Stands before the agent, inside its sandbox, and tries to open what is behind each line of
 /// `targets`.
 const THIEF: &str = r#"#!/bin/sh

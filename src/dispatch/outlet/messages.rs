@@ -121,7 +121,7 @@ pub(crate) fn failure(
             if is_kept {
                 "The backend failed and could not read the agent's answer. The answer is kept until a newer version can; please tell the operator."
             } else {
-                "The backend failed before there was an answer. Please ask again; if it happens again, tell the operator."
+                "The backend failed. Please ask again; if it happens again, tell the operator."
             }
             .to_owned(),
             Some(match failure.kind() {
@@ -152,6 +152,26 @@ pub(crate) fn failure(
 pub(crate) fn paused(label: &str) -> String {
     format!(
         "{label} failed several times within a minute. Your message waits, and is answered when it works again. (backend paused)"
+    )
+}
+
+/// Words of a failed agent by which something refused it access.
+const REFUSED_ACCESS: [&str; 6] = [
+    "permission denied",
+    "operation not permitted",
+    "read-only file system",
+    "eacces",
+    "eperm",
+    "erofs",
+];
+
+/// The hint to the operator about an agent that failed because it was refused access, where agents
+/// are confined.
+#[must_use]
+pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
+    let said = detail(ending)?.to_lowercase();
+    REFUSED_ACCESS.iter().any(|words| said.contains(words)).then_some(
+        "the sandbox of agents may have refused this; grant the path with `AGENT_READ` or `AGENT_WRITE` (docs/operating.md, \"The sandbox of agents\")",
     )
 }
 
@@ -340,6 +360,23 @@ mod tests {
             assert_eq!(text.ends_with(", ab12)"), !fine, "{text}");
         }
         assert_eq!(message(&Ending::Interrupted), "Stopped.");
+    }
+
+    #[test]
+    fn only_a_refused_access_hints_at_the_sandbox() {
+        let failed = |message: &str| {
+            let message = message.to_owned();
+            Ending::Agent(Failure { kind: FailureKind::Crashed, message, retry_after_ms: None })
+        };
+        for said in [
+            "Error: EACCES: permission denied, open '/srv/x'",
+            "cat: /srv/x: Permission denied",
+            "mkdir: cannot create directory: Read-only file system",
+        ] {
+            assert!(sandbox_hint(&failed(said)).is_some(), "{said}");
+        }
+        assert_eq!(sandbox_hint(&failed("it broke")), None);
+        assert_eq!(sandbox_hint(&Ending::Completed), None);
     }
 
     #[test]

@@ -387,7 +387,11 @@ impl Inner {
         let (ending, recording) = (result.ending.word(), &result.link);
         match messages::detail(&result.ending) {
             None => tracing::info!(recording, ending, took_ms, "turn ended"),
-            Some(detail) => tracing::warn!(recording, ending, took_ms, detail, "turn failed"),
+            Some(detail) => {
+                let confined = self.parts.host.fence.is_some();
+                let hint = messages::sandbox_hint(&result.ending).filter(|_| confined);
+                tracing::warn!(recording, ending, took_ms, detail, hint, "turn failed");
+            }
         }
         figures::turn_ended(backend, ending, result.took);
         for (what, count) in result.transcript.unrecognised() {
