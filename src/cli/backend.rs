@@ -101,9 +101,12 @@ pub enum BackendCommand {
     },
     /// Read a recording with a component: what the agent did, as a person reads it
     Replay {
-        /// The component
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// The component: a file, or the name of a backend
         component: PathBuf,
-        /// The recording
+        /// The recording: a file, or its id
         recording: PathBuf,
         /// Show only where another component makes something else of it
         #[arg(long, value_name = "COMPONENT")]

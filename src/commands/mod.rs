@@ -96,6 +96,11 @@ pub fn run(cli: Cli) -> u8 {
                 block_on(backend::rollback::run(settings, name))
             })
         }
+        Command::Backend(BackendCommand::Replay { common, component, recording, diff, json }) => {
+            with_settings(&common, None, |settings| {
+                block_on(backend::replay::run(settings.config, component, recording, diff, json))
+            })
+        }
         Command::Backend(command) => backend::run(command),
         Command::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))

@@ -328,6 +328,30 @@ async fn a_damaged_file_and_a_restart_leave_the_last_good_component_serving() {
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), whole);
 }
 
+#[tokio::test]
+async fn a_recording_is_replayed_by_the_name_of_the_backend_and_its_id() {
+    let local = LocalDiscord::start().await;
+    let installation = prepared(installed(&local));
+    fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
+    let bot = serving(&installation).await;
+    answers(&local, "1.0.0").await;
+    drop(bot);
+    let id = installation.recordings().into_keys().next().expect("a recording");
+    let replayed = installation.run(&["backend", "replay", "mini", &id], "").await;
+    assert_eq!(replayed.code, 0, "{}", replayed.stderr);
+    assert!(replayed.stdout.contains("1.0.0"), "{}", replayed.stdout);
+
+    for (arguments, part) in [
+        (["nobody", &*id], "no backend of that name"),
+        (["mini", "00000000"], "no recording `00000000.jsonl`"),
+    ] {
+        let refused =
+            installation.run(&[&["backend", "replay"][..], &arguments].concat(), "").await;
+        assert_eq!(refused.code, 64, "{}", refused.stderr);
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+}
+
 /// A component whose agent says something and whose guest crashes when the agent exits.
 fn crashing(version: &str) -> Vec<u8> {
     let spawn = Spawn {
@@ -424,6 +448,22 @@ async fn what_cannot_be_installed_changes_nothing() {
             assert!(refused.stderr.contains(fault), "{command:?} {}", refused.stderr);
         }
     }
+}
+
+#[tokio::test]
+async fn installing_with_a_pin_makes_no_second_file_of_a_backend() {
+    let installation = prepared(Installation::new()).with("BACKEND_TRUST", "pinned");
+    let first = mini("1.0.0", json!({}));
+    fs::write(installation.path("backends/copied.wasm"), &first).unwrap();
+    let file = download(&installation, "mini.wasm", &first);
+    let ended = install(&installation, &file, &["--pin"]).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("it is there already"), "{}", ended.stdout);
+    assert_eq!(backends(&installation), ["copied.wasm", "demo.wasm"]);
+    assert!(installation.read("backends.md").contains(&digest(&first)));
+    let listing = listed(&installation).await;
+    assert_eq!(row(&listing)["version"], "1.0.0");
+    assert!(!listing["refused"].to_string().contains("copied.wasm"), "{listing:#}");
 }
 
 #[tokio::test]

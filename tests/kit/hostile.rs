@@ -39,7 +39,7 @@ fn done() -> Action {
 }
 
 /// Starts its agent and ends the turn with it; remembers nothing.
-fn forgetful() -> Wat {
+pub(super) fn forgetful() -> Wat {
     Wat {
         on_start: Some(vec![spawn("evil", &[])]),
         later: Some((EXITED, vec![done()])),

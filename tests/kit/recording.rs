@@ -265,3 +265,34 @@ fn findings_about_a_recording_made_by_hand_are_stable_json() {
         (Value::from(true), Value::from(1))
     );
 }
+
+/// A parser that misses the agent's answer, as one with a misspelt field name does.
+#[test]
+fn an_answer_that_the_component_does_not_read_fails_the_check_and_stands_in_the_replay() {
+    let bench = Bench::wat(&super::hostile::forgetful());
+    let agent = bench.folder.path().join("agent");
+    let said = r#"{"type":"answer","message":{"text":"The build is green again."}}"#;
+    fs::write(&agent, format!("#!/bin/sh\nread prompt\necho '{said}'\n")).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let recorded = bench.run(&["record", "--", "./agent"]);
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    let text = fs::read_to_string(bench.folder.path().join("agent.jsonl")).unwrap();
+    let line = 1 + text.lines().position(|line| line.contains("green")).unwrap();
+
+    let checked = bench.run(&["check", bench.component(), "agent.jsonl", "--json"]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let found = checked.findings();
+    let reads: Vec<&Value> = found.iter().filter(|finding| finding["rule"] == "reads").collect();
+    let [finding] = &reads[..] else { panic!("{found:#?}") };
+    assert_eq!(finding["line"], line);
+    let got = finding["got"].as_str().unwrap();
+    assert!(got.contains("`message.text`") && got.contains("The build is green again."), "{got}");
+
+    let replayed = bench.run(&["replay", bench.component(), "agent.jsonl"]);
+    replayed.says("unread").says("`message.text`: The build is green again.");
+    let replayed = bench.run(&["replay", bench.component(), "agent.jsonl", "--json"]);
+    let unread = replayed.out.lines().find(|line| line.contains("unread")).unwrap();
+    let unread: Value = serde_json::from_str(unread).unwrap();
+    let position = &unread["unread"]["position"];
+    assert_eq!((&unread["line"], position), (&Value::from(line), &Value::from("message.text")));
+}

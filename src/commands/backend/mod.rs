@@ -3,7 +3,7 @@
 //!
 //! Owns the output of the commands and their exit codes (0: all is well, 1: what was tried failed,
 //! 64: it could not be tried). None of them needs a configuration, but those that touch the folder
-//! of backends. The trials themselves are in [`crate::kit`].
+//! of backends, and `replay` where a backend or a recording is named rather than a file. The trials themselves are in [`crate::kit`].
 
 mod all_nodes;
 pub(super) mod approve;
@@ -16,11 +16,12 @@ mod componentize;
 mod contract;
 mod inspect;
 pub(super) mod install;
+mod named;
 mod new;
 mod open;
 mod printed;
 mod record;
-mod replay;
+pub(super) mod replay;
 pub(super) mod rollback;
 mod serving;
 mod templates;
@@ -54,9 +55,6 @@ pub(super) fn run(command: BackendCommand) -> u8 {
             record::Said { prompt, agent_version, safety, mode, live, until },
             command,
         )),
-        BackendCommand::Replay { component, recording, diff, json } => {
-            block_on(replay::run(component, recording, diff, json))
-        }
         BackendCommand::Bench { component, recording, json } => {
             block_on(bench::run(component, recording, json))
         }
@@ -66,6 +64,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         // Read with the configuration, by the caller.
         BackendCommand::List { .. }
         | BackendCommand::Ping { .. }
+        | BackendCommand::Replay { .. }
         | BackendCommand::Install { .. }
         | BackendCommand::Approve { .. }
         | BackendCommand::Rollback { .. } => crate::cli::exit::SOFTWARE,

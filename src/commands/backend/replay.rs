@@ -5,23 +5,32 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::open::{self, Opened, Unable};
-use super::printed;
+use super::{named, printed};
 use crate::cli::exit;
+use crate::config::Config;
 use crate::kit::{self, Case, difference, summary};
 use crate::terminal::{self, Paper};
 use crate::turn::replay::{Batches, Replayed, replay};
 
 pub(in crate::commands) async fn run(
+    config: Config,
     component: PathBuf,
     recording: PathBuf,
     diff: Option<PathBuf>,
     json: bool,
 ) -> u8 {
-    let done = match diff {
-        None => show(&component, recording, json).await,
-        Some(other) => compare(&component, &other, recording, json).await,
+    let done = async {
+        let component = named::component(&component, &config)?;
+        let recording = named::recording(&recording, &config)?;
+        match diff {
+            None => show(&component, recording, json).await,
+            Some(other) => {
+                let other = named::component(&other, &config)?;
+                compare(&component, &other, recording, json).await
+            }
+        }
     };
-    done.unwrap_or_else(|unable| unable.tell())
+    done.await.unwrap_or_else(|unable| unable.tell())
 }
 
 async fn read(component: &Path, case: &Case) -> Result<Replayed, Unable> {

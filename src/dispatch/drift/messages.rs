@@ -9,7 +9,8 @@ const NOTICE_LIMIT: usize = 1_900;
 const NAMED_LIMIT: usize = 3;
 
 /// The page that says what to do.
-pub(super) const PAGE: &str = "docs/drift.md";
+pub(super) const PAGE: &str =
+    concat!("<", env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/drift.md>");
 
 /// An unknown output when its kind is seen for the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     let Some(FirstSeen { key, recording, .. }) = all.first() else { return text };
     let end = format!(
         "\nMost often the agent is newer than its backend. See what the backend makes of it: \
-         `aetheel backend replay BACKENDS_DIR/{}.wasm RECORDINGS_DIR/*/{recording}.jsonl`. What to do: {PAGE}",
+         `aetheel backend replay {} {recording}`. What to do: {PAGE}",
         key.backend
     );
     let mut heading = String::new();
@@ -172,7 +173,8 @@ mod tests {
              - `line type \"bar\"` at `type`\n\
              …and 2 more; `aetheel doctor` counts them.\n\
              Most often the agent is newer than its backend. See what the backend makes of it: \
-             `aetheel backend replay BACKENDS_DIR/gemini.wasm RECORDINGS_DIR/*/1f0c9a2e.jsonl`. What to do: docs/drift.md"
+             `aetheel backend replay gemini 1f0c9a2e`. \
+             What to do: <https://github.com/aetheel/aetheel/blob/main/docs/drift.md>"
         );
     }
 

@@ -1,0 +1,71 @@
+//! Components and recordings of the gateway, by the name of a backend and the id of a recording.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::open::Unable;
+use crate::config::Config;
+use crate::startup::shipped;
+use crate::workspace::Components;
+
+/// Returns the file of a component: the path that was given, or what serves as the backend of that
+/// name.
+///
+/// # Errors
+/// There is neither; names the backends there are.
+pub(super) fn component(given: &Path, config: &Config) -> Result<PathBuf, Unable> {
+    let Some(name) = name(given) else { return Ok(given.to_owned()) };
+    let folder = shipped::serving(config);
+    let last = Components::new(&config.config_dir).last();
+    let noted = last.into_iter().find(|last| last.backend == name).map(|last| last.file);
+    let files = noted.into_iter().chain([format!("{name}.wasm")]);
+    let found = files.map(|file| folder.join(file)).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        let mut text = format!(
+            "there is no file `{name}`, and no backend of that name in {}",
+            folder.display()
+        );
+        let others = backends(&folder);
+        if !others.is_empty() {
+            text.push_str(&format!("; there are: {}", others.join(", ")));
+        }
+        Unable::usage(text)
+    })
+}
+
+/// Returns the file of a recording: the path that was given, or the recording with that id in
+/// `RECORDINGS_DIR`.
+///
+/// # Errors
+/// There is neither.
+pub(super) fn recording(given: &Path, config: &Config) -> Result<PathBuf, Unable> {
+    let Some(id) = name(given) else { return Ok(given.to_owned()) };
+    let folder = &config.recordings_dir;
+    let days = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = days
+        .map(|day| day.path().join(format!("{id}.jsonl")))
+        .filter(|path| path.is_file())
+        .collect();
+    found.sort();
+    found.pop().ok_or_else(|| {
+        Unable::usage(format!(
+            "there is no file `{id}`, and no recording `{id}.jsonl` in a folder of {} (RECORDINGS_DIR)",
+            folder.display()
+        ))
+    })
+}
+
+/// Returns the name that something is given by: no path to a file that exists or could.
+fn name(given: &Path) -> Option<&str> {
+    let name = given.to_str().filter(|name| !name.is_empty() && !name.contains(['/', '.']))?;
+    (!given.exists()).then_some(name)
+}
+
+fn backends(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = files
+        .filter_map(|file| file.file_name().to_str()?.strip_suffix(".wasm").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
