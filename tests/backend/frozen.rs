@@ -85,6 +85,7 @@ Made from the text in [`wit/`](../wit/README.md) by a test that also checks it (
 said there, how to write a backend in [writing-a-backend.md](writing-a-backend.md), and what conversations look like in
 [gallery.md](gallery.md). In recordings and in `--json` output every item has the name it has here; a record is an object, a variant
 an object with one key, a case without a payload and a value of an enum a string, and an option that is none is `null`.
+[What this gateway does not use today](../wit/README.md#what-this-host-does-not-use) is listed there.
 ";
 
 fn page() -> String {
