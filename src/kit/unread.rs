@@ -7,6 +7,9 @@ use crate::turn::conservation::lost_in_replay;
 use crate::turn::recording::{Entry, What};
 use crate::turn::replay::{Replayed, Tape};
 
+/// The position of a line that is no JSON.
+const PLAIN: &str = "plain text";
+
 /// An answer that no action shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
@@ -65,7 +68,8 @@ fn locate(entries: &[Entry], position: &str, actions: &[Value]) -> (usize, Strin
         let mut found = Vec::new();
         match &parsed {
             Ok(value) => texts_at(value, position, &mut found),
-            Err(_) => found.push(output),
+            Err(_) if position == PLAIN => found.push(output),
+            Err(_) => {}
         }
         found.retain(|text| !text.trim().is_empty());
         let unseen = found.iter().find(|text| !actions.iter().any(|action| holds(action, text)));

@@ -473,7 +473,6 @@ async fn an_agent_that_floods_its_lane_with_turns_of_its_own_is_bounded() {
         },
     );
     assert_eq!(bench.turn(7, None, "one").await.text, "one (by 1)");
-    assert_eq!(bench.turn(7, None, "two").await.text, "two (by 1)");
     let mut said = 0;
     while bench.said.try_recv().is_ok() {
         said += 1;

@@ -33,14 +33,13 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
     let mut tried = BTreeSet::new();
     let mut shows_something = false;
     let mut silent = None;
+    let mut lost = Vec::new();
     for case in cases {
         let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
         if replayed.failure.is_some() {
             continue; // other areas report it
         }
-        for unread in unread(&case.tape, &replayed) {
-            add(&mut area.findings, lost_answer(case, &unread));
-        }
+        lost.extend(unread(&case.tape, &replayed).iter().map(|unread| lost_answer(case, unread)));
         let recording = Recording::new(entries(&case.tape.entries));
         let before = json(&replayed);
         match seen(&before) {
@@ -67,11 +66,13 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
             }
         }
     }
-    if !shows_something
-        && area.findings.is_empty()
-        && let Some(silent) = silent
-    {
-        add(&mut area.findings, silent);
+    if shows_something {
+        // Other answers are read; the rule may be wrong about one that stands elsewhere.
+        area.notes.extend(lost);
+    } else if lost.is_empty() {
+        silent.into_iter().for_each(|silent| add(&mut area.findings, silent));
+    } else {
+        lost.into_iter().for_each(|lost| add(&mut area.findings, lost));
     }
     Ok(area)
 }
