@@ -49,10 +49,10 @@ pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)>
 pub fn lacking(backend: &Backend, feature: Feature) -> String {
     let why = match (backend.one_shot, feature) {
         (true, Feature::Permissions | Feature::Questions | Feature::Steer) => {
-            "one-shot runs take nothing in after the prompt"
+            "one-shot runs read nothing after the prompt"
         }
         (true, Feature::Streaming) => "one-shot runs print whole messages",
-        (true, Feature::Thinking) => "one-shot runs do not tell thoughts",
+        (true, Feature::Thinking) => "one-shot runs do not report thoughts",
         (_, Feature::AllowedTools) => {
             "the protocol has no such setting; the gateway asks, and refuses what is not on the list"
         }

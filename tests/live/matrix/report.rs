@@ -184,7 +184,7 @@ impl Report {
         format!(
             "{HEAD}\n## Versions\n\n| agent | version | columns |\n|---|---|---|\n{versions}\nConfined by {confined}.\n\n## Matrix\n\n{}\n\n## What agents may do\n\n{LEVELS}\n{}\n\
             ## As root\n\n{ROOT}\n{}\n## Not recognised\n\n\
-            What the agents said and the backends do not know (each such piece is kept in the recording):\n\n{}",
+            Output of the agents that the backends do not know (each piece is kept in the recording):\n\n{}",
             self.table(),
             levels(&self.cells),
             self.of_root(),
@@ -278,8 +278,8 @@ fn note(notes: &mut Vec<String>, why: &str) -> String {
 }
 
 const LEVELS: &str = "\
-By level of safety: `yes`, it does so by itself; `asks`, somebody is asked, and it was not done without leave; `no`, it cannot. Whoever
-is asked for something outside the working directory and allows it has allowed nothing: the sandbox stands.
+By level of safety: `yes`: it does so by itself. `asks`: somebody is asked, and it was not done without leave. `no`: it cannot. Leave for something
+outside the working directory has no effect, because the sandbox still refuses it.
 ";
 
 const ROOT: &str = "\
@@ -289,14 +289,13 @@ Claude Code has rules of its own for root, which containers run as; `IS_SANDBOX=
 const HEAD: &str = "\
 # Compatibility
 
-Every backend with the real program it drives, through the whole gateway, against a scripted model service, without a network. Written
-by `make test-live`, which runs what changed since the last time; `make test-live BACKEND=codex CASE=resume` runs one cell, and
-`BACKEND='claude*'` the columns that begin so. `make test-live CLI_VERSIONS=latest` takes the newest releases instead of the pinned ones
-(`scripts/agents.versions`) and writes `docs/compatibility-latest.md`: what a new release breaks is a cross there, or an entry in the last section.
+Each backend is run with its real agent, through the whole gateway, against a scripted model service, without a network.
+`make test-live` writes this page and runs the cells whose backend, profile or agent has changed. `make test-live BACKEND=codex CASE=resume` runs one
+cell, `BACKEND='claude*'` the columns that begin so. `make test-live CLI_VERSIONS=latest` runs the newest releases instead of the pinned ones
+(`scripts/agents.versions`) and writes `docs/compatibility-latest.md`: a cross there, or an entry in its last section, is what a release breaks.
 
-The agents run as people run them: as an ordinary user, confined as the gateway does it by itself (Landlock, and bubblewrap for
-Codex where it is installed). With `AGENT_SANDBOX=off` the rows *cannot …* fail, as they should.
+The agents run as an ordinary user and confined as the gateway confines them by default (Landlock, and bubblewrap for Codex where it is installed).
+With `AGENT_SANDBOX=off` the rows *cannot …* fail, as they should.
 
-✓ passed; n/a: does not apply, for the reason given; fault: the agent itself does it wrong, as described; the evidence is in the result
-below `target/live/`.
+✓: passed. n/a: does not apply, for the reason given. fault: the agent itself misbehaves, as described; the result below `target/live/` has the evidence.
 ";

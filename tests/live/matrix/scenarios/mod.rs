@@ -64,7 +64,7 @@ macro_rules! rows {
 pub const SCENARIOS: &[Scenario] = rows! {
     "hello", "hello twice, with usage", [], Talk, talk::hello_twice;
     "deltas", "text streams in pieces", [Streaming], Talk, talk::deltas;
-    "thinking", "thinking is told apart", [Thinking], Talk, talk::thinking;
+    "thinking", "thinking is kept apart from the answer", [Thinking], Talk, talk::thinking;
     "system-prompt", "the system prompt reaches the model", [SystemPrompt], Talk, talk::system_prompt;
     "model", "the model is changed in mid-conversation", [Model], Talk, talk::model;
     "tool", "one tool", [], Talk, tools::one;
@@ -83,7 +83,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "steer", "steer", [Steer], Talk, stops::steer;
     "queue", "a prompt waits for the one before", [], Talk, stops::queue;
     "resume", "resume in a new process carries history", [Resume], Talk, sessions::resume;
-    "unknown-session", "an unknown session is told and forgotten", [Resume], Talk, sessions::unknown;
+    "unknown-session", "an unknown session is reported and forgotten", [Resume], Talk, sessions::unknown;
     "two-sessions", "two sessions at once", [], Talk, sessions::two_at_once;
     "error-400", "model error 400, then alive", [], Talk, failures::error_400;
     "error-401", "model error 401, then alive", [], Talk, failures::error_401;
@@ -96,10 +96,10 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "holder-stopped", "the holder of the agents is stopped, then alive", [], Service, holder::stopped;
     "holder-killed", "the holder of the agents is killed, then alive", [], Service, holder::killed;
     "holder-replaced", "the holder is replaced, then the gateway is killed and upgraded in mid-answer", [], Service, holder::then_the_gateway;
-    "agent-terminated", "an agent that somebody else ends, then alive", [], Service, holder::agent_terminated;
+    "agent-terminated", "an agent that is ended from outside, then alive", [], Service, holder::agent_terminated;
     "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
     "prompt-file", "`@file` is not read", [], Talk, prompts::file;
-    "prompt-command", "`/command` is no command", [], Talk, prompts::command;
+    "prompt-command", "`/command` is not carried out", [], Talk, prompts::command;
     "prompt-bang", "`!ls` runs nothing", [], Talk, prompts::bang;
     "prompt-empty", "an empty prompt does no harm", [], Talk, prompts::empty;
     "prompt-long", "a prompt of 200 KB", [], Talk, prompts::long;
