@@ -145,9 +145,12 @@ pub(crate) fn is_session(id: &str) -> bool {
 
 /// Returns the prompt; files, and images unless the agent takes them as such, are named in their
 /// place.
+///
+/// The host escapes a name that must not be expanded as `\@name`. Droid 0.225.2 ignores a backslash
+/// there and reads the file, so the backslash moves into the name, where no file has it.
 pub(crate) fn prompt(parts: &[Part], takes_images: bool) -> String {
     let text = |part: &Part| match part {
-        Part::Text(text) => Some(text.clone()),
+        Part::Text(text) => Some(text.replace("\\@", "@\\")),
         Part::Image(file) if takes_images && is_image(file) => None,
         Part::Image(file) | Part::File(file) => Some(named(file)),
     };

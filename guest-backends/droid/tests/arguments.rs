@@ -54,6 +54,13 @@ fn a_plain_turn_reads_its_prompt_from_stdin() {
 }
 
 #[test]
+fn an_escaped_name_of_a_file_is_escaped_so_that_droid_does_not_read_it() {
+    let (spawn, _) = spawn(start("look at \\@note.txt, not at @types/node"));
+    let expected = Chunk::Text("look at @\\note.txt, not at @types/node".to_owned());
+    assert_eq!(spawn.stdin, [expected]);
+}
+
+#[test]
 fn a_long_lived_one_has_nothing_of_the_prompt_on_its_command_line() {
     let start = StartTurn { one_shot: false, ..start("--help") };
     let (spawn, _) = spawn(start.clone());

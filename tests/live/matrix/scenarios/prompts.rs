@@ -22,7 +22,9 @@ fn inert(cell: &Cell, gateway: &Gateway, prompt: &str) -> String {
     } else {
         Expansion::new(expands, &gateway.path("workspace"))
     };
-    neutralise(prompt, &expansion, None)
+    let inert = neutralise(prompt, &expansion, None);
+    // Droid ignores a backslash before the `@`, so its backend moves it.
+    if cell.backend.component == "droid" { inert.replace("\\@", "@\\") } else { inert }
 }
 
 /// Sends these prompts; each must be the last thing the model hears from a person, inert and
