@@ -10,7 +10,7 @@ use super::shown::{GRAM, Index};
 
 /// Keys whose values say what kind of thing an object is. They tell positions apart.
 const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];
-/// Keys of the names of things, which are no answers.
+/// How keys end that hold the names of things, which are no answers.
 const LABELS: [&str; 4] = ["title", "name", "label", "description"];
 /// Keys under which a part of a message names the message.
 const MESSAGE_IDS: [&str; 3] = ["messageID", "messageId", "message_id"];
@@ -194,7 +194,7 @@ fn walk<'v>(
                 .filter(|kind| kind.len() <= KIND_LIMIT && !kind.contains(' '))
                 .collect();
             let kinds = kinds.join(",");
-            for (name, item) in map.iter().filter(|(name, _)| !LABELS.contains(&name.as_str())) {
+            for (name, item) in map.iter().filter(|(name, _)| !is_label(name)) {
                 let dot = if path.is_empty() { "" } else { "." };
                 let (key, path) = (format!("{key}<{kinds}>.{name}"), format!("{path}{dot}{name}"));
                 walk(item, key, path, prompts, found);
@@ -202,4 +202,10 @@ fn walk<'v>(
         }
         _ => {}
     }
+}
+
+/// Whether the values of a key are names of things, as in `title` and `promoLabel`.
+fn is_label(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    LABELS.iter().any(|label| key.ends_with(label))
 }

@@ -86,6 +86,7 @@ fn ids_catalogs_echoes_and_shown_thoughts_are_no_answers() {
     let lines: &[&str] = &[
         r#"{"id":"c3870c18-e052","model":"gpt-9","status":"in_progress"}"#,
         r#"{"commands":[{"d":"Make a plan"},{"d":"Write a test"},{"d":"Read the docs"}]}"#,
+        r#"{"models":[{"id":"m","promoLabel":"Half the price until December."}]}"#,
         r#"{"echo":"What is in the folder?"}"#,
         r#"{"role":"user","content":"Something that a person wrote"}"#,
         r#"{"title":"New session - today","text":"(no content)"}"#,
