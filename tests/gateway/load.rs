@@ -10,6 +10,10 @@ use crate::support::discord::{ANN, CROWD, LocalDiscord, Message};
 const UNDER_WAY: usize = 40;
 /// Without any answer for so long something is lost.
 const PROGRESS: Duration = Duration::from_secs(60);
+/// How long a person waits before they press a button again that had no effect: Discord shows that
+/// an interaction failed after three seconds. Presses without a pause queue up faster than a busy
+/// machine reads them, and a press that is read late is left out.
+const PRESS_INTERVAL: Duration = Duration::from_secs(4);
 /// What the demo agent's answers end with.
 const ENDS: [&str; 3] =
     ["of our conversation.", "One tool worked, one did not.", "Second 8. There."];
@@ -49,6 +53,8 @@ pub struct Prompts {
     pub allowed: usize,
     /// Prompts whose repetition was offered: they are answered late.
     pub offered: HashSet<u64>,
+    /// When the button of each offer was last pressed.
+    pressed: HashMap<u64, Instant>,
     /// One prompt in so many uses a tool.
     pub tools_one_in: u64,
     /// When prompts were written that have no reply yet, and how long the others waited for one.
@@ -74,6 +80,7 @@ impl Prompts {
             sent: Vec::new(),
             allowed: 0,
             offered: HashSet::new(),
+            pressed: HashMap::new(),
             tools_one_in: 20,
             written: HashMap::new(),
             waits: Vec::new(),
@@ -104,7 +111,8 @@ impl Prompts {
         true
     }
 
-    /// Keeps prompts under way, and takes offers up as people do. Notes how many are answered.
+    /// Keeps prompts under way, and takes offers up as people do: again after a while, where a press
+    /// had no effect. Notes how many are answered.
     pub fn load(&mut self, answered: &mut usize) {
         let replies = self.local.replies();
         let waits = self.written.extract_if(|question, _| replies.contains_key(question));
@@ -120,7 +128,11 @@ impl Prompts {
                 replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some())
             {
                 self.offered.insert(question);
-                self.local.press(offer.id, ANN, "Try again");
+                let pause = |at: &Instant| at.elapsed() < PRESS_INTERVAL;
+                if !self.pressed.get(&offer.id).is_some_and(pause) {
+                    self.pressed.insert(offer.id, Instant::now());
+                    self.local.press(offer.id, ANN, "Try again");
+                }
             }
         }
     }
