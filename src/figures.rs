@@ -149,7 +149,7 @@ pub const FIGURES: &[Figure] = &[
     f(SHARDS, Gauge, &[], "Shards that this node is to have connected; 0: another node has them"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
-    f(CLUSTER_LEASE, Gauge, &[], "For how long this node may still act without hearing of its cluster's database"),
+    f(CLUSTER_LEASE, Gauge, &[], "For how long this node may still speak without reaching the database of its cluster"),
     f(CLUSTER_NODES, Gauge, &[], "Nodes of the cluster that live"),
     f(CLUSTER_SEAT, Gauge, &[], "1 on the node of the cluster that is logged in to Discord"),
     f(CLUSTER_TAKEOVERS, Counter, &[], "How often this node took over what another one had left"),

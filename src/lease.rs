@@ -89,6 +89,16 @@ impl Lease {
         *self.0.borrow() == OVER
     }
 
+    /// Returns once it lasts: at once, or when it is extended after it ran out. Never returns once
+    /// it was ended for good.
+    pub async fn lasting(&self) {
+        let mut until = self.0.subscribe();
+        while !self.lasts() {
+            // The sender lives in `self`.
+            let _ = until.changed().await;
+        }
+    }
+
     /// Returns when it was ended for good.
     pub async fn over(&self) {
         // The sender lives in `self`.
@@ -124,5 +134,19 @@ mod tests {
         lease.extend(boot_ms() + 60_000);
         assert!(lease.lasts());
         assert!(Lease::endless().lasts());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_goes_on_when_one_that_ran_out_is_extended() {
+        let lease = Lease::until(1);
+        let waiting = tokio::spawn({
+            let lease = lease.clone();
+            async move { lease.lasting().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        lease.extend(boot_ms() + 60_000);
+        waiting.await.unwrap();
+        lease.lasting().await;
     }
 }

@@ -19,6 +19,7 @@ async fn node(postgres: &Postgres, name: &str) -> Cluster {
         name: name.to_owned(),
         identity: name.to_owned(),
         bot: 1,
+        turn_lease: Duration::from_secs(90),
         takeover_grace: Duration::ZERO,
         lease: Duration::from_secs(30),
         labels: Vec::new(),

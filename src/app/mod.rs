@@ -135,9 +135,11 @@ pub async fn serve(mut settings: Settings) -> u8 {
     let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
     // Before anything new comes: what was accepted earlier is first in its lane.
     dispatcher.revive().await;
-    if dispatcher.recover().await
-        && let Some(held) = &held
-    {
+    let saved = match &mut place {
+        Some(place) => place.recover(&dispatcher).await,
+        None => dispatcher.recover().await,
+    };
+    if saved && let Some(held) = &held {
         held.note_holder();
     }
     let webhooks = webhooks.serve(&dispatcher);

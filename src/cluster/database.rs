@@ -29,10 +29,11 @@ const KEEPALIVE_PROBES: u32 = 2;
 pub(super) const OLDEST_SERVER: i32 = 140_000;
 /// Form of the tables that this program makes, and the oldest program that may go on beside it: an
 /// older one does while a cluster is upgraded, node after node.
-pub(super) const SCHEMA: i32 = 2;
+pub(super) const SCHEMA: i32 = 3;
 const SCHEMA_SINCE: i32 = 1;
 /// What makes each form of the tables from the one before.
-const STEPS: [&str; SCHEMA as usize] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const STEPS: [&str; SCHEMA as usize] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 /// Taken by the one node that looks at the tables' form and changes it.
 const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
 

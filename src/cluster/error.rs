@@ -20,7 +20,7 @@ pub enum ClusterError {
         "the certificate of the database's server is not trusted: {0}; hint: name its authority in `SSL_CERT_FILE`, and its host in `CLUSTER_URL` as the certificate does"
     )]
     Untrusted(String),
-    /// This node's lease is over, or another one took over what it had, or has the seat.
+    /// This process has left its place, or another one took over what it had, or has the seat.
     #[error("this node does not serve any more")]
     Fenced,
 }

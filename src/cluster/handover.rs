@@ -1,8 +1,9 @@
 //! Handovers: what one node leaves to another, with its lanes.
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::{Cluster, ClusterError, Value, first_number};
+use super::{Cluster, ClusterError, FENCE, LaneRow, Value, first_number};
 
 /// What another node left to this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,19 @@ pub struct Handover {
     pub files: Vec<(String, String)>,
 }
 
+impl Handover {
+    /// Its lanes, each with its threads.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<LaneRow> {
+        let threads_of = |root: &String| {
+            let threads = self.threads.iter().filter(|(_, of)| of == root);
+            threads.map(|(thread, _)| *thread).collect()
+        };
+        let row = |root: &String| LaneRow { root: root.clone(), threads: threads_of(root) };
+        self.roots.iter().map(row).collect()
+    }
+}
+
 impl Cluster {
     /// The first of a block of numbers for events that nobody has, later than all that were given.
     ///
@@ -35,12 +49,15 @@ impl Cluster {
 
     /// Takes over all that nodes left whose lease is over: their lanes are this node's, and the
     /// rest comes as [`Cluster::handovers`]. A node that is to hand over its own lanes takes none,
-    /// and nobody takes any within [`super::NodeOptions::takeover_grace`]. Returns from how many
-    /// nodes something came.
+    /// nor does one whose own lease has run out, and nobody takes any within
+    /// [`super::NodeOptions::takeover_grace`]. Returns from how many nodes something came.
     ///
     /// # Errors
     /// [`ClusterError`]
     pub async fn adopt(&self) -> Result<usize, ClusterError> {
+        if !self.inner.membership.may_take_over(&self.inner.options) {
+            return Ok(0);
+        }
         // Without the bot's lock where there is nothing: all nodes ask all the time.
         let statement = "select aetheel.adopt($1, $2, $3)
              where exists (select from aetheel.node
@@ -51,8 +68,7 @@ impl Cluster {
                            where bot = $1 and name = $2
                              and clock_timestamp() >= joined + make_interval(secs => $4))
                 or not exists (select from aetheel.node
-                               where bot = $1 and name = $2 and start = $3
-                                 and lease > clock_timestamp())";
+                               where bot = $1 and name = $2 and start = $3)";
         let grace = self.inner.options.takeover_grace.as_secs_f64();
         let rows = self.inner.fenced(statement, &[(&grace, Type::FLOAT8)]).await?;
         let nodes: i64 = rows.first().map_or(0, |row| row.get(0));
@@ -85,7 +101,7 @@ impl Cluster {
             .bulk()
             .call(async |client| client.query(statement, &[&bot, name]).await)
             .await?;
-        let handover = |row: &tokio_postgres::Row| Handover {
+        let handover = |row: &Row| Handover {
             id: row.get(0),
             from: row.get(1),
             roots: row.get(2),
@@ -102,17 +118,57 @@ impl Cluster {
     }
 
     /// Says that a handover is in this node's own journal and files: it is deleted, and its lanes
-    /// get their letters. Saying so again does nothing.
+    /// get their letters. Lanes in which turns had `begun` stay closed while an agent of the other
+    /// machine may still run there ([`Cluster::open_waited`]). Returns the lanes that were opened.
+    /// Saying so again does nothing.
     ///
     /// # Errors
     /// [`ClusterError`]
-    pub async fn taken_in(&self, id: i64) -> Result<(), ClusterError> {
-        let values: [(Value<'_>, Type); 1] = [(&id, Type::INT8)];
-        let rows =
-            self.inner.fenced("select * from aetheel.taken_in($1, $2, $3, $4)", &values).await?;
-        self.inner.lanes.lock().have_come(rows.iter().map(|row| row.get(0)).collect());
-        self.inner.heard.notify_one();
-        Ok(())
+    pub async fn taken_in(&self, id: i64, begun: &[String]) -> Result<Vec<String>, ClusterError> {
+        let values: [(Value<'_>, Type); 2] = [(&id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
+        let statement = "select * from aetheel.taken_in($1, $2, $3, $4, $5)";
+        let rows = self.inner.fenced(statement, &values).await?;
+        Ok(self.opened(&rows))
+    }
+
+    /// Opens lanes that were taken over in which no agent of the other machine can run any more:
+    /// its lease for turns is over, or its next start reported that. Returns them.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn open_waited(&self) -> Result<Vec<String>, ClusterError> {
+        let rows = self.inner.fenced("select * from aetheel.open_waited($1, $2, $3)", &[]).await?;
+        Ok(self.opened(&rows))
+    }
+
+    fn opened(&self, rows: &[Row]) -> Vec<String> {
+        let roots: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        if !roots.is_empty() {
+            self.inner.lanes.lock().have_come(roots.iter().cloned().collect());
+            self.inner.heard.notify_one();
+        }
+        roots
+    }
+
+    /// Reports that this machine's agents have ended or are about to, but for those of turns that
+    /// this node has: other nodes open what they took over from it.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn agents_ended(&self) -> Result<(), ClusterError> {
+        let inner = &self.inner;
+        // Ending takes a moment.
+        let moment = (inner.options.lease / FENCE.1).as_secs_f64();
+        let statement = "told as (
+                 update aetheel.lane
+                 set waits_until = least(waits_until,
+                                         clock_timestamp() + make_interval(secs => $5))
+                 from me where lane.bot = $1 and lane.waits_for = $4
+             )
+             select from me";
+        let values: [(Value<'_>, Type); 2] =
+            [(&inner.options.identity, Type::TEXT), (&moment, Type::FLOAT8)];
+        inner.write(statement, &values).await
     }
 
     /// Gives a lane in which nothing is open to the best other node, with what this node has of

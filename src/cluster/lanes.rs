@@ -17,6 +17,15 @@ pub struct LaneRow {
     pub threads: Vec<u64>,
 }
 
+impl LaneRow {
+    /// Whether a lane belongs to this one: it is the root, or one of its threads.
+    #[must_use]
+    pub fn has(&self, lane: &Lane) -> bool {
+        let is_thread = matches!(lane, Lane::Channel(channel) if self.threads.contains(channel));
+        is_thread || lane.to_string() == self.root
+    }
+}
+
 /// Which node serves a lane, as the database says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
@@ -110,14 +119,35 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`]
     pub async fn my_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
+        self.lanes_where("true").await
+    }
+
+    /// The lanes of this node that stay closed because an agent of another machine may still run
+    /// there, by root.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn waiting_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
+        self.lanes_where(
+            "not open and waits_for is not null
+             and not exists (select from aetheel.handover
+                             where handover.bot = $1 and handover.to_node = $2
+                               and lane.root = any (handover.roots))",
+        )
+        .await
+    }
+
+    async fn lanes_where(&self, condition: &str) -> Result<Vec<LaneRow>, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
-        let statement = "select root, array(select thread from aetheel.thread
+        let statement = format!(
+            "select root, array(select thread from aetheel.thread
                             where thread.bot = lane.bot and thread.root = lane.root order by thread)
-             from aetheel.lane where bot = $1 and node = $2 order by root";
+             from aetheel.lane where bot = $1 and node = $2 and {condition} order by root"
+        );
         let rows = self
             .inner
             .bulk()
-            .call(async |client| client.query(statement, &[&bot, name]).await)
+            .call(async |client| client.query(statement.as_str(), &[&bot, name]).await)
             .await?;
         let threads = |row: &tokio_postgres::Row| {
             row.get::<_, Vec<i64>>(1).into_iter().map(i64::cast_unsigned).collect()
@@ -281,4 +311,18 @@ pub(super) async fn open_lanes(
         })
         .await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_belong_to_the_lane_of_their_channel() {
+        let row = LaneRow { root: "channel:7".to_owned(), threads: vec![8, 9] };
+        assert!(row.has(&Lane::Channel(7)) && row.has(&Lane::Channel(9)));
+        assert!(!row.has(&Lane::Channel(70)));
+        let row = LaneRow { root: "cron:x".to_owned(), threads: Vec::new() };
+        assert!(row.has(&Lane::Cron("x".into())));
+    }
 }

@@ -58,7 +58,7 @@ impl Cluster {
              others as (delete from aetheel.node using me where node.bot = $1 and node.name <> $2)
              select from me";
         self.inner.write(statement, &[]).await?;
-        self.inner.membership.lease.end();
+        self.inner.membership.end();
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let own = "delete from aetheel.node where bot = $1 and name = $2";
         self.inner.database.call(async |client| client.execute(own, &[&bot, name]).await).await?;

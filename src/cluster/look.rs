@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::clocks;
 use super::database::{Database, OLDEST_SERVER, SCHEMA, form};
-use super::membership::{self, Node};
+use super::nodes::{self, Node};
 use super::{Cluster, ClusterError, SKEW_LIMIT, SKEW_TOLD};
 
 /// For one question.
@@ -71,7 +72,7 @@ impl Cluster {
         let database = Database::parse(url, PATIENCE)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         let server = database.server().await.map_err(ClusterError::at_first)?;
-        let apart = membership::clocks_apart(&database).await?;
+        let apart = clocks::clocks_apart(&database).await?;
         let found = database.call(async |client| form(client).await).await?;
         let tables = match found {
             None => Tables::None,
@@ -81,7 +82,7 @@ impl Cluster {
             Some((version, _)) => Tables::Older(version),
         };
         let nodes = match tables {
-            Tables::Ours | Tables::Newer(_) => membership::all(&database).await?,
+            Tables::Ours | Tables::Newer(_) => nodes::all(&database).await?,
             Tables::None | Tables::Older(_) | Tables::TooNew(_) => Vec::new(),
         };
         let serves = server >= OLDEST_SERVER;

@@ -1,49 +1,22 @@
-//! Nodes and their leases.
+//! A node's place among the others, and its two leases.
+//!
+//! The lease to speak is short: while it lasts, the node sends to Discord and takes what others
+//! left. When it is over, another node may take its lanes over, and gives it another start number:
+//! that number alone decides what this process may still write. The lease for turns is longer: until
+//! it is over, the node's agents go on under their holder, and a node that can reach the database
+//! again, and that nobody took over, goes on where it was.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use tokio::time::timeout;
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::database::Database;
 use super::lanes::open_lanes;
-use super::{ClusterError, FENCE, Inner, NodeOptions, RENEWALS, SKEW_LIMIT, SKEW_TOLD};
+use super::{ClusterError, FENCE, Inner, NodeOptions, RENEWALS};
 use crate::lease::{Lease, boot_ms};
 use crate::vigil;
-
-/// A node, as all others know it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Node {
-    /// Its name.
-    pub name: String,
-    /// The bot's user id.
-    pub bot: u64,
-    /// Version of its program.
-    pub version: String,
-    /// When it started.
-    pub joined: Timestamp,
-    /// How long its lease still lasts, in milliseconds; negative: for how long it is over.
-    pub lease_ms: i64,
-    /// Whether it has its bot's seat, or had it last.
-    pub seat: bool,
-    /// What its operator says it has.
-    pub labels: Vec<String>,
-    /// What it said of itself last.
-    pub load: Load,
-    /// Whether an operator wants it to hand over its lanes.
-    pub drain_wanted: bool,
-    /// How many lanes it has.
-    pub lanes: u64,
-    /// How many letters wait for it.
-    pub letters: u64,
-    /// Which machine has the name, or had it last.
-    pub identity: String,
-    /// It has something that another node must take over when it is gone.
-    pub has_something: bool,
-}
 
 /// What a node says of itself with each renewal.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,70 +77,88 @@ pub(super) struct Membership {
     pub(super) start: i64,
     /// How it came.
     pub(super) joined: Joined,
-    /// Until when it may act: for two thirds of the span after a renewal was asked for.
+    /// Until when it may speak.
     pub(super) lease: Lease,
+    /// Until when its agents may run.
+    pub(super) turns: Lease,
+    /// When it last got its lease back after that had run out, an instant of `boot_ms`; 0: never.
+    back_ms: AtomicU64,
 }
 
-/// Until when a node may act whose lease was asked for at an instant of `boot_ms`.
-pub(super) fn until(asked_ms: u64, span: Duration) -> u64 {
-    let acts = span * FENCE.0 / FENCE.1;
-    asked_ms + u64::try_from(acts.as_millis()).unwrap_or(0)
-}
-
-/// How far this machine's clock and the database's are apart, at least.
-pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, ClusterError> {
-    let before = Timestamp::now();
-    let theirs: f64 = database
-        .call(async |client| {
-            client
-                .query_one("select extract(epoch from clock_timestamp())::float8 * 1000", &[])
-                .await
-        })
-        .await?
-        .get(0);
-    let after = Timestamp::now();
-    let (before, after) = (before.as_millisecond() as f64, after.as_millisecond() as f64);
-    // Somewhere between asking and hearing.
-    let apart = (before - theirs).max(theirs - after).max(0.0);
-    Ok(Duration::from_millis(apart as u64))
-}
-
-/// Compares this machine's clock with the database's.
-pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
-    let apart = clocks_apart(database).await?;
-    let seconds = apart.as_secs();
-    if apart > SKEW_LIMIT {
-        return Err(ClusterError::Refused(format!(
-            "its clock and this machine's differ by {seconds} s; set them by NTP"
-        )));
+impl Membership {
+    /// A place whose leases were asked for at an instant of `boot_ms`.
+    pub(super) fn new(
+        (start, joined): (i64, Joined),
+        asked_ms: u64,
+        options: &NodeOptions,
+    ) -> Self {
+        let (speaks, turns) = spans(options);
+        Self {
+            start,
+            joined,
+            lease: Lease::until(asked_ms + speaks),
+            turns: Lease::until(asked_ms + turns),
+            back_ms: AtomicU64::new(0),
+        }
     }
-    if apart > SKEW_TOLD {
-        tracing::warn!(
-            seconds,
-            "the clocks of this machine and of the cluster's database differ; set them by NTP"
-        );
+
+    /// The leases were renewed by a call that began at an instant of `boot_ms`. Returns whether the
+    /// lease to speak had run out.
+    fn renewed(&self, asked_ms: u64, options: &NodeOptions) -> bool {
+        let (speaks, turns) = spans(options);
+        let had_run_out = !self.lease.lasts();
+        if had_run_out {
+            self.back_ms.store(boot_ms(), Ordering::Relaxed);
+        }
+        self.turns.extend(asked_ms + turns);
+        self.lease.extend(asked_ms + speaks);
+        had_run_out
     }
-    Ok(())
+
+    /// Ends both leases for good.
+    pub(super) fn end(&self) {
+        self.lease.end();
+        self.turns.end();
+    }
+
+    /// Whether this node may take over from others: others lost their leases with the database as
+    /// this one did, and have `takeover_grace` to come back.
+    pub(super) fn may_take_over(&self, options: &NodeOptions) -> bool {
+        let back_ms = self.back_ms.load(Ordering::Relaxed);
+        let since = Duration::from_millis(boot_ms().saturating_sub(back_ms));
+        self.lease.lasts() && (back_ms == 0 || since >= options.takeover_grace)
+    }
 }
 
-/// Takes the node's name and a first lease; returns the number of this process start, and how the
+/// For how many milliseconds after a renewal was asked for a node may speak, and its agents may run.
+/// Both end before they do in the database, by the same margin: agents take a moment to end.
+fn spans(options: &NodeOptions) -> (u64, u64) {
+    let speaks = options.lease * FENCE.0 / FENCE.1;
+    let turns = options.turn_lease.max(options.lease) - (options.lease - speaks);
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(0);
+    (millis(speaks), millis(turns))
+}
+
+/// Takes the node's name and first leases; returns the number of this process start, and how the
 /// node comes. Doing it again says the same of how.
 pub(super) async fn enter(
     database: &Database,
     options: &NodeOptions,
 ) -> Result<(i64, Joined), ClusterError> {
     let (bot, lease) = (options.bot.cast_signed(), options.lease.as_secs_f64());
+    let turns = options.turn_lease.as_secs_f64();
     let version = env!("CARGO_PKG_VERSION");
     let entered = database
         .call(async |client| {
             client
                 .query_opt(
-                    "select * from aetheel.enter($1, $2, $3, $4, $5, $6, $7, $8)",
+                    "select * from aetheel.enter($1, $2, $3, $4, $5, $6, $7, $8, $9)",
                     &[
                         &bot,
                         &options.name,
                         &options.identity,
                         &lease,
+                        &turns,
                         &version,
                         &options.labels,
                         &options.files,
@@ -201,33 +192,35 @@ pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
     inner.write(statement, &[]).await
 }
 
-/// Renews the lease as long as the node takes part.
+/// Renews the leases as long as the node takes part.
 pub(super) fn keep(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
     vigil::errand("lease", async move {
-        let (lease, span) = (&inner.membership.lease, inner.options.lease);
-        let mut renewals = 0_u32;
-        while !lease.is_over() {
+        let (membership, span) = (&inner.membership, inner.options.lease);
+        let (mut renewals, mut ran_out) = (0_u32, false);
+        while !membership.lease.is_over() {
             let asked_ms = boot_ms();
-            let renewal = timeout(lease.left(), renew(&inner)).await;
-            match renewal {
-                Ok(Ok(true)) => {
-                    lease.extend(until(asked_ms, span));
-                    // What was placed since the renewal before, and a while longer.
-                    let within = Some(span.as_secs_f64());
-                    match open_lanes(&inner.renewals, &inner.options, within).await {
-                        Ok(roots) => inner.lanes.lock().are_open(roots),
-                        Err(error) => tracing::debug!(%error, "cannot learn of new lanes"),
+            match renew(&inner).await {
+                Ok(true) => {
+                    ran_out = false;
+                    renewed(&inner, asked_ms).await;
+                }
+                Ok(false) => {
+                    return lost(&inner, "another node took over, or it has started once more");
+                }
+                Err(error) => {
+                    if !inner.away.send_replace(true) {
+                        tracing::warn!(%error, "cannot renew the lease of this node; trying again");
+                    }
+                    if !membership.lease.lasts() && !std::mem::replace(&mut ran_out, true) {
+                        tracing::error!(
+                            "its lease has run out: this node sends nothing to discord until the database of the cluster is back; its agents go on"
+                        );
                     }
                 }
-                Ok(Ok(false)) => {
-                    return lost(&inner, "its lease is over, or it has started once more");
-                }
-                Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease of this node"),
-                Err(_) => {}
             }
-            if !lease.lasts() {
-                return lost(&inner, "its lease could not be renewed in time");
+            if !membership.turns.lasts() {
+                return lost(&inner, "the lease for its turns could not be renewed in time");
             }
             if renewals.is_multiple_of(PURGE_EVERY)
                 && let Err(error) = purge(&inner).await
@@ -238,9 +231,26 @@ pub(super) fn keep(inner: &Arc<Inner>) {
             // A slow database does not make renewals rarer.
             let taken = Duration::from_millis(boot_ms().saturating_sub(asked_ms));
             let next = (span / RENEWALS).saturating_sub(taken).max(SHORTEST_INTERVAL);
-            tokio::time::sleep(lease.left().min(next)).await;
+            tokio::time::sleep(membership.turns.left().min(next)).await;
         }
     });
+}
+
+async fn renewed(inner: &Inner, asked_ms: u64) {
+    inner.away.send_replace(false);
+    let had_run_out = inner.membership.renewed(asked_ms, &inner.options);
+    if had_run_out {
+        tracing::info!(
+            node = inner.options.name,
+            "the database of the cluster is back, and nobody took over; this node goes on"
+        );
+    }
+    // What was placed since the renewal before, and a while longer.
+    let within = if had_run_out { inner.options.turn_lease } else { inner.options.lease };
+    match open_lanes(&inner.renewals, &inner.options, Some(within.as_secs_f64())).await {
+        Ok(roots) => inner.lanes.lock().are_open(roots),
+        Err(error) => tracing::debug!(%error, "cannot learn of new lanes"),
+    }
 }
 
 /// Forgets letters that were checked off a day ago.
@@ -262,14 +272,15 @@ fn lost(inner: &Inner, why: &str) {
             why,
             "this node has lost its place in the cluster, and does nothing any more"
         );
-        inner.membership.lease.end();
+        inner.membership.end();
     }
 }
 
-/// False: the lease is over, or not this process's any more.
+/// False: the node is not this process's any more.
 async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
     let lease = inner.options.lease.as_secs_f64();
+    let turns = inner.options.turn_lease.as_secs_f64();
     let load = inner.load.lock().clone();
     // A number that is none, or none that is finite, cannot be compared with others'.
     let room = if load.room.is_finite() { load.room } else { 0.0 };
@@ -277,8 +288,9 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     let (running, waiting) = (count(load.running), count(load.waiting));
     let statement = "update aetheel.node as me
          set lease = clock_timestamp() + make_interval(secs => $4), reported = clock_timestamp(),
-             room = $5, running = $6, waiting = $7, draining = $8, files = $9, components = $10
-         where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()
+             room = $5, running = $6, waiting = $7, draining = $8, files = $9, components = $10,
+             turns = clock_timestamp() + make_interval(secs => $11)
+         where bot = $1 and name = $2 and start = $3
          returning drain,
              (select count(*) from aetheel.node where bot = $1 and lease > clock_timestamp()),
              (select count(*) from aetheel.node
@@ -304,6 +316,7 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
                         (&load.draining, Type::BOOL),
                         (&load.files, Type::TEXT),
                         (&load.components, Type::TEXT),
+                        (&turns, Type::FLOAT8),
                     ],
                 )
                 .await
@@ -327,12 +340,15 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     Ok(true)
 }
 
-/// Ends the lease, so that others follow at once. An operator's wish to drain it is fulfilled.
+/// Ends the leases, so that others follow at once. An operator's wish to drain it is fulfilled. The
+/// start number changes, so that a renewal that is under way comes to nothing.
 pub(super) async fn leave(inner: &Inner) {
-    inner.membership.lease.end();
+    inner.membership.end();
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
-    let statement = "update aetheel.node set lease = clock_timestamp(), drain = false
-         where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()";
+    let statement = "update aetheel.node
+         set lease = clock_timestamp(), turns = clock_timestamp(), drain = false,
+             start = nextval('aetheel.start')
+         where bot = $1 and name = $2 and start = $3";
     let left = inner
         .database
         .call(async |client| client.execute(statement, &[&bot, name, &start]).await)
@@ -342,55 +358,30 @@ pub(super) async fn leave(inner: &Inner) {
     }
 }
 
-/// All nodes, by name.
-pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> {
-    let statement = "select name, bot, version, (extract(epoch from joined) * 1000)::int8,
-                (extract(epoch from lease - clock_timestamp()) * 1000)::int8,
-                exists (select from aetheel.seat where seat.bot = node.bot and seat.node = name),
-                labels, room, running, waiting, draining, files, components, drain,
-                (select count(*) from aetheel.lane where lane.bot = node.bot and lane.node = name),
-                (select count(*) from aetheel.mail
-                 left join aetheel.lane on lane.bot = mail.bot and lane.root = mail.root
-                 where mail.bot = node.bot and mail.done is null
-                   and (mail.node = name or lane.node = name)),
-                identity, aetheel.has_something(node.bot, name)
-         from aetheel.node order by name, bot";
-    let rows = database.call(async |client| client.query(statement, &[]).await).await?;
-    let count = |row: &Row, at: usize| u32::try_from(row.get::<_, i32>(at)).unwrap_or(0);
-    let node = |row: &Row| Node {
-        name: row.get(0),
-        bot: row.get::<_, i64>(1).cast_unsigned(),
-        version: row.get(2),
-        joined: Timestamp::from_millisecond(row.get(3)).unwrap_or_default(),
-        lease_ms: row.get(4),
-        seat: row.get(5),
-        labels: row.get(6),
-        load: Load {
-            room: row.get(7),
-            running: count(row, 8),
-            waiting: count(row, 9),
-            draining: row.get(10),
-            files: row.get(11),
-            components: row.get(12),
-        },
-        drain_wanted: row.get(13),
-        lanes: row.get::<_, i64>(14).cast_unsigned(),
-        letters: row.get::<_, i64>(15).cast_unsigned(),
-        identity: row.get(16),
-        has_something: row.get(17),
-    };
-    Ok(rows.iter().map(node).collect())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Notes whether an operator wants a node to hand over its lanes; false: no such node lives.
-pub(super) async fn want_drain(
-    database: &Database,
-    name: &str,
-    wanted: bool,
-) -> Result<bool, ClusterError> {
-    let statement = "update aetheel.node set drain = $2
-         where name = $1 and lease > clock_timestamp()";
-    let known =
-        database.call(async |client| client.execute(statement, &[&name, &wanted]).await).await?;
-    Ok(known > 0)
+    #[test]
+    fn a_node_whose_lease_had_run_out_takes_nothing_over_for_a_while() {
+        let options = |takeover_grace| NodeOptions {
+            name: "ann".to_owned(),
+            identity: "ann".to_owned(),
+            bot: 1,
+            lease: Duration::from_secs(6),
+            turn_lease: Duration::from_secs(90),
+            takeover_grace,
+            labels: Vec::new(),
+            files: String::new(),
+            components: String::new(),
+        };
+        let (none, hour) = (options(Duration::ZERO), options(Duration::from_secs(3_600)));
+        let membership = Membership::new((1, Joined::Again), boot_ms(), &hour);
+        assert!(!membership.renewed(boot_ms(), &hour));
+        assert!(membership.may_take_over(&hour), "it was never without the database");
+        membership.lease.set(1);
+        assert!(!membership.may_take_over(&none), "it may not speak");
+        assert!(membership.renewed(boot_ms(), &hour));
+        assert!(!membership.may_take_over(&hour) && membership.may_take_over(&none));
+    }
 }

@@ -2,16 +2,21 @@
 //! lane, letters between them, and what one leaves to another.
 //!
 //! Owns the database; knows neither Discord nor agents. Every node has a lease, which it renews four
-//! times in its span. Whatever a node writes, it writes in a transaction that finds its lease
-//! lasting and holds it; so what another node reads when it has taken over is final. A node that
-//! could not renew its lease for two thirds of its span counts itself out ([`Cluster::lease`]), on
-//! its own clock and before anybody else may follow. Pinned by `tests/cluster/`.
+//! times in its span. A node that could not renew it for two thirds of the span stops to speak
+//! ([`Cluster::lease`]), on its own clock and before anybody else may follow. Whoever takes over
+//! gives the dead node another start number, and whatever a node writes, it writes in a transaction
+//! that finds its start number and holds the row; so what another node reads when it has taken over
+//! is final. A second, longer lease ([`Cluster::turns`]) bounds the node's agents: lanes in which one
+//! may still run stay closed at the node that took them over until it is over. Pinned by
+//! `tests/cluster/`.
 //!
 //! | room | owns |
 //! |---|---|
 //! | [`database`] | connections, the tables and their form |
 //! | [`error`] | why something was not done |
-//! | [`membership`] | nodes, their leases, what they say of themselves |
+//! | [`clocks`] | this machine's clock beside the database's |
+//! | [`membership`] | this node, its leases, what it says of itself |
+//! | [`nodes`] | what is known of all nodes |
 //! | [`seat`] | who hears Discord, and what goes with that |
 //! | [`lanes`] | which node has which lane |
 //! | [`mail`] | letters for whoever has a lane |
@@ -25,6 +30,7 @@
 //! What is more than a statement is a function of the database (`schema/`): one call, one
 //! transaction.
 
+mod clocks;
 mod components;
 mod database;
 mod error;
@@ -36,6 +42,7 @@ mod look;
 mod mail;
 mod membership;
 mod mirror;
+mod nodes;
 mod seat;
 
 use std::sync::Arc;
@@ -56,11 +63,12 @@ pub use self::lines::SharedLines;
 pub use self::look::{Look, Skew, Tables};
 pub use self::mail::{Inbox, Letter, Taken};
 use self::membership::Membership;
-pub use self::membership::{Joined, Load, Node, Peers};
+pub use self::membership::{Joined, Load, Peers};
 pub use self::mirror::Mirror;
+pub use self::nodes::Node;
 use crate::lease::{Lease, boot_ms};
 
-/// Parts of a lease's span after which it is renewed, and after which its node counts itself out.
+/// Parts of a lease's span after which it is renewed, and after which its node stops to speak.
 const RENEWALS: u32 = 4;
 const FENCE: (u32, u32) = (2, 3);
 /// How many events a process start has numbers for, as a power of two.
@@ -84,10 +92,13 @@ pub struct NodeOptions {
     pub identity: String,
     /// The bot's user id.
     pub bot: u64,
-    /// How long a lease lasts.
+    /// How long the lease to speak lasts.
     pub lease: Duration,
-    /// How long after a start of the database, and after its own, this node takes nothing over:
-    /// nodes whose leases ran out because the database was away come back in that time.
+    /// How long the lease for turns lasts; not shorter than the other one.
+    pub turn_lease: Duration,
+    /// How long after a start of the database, after its own, and after a time without the
+    /// database this node takes nothing over: nodes whose leases ran out because the database was
+    /// away come back in that time.
     pub takeover_grace: Duration,
     /// What it has, so that lanes can be pinned to it.
     pub labels: Vec<String>,
@@ -115,6 +126,8 @@ struct Inner {
     /// What goes out with the next renewal.
     load: Mutex<Load>,
     peers: watch::Sender<Peers>,
+    /// Whether the last renewal failed.
+    away: watch::Sender<bool>,
     lanes: Mutex<lanes::Known>,
     /// Held by whoever looks for letters.
     looking: tokio::sync::Mutex<()>,
@@ -137,6 +150,7 @@ impl Inner {
             membership,
             load: Mutex::new(load),
             peers: watch::Sender::default(),
+            away: watch::Sender::new(false),
             lanes: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
             heard: Arc::default(),
@@ -152,7 +166,7 @@ impl Inner {
         self.database.apart(BULK_TIMEOUT)
     }
 
-    /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) if its lease lasts.
+    /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) if nobody took over.
     /// `statement` goes on behind `with me as (…),`: it writes if `me` has a row, and returns one.
     /// Nobody takes over what the node has before the transaction is over.
     async fn write(&self, statement: &str, more: &[(Value<'_>, Type)]) -> Result<(), ClusterError> {
@@ -169,7 +183,7 @@ impl Inner {
         let statement = format!(
             "with me as (
                  select from aetheel.node
-                 where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()
+                 where bot = $1 and name = $2 and start = $3
                  for share
              ), {statement}"
         );
@@ -177,7 +191,8 @@ impl Inner {
         if written.len() == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
     }
 
-    /// Calls what looks at the lease itself, in one round trip; values as in [`Inner::write`].
+    /// Calls what looks at the start number itself, in one round trip; values as in
+    /// [`Inner::write`].
     async fn fenced(
         &self,
         statement: &str,
@@ -192,8 +207,13 @@ impl Inner {
         statement: &str,
         more: &[(Value<'_>, Type)],
     ) -> Result<Vec<Row>, ClusterError> {
-        if !self.membership.lease.lasts() {
+        let lease = &self.membership.lease;
+        if lease.is_over() {
             return Err(ClusterError::Fenced);
+        }
+        if !lease.lasts() {
+            // The next renewal shows whether another node took over.
+            return Err(ClusterError::Away("the lease of this node has run out".to_owned()));
         }
         let (bot, start) = (self.bot(), self.membership.start);
         let mut values: Vec<(Value<'_>, Type)> =
@@ -238,8 +258,7 @@ impl Cluster {
             let asked_ms = boot_ms();
             match Self::try_join(&database, &options).await.map_err(ClusterError::at_first) {
                 Ok((start, joined, roots)) => {
-                    let until = membership::until(asked_ms, options.lease);
-                    let membership = Membership { start, joined, lease: Lease::until(until) };
+                    let membership = Membership::new((start, joined), asked_ms, &options);
                     let inner = Arc::new(Inner::new(database, options, membership));
                     inner.lanes.lock().are_open(roots);
                     membership::keep(&inner);
@@ -261,7 +280,7 @@ impl Cluster {
         options: &NodeOptions,
     ) -> Result<(i64, Joined, Vec<String>), ClusterError> {
         database.prepare().await?;
-        membership::compare_clocks(database).await?;
+        clocks::compare_clocks(database).await?;
         let (start, joined) = membership::enter(database, options).await?;
         Ok((start, joined, lanes::open_lanes(database, options, None).await?))
     }
@@ -272,11 +291,24 @@ impl Cluster {
         &self.inner.options.name
     }
 
-    /// Until when this node may act. An agent that runs after that may run beside that of another
-    /// node.
+    /// Until when this node may speak. It ends for good when another node took over; before that
+    /// it may run out, and be extended again once the database is back.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.inner.membership.lease.clone()
+    }
+
+    /// Until when this node's agents may run. One that runs after that may run beside that of
+    /// another node.
+    #[must_use]
+    pub fn turns(&self) -> Lease {
+        self.inner.membership.turns.clone()
+    }
+
+    /// Whether the database is away, as far as renewals of the lease show.
+    #[must_use]
+    pub fn away(&self) -> watch::Receiver<bool> {
+        self.inner.away.subscribe()
     }
 
     /// How this node came. It stays so over restarts until [`Cluster::settled`], so that one that
@@ -338,7 +370,7 @@ impl Cluster {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         database.has_tables().await.map_err(ClusterError::at_first)?;
-        membership::all(&database).await
+        nodes::all(&database).await
     }
 
     /// Asks a node to hand over its lanes, or not to any more; false: no node of this name lives.
@@ -350,6 +382,6 @@ impl Cluster {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         database.has_tables().await.map_err(ClusterError::at_first)?;
-        membership::want_drain(&database, node, wanted).await
+        nodes::want_drain(&database, node, wanted).await
     }
 }

@@ -20,8 +20,8 @@ const SEAT: &str = "seat as (
 )";
 
 impl Cluster {
-    /// Waits until this node has the seat, which it keeps as long as it lives. A node that is to
-    /// hand over its lanes waits until it is not to any more.
+    /// Waits until this node has the seat, which it keeps until its lease runs out and another node
+    /// takes the seat. A node that is to hand over its lanes waits until it is not to any more.
     ///
     /// # Errors
     /// [`ClusterError::Fenced`]: this node's lease was over meanwhile; [`ClusterError::Refused`].
@@ -43,6 +43,21 @@ impl Cluster {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Whether this process has the seat.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn has_seat(&self) -> Result<bool, ClusterError> {
+        let inner = &self.inner;
+        let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
+        let statement = "select from aetheel.seat where bot = $1 and node = $2 and start = $3";
+        let row = inner
+            .database
+            .call(async |client| client.query_opt(statement, &[&bot, name, &start]).await)
+            .await?;
+        Ok(row.is_some())
     }
 
     /// Gives the seat up, if this node has it: another one takes it.

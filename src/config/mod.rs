@@ -117,6 +117,8 @@ pub struct Config {
     pub node_labels: Vec<String>,
     /// How long a node may be silent before another one follows.
     pub cluster_lease: Duration,
+    /// How long agents of a node may run that cannot reach the database.
+    pub cluster_turn_lease: Duration,
     /// Places confined agents may read beside their own.
     pub agent_read: Vec<PathBuf>,
     /// Places confined agents may change beside their own.
@@ -282,6 +284,11 @@ impl Config {
             node_name: read.optional("NODE_NAME"),
             node_labels: read.list("NODE_LABELS"),
             cluster_lease: Duration::from_secs(read.number("CLUSTER_LEASE_SECONDS", 2, 60)),
+            cluster_turn_lease: Duration::from_secs(read.number(
+                "CLUSTER_TURN_LEASE_SECONDS",
+                2,
+                3_600,
+            )),
             agent_read: read.places("AGENT_READ"),
             agent_write: read.places("AGENT_WRITE"),
             agent_wrapper: read

@@ -211,6 +211,11 @@ pub const VARIABLES: &[Variable] = &[
         "How long a node of the cluster may be silent before another one follows, in seconds",
     ),
     v(
+        "CLUSTER_TURN_LEASE_SECONDS",
+        "90",
+        "How long the agents of a node go on that cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS",
+    ),
+    v(
         "AGENT_READ",
         "",
         "More files and folders that confined agents may read and execute, absolute or with `~/`, separated by commas",

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 use super::Identity;
+use super::wire::Message;
 use crate::access::{self, Access, Request};
 
 /// How long the refusal of a person is not logged again.
@@ -27,7 +28,28 @@ pub(super) struct Asker {
     pub(super) owner: bool,
 }
 
+impl Asker {
+    /// Returns the author of a message, as far as it says so.
+    pub(super) fn of(message: &Message, parent: Option<u64>, identity: &Identity) -> Self {
+        Self {
+            user: message.author.id,
+            roles: message.member.iter().flat_map(|member| member.roles.iter().copied()).collect(),
+            channel: message.channel_id,
+            parent,
+            guild: message.guild_id,
+            owner: identity.owners.contains(&message.author.id),
+        }
+    }
+}
+
 impl Identity {
+    /// Whether a person other than the bot wrote a message.
+    pub(super) fn is_a_persons(&self, message: &Message) -> bool {
+        let person =
+            !message.author.bot && message.webhook_id.is_none() && message.author.id != self.id;
+        person && matches!(message.kind, 0 | 19)
+    }
+
     /// Decides from memory whether somebody may use the bot there.
     ///
     /// # Errors

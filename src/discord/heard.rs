@@ -129,6 +129,12 @@ impl Heard {
         }
     }
 
+    /// Whether it is a message that is for the bot.
+    #[must_use]
+    pub fn is_addressed_message(&self) -> bool {
+        self.addressed && self.name == "MESSAGE_CREATE"
+    }
+
     /// The interaction it is; none: it is something else.
     pub(super) fn interaction_id(&self) -> Option<u64> {
         (self.name == "INTERACTION_CREATE").then(|| id_in(&self.data["id"])).flatten()

@@ -24,6 +24,7 @@ mod checkup;
 mod clock;
 mod commands;
 mod dashboard;
+mod deferred;
 mod drawn;
 mod ear;
 mod edits;

@@ -72,8 +72,8 @@ async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_write
     other.post(&[letter("channel:9", "does not")]).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["does not"]);
     assert!(!heir.has("channel:1"));
-    heir.taken_in(left.id).await.unwrap();
-    heir.taken_in(left.id).await.unwrap();
+    heir.taken_in(left.id, &[]).await.unwrap();
+    heir.taken_in(left.id, &[]).await.unwrap();
     assert!(heir.has("channel:1") && heir.has("channel:2"));
     assert_eq!(bodies(&given(&mut inbox).await), ["in hand", "x", "waits"]);
     assert_eq!(heir.handovers().await.unwrap(), []);
@@ -118,7 +118,7 @@ async fn a_dead_node_is_taken_over_while_it_comes_back_or_not_at_all() {
             assert_eq!((back.joined(), journal.as_str()), (Joined::Adopted, ""));
             let left = one(&bob).await;
             assert!(left.journal.contains("x\n"));
-            bob.taken_in(left.id).await.unwrap();
+            bob.taken_in(left.id, &[]).await.unwrap();
         } else {
             assert_eq!(back.joined(), Joined::Again);
             assert!(journal.ends_with("x\n"));
@@ -148,10 +148,10 @@ async fn what_a_node_had_not_taken_in_when_it_died_goes_on_to_the_next_oldest_fi
     cyd.post(&["channel:1", "channel:2"].map(|root| letter(root, "hello"))).await.unwrap();
     let mut inbox = cyd.inbox();
     // What the dead one was told alone; the lane waits for both.
-    cyd.taken_in(left[0].id).await.unwrap();
+    cyd.taken_in(left[0].id, &[]).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["{}", "{}"]);
     assert!(!cyd.has("channel:1"));
-    cyd.taken_in(left[1].id).await.unwrap();
+    cyd.taken_in(left[1].id, &[]).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["hello", "hello"]);
 }
 
@@ -196,14 +196,14 @@ async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_wh
     bob.post(&[letter("channel:3", "here")]).await.unwrap();
     let mut bobs = bob.inbox();
     assert_eq!(bodies(&given(&mut bobs).await), ["here"]);
-    bob.taken_in(left.id).await.unwrap();
+    bob.taken_in(left.id, &[]).await.unwrap();
     let third = given(&mut bobs).await;
     assert_eq!(bodies(&third), ["third"]);
     bob.done(&numbers(&third)).await.unwrap();
 
     // And back again: what was held here before is not any more.
     assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
-    ann.taken_in(one(&ann).await.id).await.unwrap();
+    ann.taken_in(one(&ann).await.id, &[]).await.unwrap();
     assert!(ann.has("channel:1"));
     bob.post(&[letter("channel:1", "fourth")]).await.unwrap();
     assert_eq!(bodies(&given(&mut anns).await), ["fourth"]);

@@ -206,6 +206,8 @@ async fn a_letter_to_all_comes_to_each_node_that_lives_in_its_place_among_the_ot
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let _cyd = node(&postgres, "cyd").await;
     dies(&postgres, "cyd");
+    // It cannot come back with its turns.
+    postgres.ask("update aetheel.node set turns = lease where name = 'cyd'");
     bob.claim(&["channel:1".to_owned()]).await.unwrap();
     ann.post(&[letter("channel:1", "before")]).await.unwrap();
     ann.tell_all("ready", "{}").await.unwrap();

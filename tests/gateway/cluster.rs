@@ -22,6 +22,8 @@ pub(super) fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Ins
         .with("AGENT_HOLDER", "require")
         .with("CLUSTER_URL", &postgres.url())
         .with("CLUSTER_LEASE_SECONDS", "5")
+        // Dead machines do not come back in these tests, and their channels are waited for.
+        .with("CLUSTER_TURN_LEASE_SECONDS", "5")
         .with("NODE_NAME", name);
     fs::write(
         node.path("config/channels.md"),
@@ -59,7 +61,7 @@ pub(super) fn node_of(postgres: &Postgres, channel: u64) -> String {
 }
 
 /// The agents that work in an installation, whoever keeps them.
-fn agents(installation: &Installation) -> Vec<Pid> {
+pub(super) fn agents(installation: &Installation) -> Vec<Pid> {
     let workspace = installation.path("workspace").canonicalize().unwrap();
     let works_there = |pid: &Pid| {
         let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));

@@ -51,6 +51,7 @@ mod status;
 mod talking;
 mod terminal;
 mod tls;
+mod turn_lease;
 mod turns;
 mod unit;
 mod upgrade;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock, mpsc};
 
+use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, Inbox, Letter, Taken};
 use crate::discord::{Discord, Heard, Parent, Receipt};
 use crate::dispatch::{Dispatcher, Refusal};
@@ -78,19 +79,25 @@ pub(super) struct Poster {
     placed: HashSet<u64>,
     /// Channels that no node had when that was looked up.
     nobodys: HashMap<u64, Instant>,
+    unposted: Unposted,
 }
 
 impl Poster {
-    pub(super) fn new(cluster: Cluster, discord: Discord, workspace: Workspace) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        discord: Discord,
+        workspace: Workspace,
+        unposted: Unposted,
+    ) -> Self {
         let (roots, placed, nobodys) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Self { cluster, discord, workspace, roots, placed, nobodys }
+        Self { cluster, discord, workspace, roots, placed, nobodys, unposted }
     }
 
     /// Until nobody listens to Discord any more.
     pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<Heard>) {
         let mut batch = Vec::new();
         while heard.recv_many(&mut batch, BATCH).await > 0 {
-            let mut letters = Vec::new();
+            let (mut letters, count) = (Vec::new(), batch.len());
             for heard in batch.drain(..) {
                 if let Some(channel) = heard.channel() {
                     letters.extend(self.letter(heard, channel).await);
@@ -101,6 +108,7 @@ impl Poster {
             if !letters.is_empty() {
                 patiently!(self.cluster.post(&letters));
             }
+            self.unposted.posted(count);
         }
     }
 

@@ -11,6 +11,8 @@
 //! | [`router`] | events of webhooks and schedules, for whoever has their lane |
 //! | [`sameness`] | what machines should have in common |
 //! | [`seat`] | what only one node does |
+//! | [`unposted`] | messages that wait while the database is away |
+//! | [`waiting`] | channels that wait for the end of agents of another machine |
 
 mod components;
 mod mail;
@@ -18,6 +20,8 @@ mod moving;
 mod router;
 mod sameness;
 mod seat;
+mod unposted;
+mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,14 +30,17 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::mail::{Gate, Hands, Poster, Reader};
+use self::mail::{Gate, Hands, Poster, Reader, patiently};
 use self::moving::Movers;
 use self::router::ToNodes;
 pub(super) use self::seat::WithSeat;
+use self::unposted::Unposted;
+use self::waiting::WaitingLanes;
 use crate::cli::exit;
 use crate::cluster::Cluster;
 use crate::discord::{Discord, Heard, Receipt, Sharing};
 use crate::dispatch::{Dispatcher, Router};
+use crate::event::Lane;
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
 use crate::startup::clustering::StateFiles;
@@ -56,6 +63,8 @@ pub(super) struct Place {
     /// Takes letters, and gives channels to others.
     reader: Option<JoinHandle<()>>,
     mover: Option<JoinHandle<()>>,
+    /// Channels that were taken over by an earlier life and are closed yet.
+    waiting: WaitingLanes,
 }
 
 /// The node's ends of what it shares with Discord.
@@ -67,7 +76,7 @@ pub(super) struct Ends {
 impl Place {
     /// Keeps the place: tells the holder how long agents may run, and ends the program once the
     /// place is lost. Another node may have its channels then, so nothing is said to anybody and
-    /// nothing is finished: the holder ends the agents by its own clock.
+    /// nothing is finished: the holder ends the agents, by its own clock if need be.
     ///
     /// # Errors
     /// [`Refused`]: there is no holder that can do that.
@@ -77,7 +86,7 @@ impl Place {
             return Err(Refused::because(exit::UNAVAILABLE, why.to_owned()));
         };
         let lease = cluster.lease();
-        let mut until = lease.watch();
+        let mut until = cluster.turns().watch();
         // Before any agent begins.
         held.until(*until.borrow_and_update());
         vigil::errand("agents' time", async move {
@@ -88,10 +97,23 @@ impl Place {
         let fence = vigil::task("fence", leave_when_over(lease));
         let seat = Arc::new(watch::Sender::new(false));
         let (hands, reader, mover) = (Hands::default(), None, None);
-        Ok(Self { cluster, fence, seat, hands, reader, mover })
+        let waiting = WaitingLanes::default();
+        Ok(Self { cluster, fence, seat, hands, reader, mover, waiting })
     }
 
-    /// Until when this node may act.
+    /// Goes on with what an earlier life left, but for channels in which agents of another machine
+    /// may still run. Reports that all other agents of this machine have ended. Returns what
+    /// [`Dispatcher::recover`] does.
+    pub(super) async fn recover(&mut self, dispatcher: &Dispatcher) -> bool {
+        let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
+        let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
+        let (later, saved) = dispatcher.recover_but(closed).await;
+        self.waiting.add(&lanes, later);
+        patiently!(self.cluster.agents_ended());
+        saved
+    }
+
+    /// Until when this node may speak.
     pub(super) fn lease(&self) -> Lease {
         self.cluster.lease()
     }
@@ -119,8 +141,13 @@ impl Place {
         (backends, slots): (Arc<dyn Backends>, usize),
     ) {
         let (cluster, hands, gate) = (self.cluster.clone(), self.hands.clone(), Gate::default());
-        let poster = Poster::new(cluster.clone(), discord.clone(), workspace.clone());
-        vigil::errand("letters to others", poster.run(ends.heard));
+        let unposted = Unposted::default();
+        let poster =
+            Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
+        let (to_post, posting) = mpsc::unbounded_channel();
+        vigil::errand("what discord says", unposted.clone().follow(ends.heard, to_post));
+        vigil::errand("words about waiting", unposted.report(discord.clone(), cluster.away()));
+        vigil::errand("letters to others", poster.run(posting));
         let movers = Movers {
             cluster: cluster.clone(),
             dispatcher: dispatcher.clone(),
@@ -130,6 +157,7 @@ impl Place {
             gate: Arc::clone(&gate),
             slots,
             backends,
+            waiting: std::mem::take(&mut self.waiting),
         };
         self.mover =
             Some(vigil::task("channels of the cluster", movers.run(self.seat.subscribe())));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::mail::{Gate, Hands, patiently};
 use super::sameness;
+use super::waiting::WaitingLanes;
 use tokio::sync::watch;
 
 use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
@@ -38,16 +39,13 @@ pub(super) struct Movers {
     /// Most turns at the same time.
     pub(super) slots: usize,
     pub(super) backends: Arc<dyn Backends>,
-}
-
-/// Whether a lane belongs to a root: it is that, or one of its threads.
-fn belongs(lane: &Lane, root: &str, threads: &[u64]) -> bool {
-    matches!(lane, Lane::Channel(channel) if threads.contains(channel)) || lane.to_string() == root
+    /// Channels that were taken over and are closed yet.
+    pub(super) waiting: WaitingLanes,
 }
 
 impl Movers {
     /// Until the program ends.
-    pub(super) async fn run(self, seat: watch::Receiver<bool>) {
+    pub(super) async fn run(mut self, seat: watch::Receiver<bool>) {
         let (mut drained, mut same) = (false, (String::new(), String::new()));
         let mut compared: Option<Instant> = None;
         loop {
@@ -75,8 +73,26 @@ impl Movers {
             for handover in coming.unwrap_or_default() {
                 self.take_in(&handover).await;
             }
+            self.open_waited().await;
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Opens channels in which no agent of another machine can run any more.
+    async fn open_waited(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        // What waits comes first: no letter of these lanes is handed on before.
+        let _closed = self.gate.write().await;
+        let opened = patiently!(self.cluster.open_waited()).unwrap_or_default();
+        if !opened.is_empty() {
+            tracing::info!(
+                lanes = opened.len(),
+                "the agents of another machine have ended; this node goes on with their channels"
+            );
+        }
+        self.waiting.begin(&opened);
     }
 
     /// Digests of the operator's files and of the components.
@@ -107,7 +123,7 @@ impl Movers {
         }
     }
 
-    async fn take_in(&self, handover: &Handover) {
+    async fn take_in(&mut self, handover: &Handover) {
         for (thread, root) in &handover.threads {
             if let Ok(Lane::Channel(root)) = root.parse() {
                 self.dispatcher.learn(*thread, root);
@@ -126,10 +142,10 @@ impl Movers {
             Err(error) => return failed(error.to_string()),
         };
         // The files and the journal of a dead node may tell of channels that it gave away.
-        let threads: Vec<u64> = handover.threads.iter().map(|(thread, _)| *thread).collect();
+        let handed_lanes = handover.lanes();
         let handed = |channel| {
             let lane = Lane::Channel(channel);
-            handover.roots.iter().any(|root| belongs(&lane, root, &threads))
+            handed_lanes.iter().any(|row| row.has(&lane))
         };
         let mut channels = Vec::new();
         for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD) {
@@ -147,14 +163,26 @@ impl Movers {
         channels.extend(self.discord.note_taken(&taken));
         // What is at hand comes first: no letter of these lanes is handed on before.
         let _closed = self.gate.write().await;
-        patiently!(self.cluster.taken_in(handover.id));
+        let begun_lanes = self.dispatcher.begun_lanes();
+        let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
+        let begun: Vec<String> =
+            handed_lanes.iter().filter(has_begun).map(|row| row.root.clone()).collect();
+        let opened = patiently!(self.cluster.taken_in(handover.id, &begun)).unwrap_or_default();
+        let stays_closed =
+            |row: &&LaneRow| begun.contains(&row.root) && !opened.contains(&row.root);
+        let waiting: Vec<LaneRow> = handed_lanes.iter().filter(stays_closed).cloned().collect();
         tracing::warn!(
             from = handover.from,
             lanes = handover.roots.len(),
-            "this node goes on with what another one had; conversations begin anew"
+            waiting = waiting.len(),
+            "this node goes on with what another one had; conversations begin anew; `waiting` of its channels are closed until their agents have ended on the other machine"
         );
         figures::cluster_takeover(absorbed.len());
-        absorbed.begin();
+        let is_waiting = |lane: &Lane| waiting.iter().any(|row| row.has(lane));
+        let (later, now) = absorbed.split(is_waiting);
+        self.waiting.add(&waiting, later);
+        self.waiting.begin(&opened);
+        now.begin();
         // What was written while nobody had them.
         self.discord.catch_up(channels);
     }
@@ -172,8 +200,8 @@ impl Movers {
     }
 
     fn is_idle(&self, row: &LaneRow) -> bool {
-        self.dispatcher.is_idle_in(|lane| belongs(lane, &row.root, &row.threads))
-            && self.discord.is_quiet_in(|id| belongs(&Lane::Channel(id), &row.root, &row.threads))
+        self.dispatcher.is_idle_in(|lane| row.has(lane))
+            && self.discord.is_quiet_in(|id| row.has(&Lane::Channel(id)))
     }
 
     /// Gives a lane to another node; false: it stays here for now.
@@ -181,7 +209,7 @@ impl Movers {
         let root = row.root.as_str();
         let theirs: Lanes = {
             let row = row.clone();
-            Arc::new(move |lane: &Lane| belongs(lane, &row.root, &row.threads))
+            Arc::new(move |lane: &Lane| row.has(lane))
         };
         let of_channel = |channel| theirs(&Lane::Channel(channel));
         patiently!(self.cluster.hold_letters(root, true));
@@ -218,19 +246,5 @@ impl Movers {
         }
         patiently!(self.cluster.hold_letters(root, false));
         false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_go_with_their_channel() {
-        let threads = [8, 9];
-        assert!(belongs(&Lane::Channel(7), "channel:7", &threads));
-        assert!(belongs(&Lane::Channel(9), "channel:7", &threads));
-        assert!(!belongs(&Lane::Channel(70), "channel:7", &threads));
-        assert!(belongs(&Lane::Cron("x".into()), "cron:x", &[]));
     }
 }

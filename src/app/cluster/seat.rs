@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::mail::patiently;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Peers};
 use crate::discord::Logins;
 use crate::disk::{read_ordinary, replace};
 use crate::sources::Running;
@@ -23,7 +23,8 @@ const SCHEDULES: &str = "schedules.md";
 const LOOK: Duration = Duration::from_millis(500);
 const MOST: u64 = 16 << 20;
 
-/// Takes the seat whenever it is free and this node is not to be drained.
+/// Takes the seat whenever it is free and this node is not to be drained. Another node may take it
+/// while this one cannot reach the database.
 pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
     let mut peers = cluster.peers();
     loop {
@@ -33,12 +34,43 @@ pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
         }
         tracing::info!(node = cluster.name(), "this node is the one that is logged in to discord");
         seat.send_replace(true);
-        if peers.wait_for(|peers| peers.drain_wanted).await.is_err() {
-            return;
-        }
+        let Some(end) = end_of_seat(&cluster, &mut peers).await else { return };
         seat.send_replace(false);
-        tracing::info!(node = cluster.name(), "drained: another node logs in to discord");
-        patiently!(cluster.give_seat());
+        match end {
+            End::Drained => {
+                tracing::info!(node = cluster.name(), "drained: another node logs in to discord");
+                patiently!(cluster.give_seat());
+            }
+            End::Taken => tracing::info!(
+                node = cluster.name(),
+                "another node took the seat while this one could not reach the database"
+            ),
+        }
+    }
+}
+
+/// Why a node does not have the seat any more.
+enum End {
+    Drained,
+    Taken,
+}
+
+/// Waits until this node is to be drained or another one has the seat. `None`: the node is gone.
+async fn end_of_seat(cluster: &Cluster, peers: &mut watch::Receiver<Peers>) -> Option<End> {
+    loop {
+        let (drain_wanted, is_anothers) = {
+            let peers = peers.borrow_and_update();
+            let is_anothers = peers.seat.as_ref().is_some_and(|node| node != cluster.name());
+            (peers.drain_wanted, is_anothers)
+        };
+        if drain_wanted {
+            return Some(End::Drained);
+        }
+        // What peers say may be older than the seat of this node.
+        if is_anothers && patiently!(cluster.has_seat()) == Some(false) {
+            return Some(End::Taken);
+        }
+        peers.changed().await.ok()?;
     }
 }
 

@@ -5,6 +5,7 @@
 //! that Discord enforces, so that repeating a request never posts twice. Pinned by the local
 //! Discord of the tests, which refuses anything else.
 
+mod aside;
 mod callbacks;
 mod reactions;
 

@@ -80,14 +80,7 @@ impl Reception {
 
     /// Returns the author of a message, as far as it says so.
     pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
-        Asker {
-            user: message.author.id,
-            roles: message.member.iter().flat_map(|member| member.roles.iter().copied()).collect(),
-            channel: message.channel_id,
-            parent,
-            guild: message.guild_id,
-            owner: self.identity.owners.contains(&message.author.id),
-        }
+        Asker::of(message, parent, &self.identity)
     }
 
     /// Takes a message in that is for us, once; returns when what became of it is kept.
@@ -219,7 +212,10 @@ impl Reception {
                 return Fate::Refused;
             }
             if !self.closing.is_begun() {
-                self.report(channel, message, NO_ROOM.to_owned());
+                // It would come too late: whoever hears Discord reports that messages wait.
+                if self.api.rest.may_send() {
+                    self.report(channel, message, NO_ROOM.to_owned());
+                }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
@@ -333,9 +329,6 @@ impl Reception {
 
     /// Whether a person other than the bot wrote it.
     pub(super) fn is_a_persons(&self, message: &Message) -> bool {
-        let person = !message.author.bot
-            && message.webhook_id.is_none()
-            && message.author.id != self.identity.id;
-        person && matches!(message.kind, 0 | 19)
+        self.identity.is_a_persons(message)
     }
 }

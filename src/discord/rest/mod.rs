@@ -90,7 +90,6 @@ struct Shared {
     base: String,
     token: SecretString,
     clock: Clock,
-    lease: Lease,
     limits: Mutex<Limits>,
     flow: Mutex<Flow>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
@@ -109,6 +108,8 @@ struct Shared {
 pub(super) struct Rest {
     http: reqwest::Client,
     shared: Arc<Shared>,
+    /// Until when requests are sent; they wait while it has run out.
+    lease: Lease,
 }
 
 impl Rest {
@@ -124,7 +125,6 @@ impl Rest {
             base: format!("{}/api/v10", base.trim_end_matches('/')),
             token,
             clock,
-            lease,
             limits: Mutex::default(),
             flow: Mutex::new(Flow::new(most)),
             lanes: Mutex::default(),
@@ -134,13 +134,24 @@ impl Rest {
             back: watch::channel(0).0,
             ahead: Mutex::default(),
         };
-        Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::new(shared) })
+        let http = http_client(Duration::from_secs(30))?;
+        Ok(Self { http, shared: Arc::new(shared), lease })
     }
 
     /// The same client with connections of its own, for use on another runtime: a connection lives
     /// and dies with the runtime that opened it.
     pub(super) fn with_own_connections(&self) -> Result<Self, reqwest::Error> {
-        Ok(Self { http: http_client(Duration::from_secs(30))?, shared: Arc::clone(&self.shared) })
+        Ok(Self { http: http_client(Duration::from_secs(30))?, ..self.clone() })
+    }
+
+    /// The same client without a lease, for what every node may say.
+    pub(super) fn unleased(&self) -> Self {
+        Self { lease: Lease::endless(), ..self.clone() }
+    }
+
+    /// Whether requests are sent at this moment, or wait for the lease.
+    pub(super) fn may_send(&self) -> bool {
+        self.lease.lasts()
     }
 
     /// Resolves when Discord refused the token.
@@ -208,14 +219,15 @@ impl Rest {
             None => None,
         };
         let clock = &self.shared.clock;
-        let began = clock.now();
+        let mut began = clock.now();
         let mut pause = FIRST_PAUSE;
         loop {
             self.wait_for_limits(call, began, timeouts).await?;
-            if !self.shared.lease.lasts() {
-                // Somebody else speaks for the bot; this program is about to end.
-                warn!(method = %call.method, "nothing is sent to discord any more");
-                return std::future::pending().await;
+            if !self.lease.lasts() {
+                debug!(method = %call.method, "the lease has run out; a request waits for it");
+                self.lease.lasting().await;
+                began = clock.now();
+                continue;
             }
             let last = match self.attempt(call, file, timeouts.attempt).await {
                 Attempt::Done(value) => return Ok(value),

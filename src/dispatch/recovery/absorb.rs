@@ -12,8 +12,8 @@ use crate::workspace::Journal;
 /// they begin with the next start.
 #[must_use]
 pub struct Absorbed {
-    dispatcher: Dispatcher,
-    events: Vec<Sequence>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) events: Vec<Sequence>,
 }
 
 impl Absorbed {
@@ -27,6 +27,18 @@ impl Absorbed {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
+    }
+
+    /// Splits off the events of some lanes.
+    pub fn split(self, lanes: impl Fn(&Lane) -> bool) -> (Self, Self) {
+        let journal = self.dispatcher.inner.parts.journal.clone();
+        let is_theirs = |event: &Sequence| {
+            let entry = journal.as_ref().and_then(|journal| journal.entry(*event));
+            entry.is_some_and(|entry| lanes(&entry.event.lane))
+        };
+        let (theirs, others) = self.events.into_iter().partition(is_theirs);
+        let dispatcher = self.dispatcher.clone();
+        (Self { dispatcher, events: theirs }, Self { dispatcher: self.dispatcher, events: others })
     }
 
     /// Begins them, each as after a restart: what waited runs, what had used a tool is asked about,
@@ -64,6 +76,17 @@ impl Dispatcher {
         }
         let events = own.absorb(journal, lanes).await.ok_or(Refusal::NotSaved)?;
         Ok(Absorbed { dispatcher: self.clone(), events })
+    }
+
+    /// The lanes in which a turn has begun and has no answer, as far as the journal says. After a
+    /// takeover the agent of such a turn may still run on the other machine.
+    #[must_use]
+    pub fn begun_lanes(&self) -> Vec<Lane> {
+        let open = self.inner.parts.journal.as_ref().map(Journal::open_events).unwrap_or_default();
+        let begun = open
+            .into_iter()
+            .filter(|entry| entry.started > 0 && entry.answer.is_none() && entry.offered.is_none());
+        begun.map(|entry| entry.event.lane).collect()
     }
 
     /// The lanes in which another node's journal has open events.

@@ -9,6 +9,7 @@
 
 use crate::dispatch::outlet::{Answer, Notice, Offer};
 use crate::dispatch::questions::{Person, question_id};
+use crate::dispatch::recovery::absorb::Absorbed;
 use crate::dispatch::{Dispatcher, Inner};
 use crate::event::{Event, Lane, Origin, Sequence};
 use crate::vigil;
@@ -135,8 +136,19 @@ impl Dispatcher {
     /// People are asked in the background. Returns once the journal says about whom they are to be
     /// asked; false if that could not be saved.
     pub async fn recover(&self) -> bool {
-        let Some(journal) = self.inner.parts.journal.clone() else { return true };
-        let taken = self.inner.take_up(&journal, journal.open_events());
+        self.recover_but(|_| false).await.1
+    }
+
+    /// As [`Dispatcher::recover`], but for the events of lanes that are `closed`: agents of another
+    /// machine may still run there. Returns these events, too.
+    pub async fn recover_but(&self, closed: impl Fn(&Lane) -> bool) -> (Absorbed, bool) {
+        let Some(journal) = self.inner.parts.journal.clone() else {
+            return (Absorbed { dispatcher: self.clone(), events: Vec::new() }, true);
+        };
+        let (later, now): (Vec<Entry>, Vec<Entry>) =
+            journal.open_events().into_iter().partition(|entry| closed(&entry.event.lane));
+        let later = later.iter().map(|entry| entry.event.sequence).collect();
+        let taken = self.inner.take_up(&journal, now);
         // The next gateway finds the same holder, and would not ask any more.
         let savings: Vec<_> = taken
             .offers
@@ -155,7 +167,7 @@ impl Dispatcher {
         for saving in savings {
             saved &= saving.done().await;
         }
-        saved
+        (Absorbed { dispatcher: self.clone(), events: later }, saved)
     }
 
     /// Goes on with events that were taken up; returns at once.

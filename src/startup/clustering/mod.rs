@@ -53,6 +53,12 @@ pub fn faults(config: &Config) -> Vec<String> {
     if config.agent_holder == HolderWish::Off {
         faults.push("CLUSTER_URL needs a holder, which ends the agents of a node that lost its place; AGENT_HOLDER is `off`".to_owned());
     }
+    if config.cluster_turn_lease < config.cluster_lease {
+        faults.push(
+            "CLUSTER_TURN_LEASE_SECONDS is less than CLUSTER_LEASE_SECONDS; set it at least as high"
+                .to_owned(),
+        );
+    }
     for label in config.node_labels.iter().filter(|label| !is_label(label)) {
         faults.push(format!(
             "NODE_LABELS: {label:?} is no label: letters, digits, `.`, `_` and `-`, at most 64"
@@ -108,6 +114,7 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused
         identity,
         bot: bot_of(token.expose_secret()).unwrap_or_default(),
         lease: config.cluster_lease,
+        turn_lease: config.cluster_turn_lease,
         takeover_grace: config.cluster_lease,
         labels: config.node_labels.clone(),
         files: String::new(),
@@ -323,8 +330,7 @@ impl StateFiles {
     /// Hands them on as they change.
     async fn keep_handing_on(mut self) {
         let mut late = false;
-        // What a node that lost its place has is nobody's.
-        while self.lease.lasts() {
+        while !self.lease.is_over() {
             let done = self.hand_on().await;
             if !done && !late {
                 tracing::warn!("state files cannot be handed on to other nodes; trying again");

@@ -1,0 +1,44 @@
+//! This machine's clock beside the database's.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::database::Database;
+use super::{ClusterError, SKEW_LIMIT, SKEW_TOLD};
+
+/// How far this machine's clock and the database's are apart, at least.
+pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, ClusterError> {
+    let before = Timestamp::now();
+    let theirs: f64 = database
+        .call(async |client| {
+            client
+                .query_one("select extract(epoch from clock_timestamp())::float8 * 1000", &[])
+                .await
+        })
+        .await?
+        .get(0);
+    let after = Timestamp::now();
+    let (before, after) = (before.as_millisecond() as f64, after.as_millisecond() as f64);
+    // Somewhere between asking and hearing.
+    let apart = (before - theirs).max(theirs - after).max(0.0);
+    Ok(Duration::from_millis(apart as u64))
+}
+
+/// Compares this machine's clock with the database's.
+pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
+    let apart = clocks_apart(database).await?;
+    let seconds = apart.as_secs();
+    if apart > SKEW_LIMIT {
+        return Err(ClusterError::Refused(format!(
+            "its clock and this machine's differ by {seconds} s; set them by NTP"
+        )));
+    }
+    if apart > SKEW_TOLD {
+        tracing::warn!(
+            seconds,
+            "the clocks of this machine and of the cluster's database differ; set them by NTP"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What is known of all nodes, for whoever looks at the cluster from outside.
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use super::ClusterError;
+use super::database::Database;
+use super::membership::Load;
+
+/// A node, as all others know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// The bot's user id.
+    pub bot: u64,
+    /// Version of its program.
+    pub version: String,
+    /// When it started.
+    pub joined: Timestamp,
+    /// How long its lease still lasts, in milliseconds; negative: for how long it is over.
+    pub lease_ms: i64,
+    /// Whether it has its bot's seat, or had it last.
+    pub seat: bool,
+    /// What its operator says it has.
+    pub labels: Vec<String>,
+    /// What it said of itself last.
+    pub load: Load,
+    /// Whether an operator wants it to hand over its lanes.
+    pub drain_wanted: bool,
+    /// How many lanes it has.
+    pub lanes: u64,
+    /// How many letters wait for it.
+    pub letters: u64,
+    /// Which machine has the name, or had it last.
+    pub identity: String,
+    /// It has something that another node must take over when it is gone.
+    pub has_something: bool,
+}
+
+/// All nodes, by name.
+pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> {
+    let statement = "select name, bot, version, (extract(epoch from joined) * 1000)::int8,
+                (extract(epoch from lease - clock_timestamp()) * 1000)::int8,
+                exists (select from aetheel.seat where seat.bot = node.bot and seat.node = name),
+                labels, room, running, waiting, draining, files, components, drain,
+                (select count(*) from aetheel.lane where lane.bot = node.bot and lane.node = name),
+                (select count(*) from aetheel.mail
+                 left join aetheel.lane on lane.bot = mail.bot and lane.root = mail.root
+                 where mail.bot = node.bot and mail.done is null
+                   and (mail.node = name or lane.node = name)),
+                identity, aetheel.has_something(node.bot, name)
+         from aetheel.node order by name, bot";
+    let rows = database.call(async |client| client.query(statement, &[]).await).await?;
+    let count = |row: &Row, at: usize| u32::try_from(row.get::<_, i32>(at)).unwrap_or(0);
+    let node = |row: &Row| Node {
+        name: row.get(0),
+        bot: row.get::<_, i64>(1).cast_unsigned(),
+        version: row.get(2),
+        joined: Timestamp::from_millisecond(row.get(3)).unwrap_or_default(),
+        lease_ms: row.get(4),
+        seat: row.get(5),
+        labels: row.get(6),
+        load: Load {
+            room: row.get(7),
+            running: count(row, 8),
+            waiting: count(row, 9),
+            draining: row.get(10),
+            files: row.get(11),
+            components: row.get(12),
+        },
+        drain_wanted: row.get(13),
+        lanes: row.get::<_, i64>(14).cast_unsigned(),
+        letters: row.get::<_, i64>(15).cast_unsigned(),
+        identity: row.get(16),
+        has_something: row.get(17),
+    };
+    Ok(rows.iter().map(node).collect())
+}
+
+/// Notes whether an operator wants a node to hand over its lanes; false: no such node lives.
+pub(super) async fn want_drain(
+    database: &Database,
+    name: &str,
+    wanted: bool,
+) -> Result<bool, ClusterError> {
+    let statement = "update aetheel.node set drain = $2
+         where name = $1 and lease > clock_timestamp()";
+    let known =
+        database.call(async |client| client.execute(statement, &[&name, &wanted]).await).await?;
+    Ok(known > 0)
+}

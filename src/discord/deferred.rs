@@ -1,0 +1,40 @@
+//! What people read whose messages wait for the database of the cluster.
+
+use std::time::Duration;
+
+use serde::Deserialize as _;
+use tracing::debug;
+
+use super::Discord;
+use super::asker::Asker;
+use super::heard::{Heard, Parent};
+use super::rest::Timeouts;
+use super::wire::Message;
+
+const WAITS: &str = "I have received this and am waiting for my database: it is answered as soon as I can. (storage)";
+const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(10));
+
+impl Discord {
+    /// Tells the author of a prompt that it was received and waits for the database. Whoever may
+    /// not use the bot there is told nothing. Nobody can say at that moment which node speaks for
+    /// the channel, so this is sent without a lease; nodes that tell of the same message use the
+    /// same nonce, and Discord posts it once.
+    pub async fn report_waiting(&self, heard: &Heard) {
+        let Ok(message) = Message::deserialize(&heard.data) else { return };
+        let identity = &self.inner.identity;
+        let parent = match heard.parent {
+            Parent::Known(parent) => parent,
+            Parent::Unknown => None,
+        };
+        let asker = Asker::of(&message, parent, identity);
+        if !identity.is_a_persons(&message) || identity.admit(&asker).is_err() {
+            return;
+        }
+        let (channel, id) = (message.channel_id, message.id);
+        let nonce = format!("wait{id}");
+        let posted = self.inner.api.post_aside(channel, id, &nonce, WAITS, TIMEOUTS).await;
+        if let Err(error) = posted {
+            debug!(channel, message = id, %error, "cannot tell that a message waits");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The two leases of a node: one to speak, and a longer one for its turns.
+
+use std::time::Duration;
+
+use aetheel::cluster::{Cluster, ClusterError, Joined, NodeOptions};
+use aetheel::lease::{Lease, boot_ms};
+
+use super::{BOT, TIMEOUT, bodies, dies, given, letter, node, options};
+use crate::support::link::{Link, Way};
+use crate::support::postgres::Postgres;
+
+const SHORT_LEASE: Duration = Duration::from_millis(400);
+/// Longer than any test.
+const TURN_LEASE: Duration = Duration::from_secs(3_600);
+
+/// Joins by a link that can be cut.
+async fn linked(postgres: &Postgres, options: NodeOptions) -> (Cluster, Link, tempfile::TempDir) {
+    let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").unwrap();
+    let link = Link::to_postgres(folder.path(), postgres.folder());
+    let cluster = Cluster::join(&postgres.url_by(folder.path()), options).await.unwrap();
+    (cluster, link, folder)
+}
+
+fn with_turns(name: &str, lease: Duration) -> NodeOptions {
+    NodeOptions { turn_lease: TURN_LEASE, ..options(name, name, lease) }
+}
+
+/// Waits until a lease has run out.
+async fn runs_out(lease: &Lease) {
+    let waiting = async {
+        while lease.lasts() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, waiting).await.expect("the end of a lease");
+}
+
+async fn opened(node: &Cluster) -> Vec<String> {
+    let waiting = async {
+        loop {
+            let opened = node.open_waited().await.unwrap();
+            if !opened.is_empty() {
+                return opened;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, waiting).await.expect("an open lane")
+}
+
+/// `ann` had `channel:1`, where a turn had begun, and `channel:2`; `bob` has taken both over.
+async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
+    let ann = super::joined(postgres, with_turns("ann", super::LEASE)).await;
+    ann.settled().await.unwrap();
+    ann.claim(&["channel:1".to_owned(), "channel:2".to_owned()]).await.unwrap();
+    let bob = super::joined(postgres, with_turns("bob", super::LEASE)).await;
+    dies(postgres, "ann");
+    assert_eq!(bob.adopt().await, Ok(1));
+    let left = bob.handovers().await.unwrap().remove(0);
+    let begun = ["channel:1".to_owned()];
+    assert_eq!(bob.taken_in(left.id, &begun).await.unwrap(), ["channel:2"]);
+    (ann, bob)
+}
+
+#[tokio::test]
+async fn a_node_goes_on_where_it_was_when_the_database_is_back_after_its_lease() {
+    let postgres = Postgres::start();
+    let (ann, link, _folder) = linked(&postgres, with_turns("ann", SHORT_LEASE)).await;
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    let mut lines = ann.lines();
+    lines.append("one\n").await.unwrap();
+    link.set(Way::Cut);
+    runs_out(&ann.lease()).await;
+    assert!(matches!(lines.append("two\n").await, Err(ClusterError::Away(_))));
+    assert!(!ann.lease().is_over() && ann.turns().lasts());
+    let mut away = ann.away();
+    let away = tokio::time::timeout(TIMEOUT, away.wait_for(|away| *away)).await;
+    away.expect("a failed renewal").unwrap();
+    let gone = format!("select count(*) from aetheel.node where bot = {BOT} and lease <= now()");
+    while postgres.ask(&gone) != "1" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    link.set(Way::Open);
+    tokio::time::timeout(TIMEOUT, ann.lease().lasting()).await.expect("its lease");
+    lines.append("two, again\n").await.unwrap();
+    assert_eq!(lines.read().await.unwrap(), "one\ntwo, again\n");
+    ann.post(&[letter("channel:1", "hello")]).await.unwrap();
+    assert_eq!(bodies(&given(&mut ann.inbox()).await), ["hello"]);
+}
+
+#[tokio::test]
+async fn a_call_while_the_lease_has_run_out_for_a_moment_is_to_be_repeated() {
+    let postgres = Postgres::start();
+    let ann = node(&postgres, "ann").await;
+    ann.lease().set(1);
+    let late = [letter("channel:1", "hello")];
+    assert!(matches!(ann.post(&late).await, Err(ClusterError::Away(_))));
+    assert!(matches!(ann.lines().append("one\n").await, Err(ClusterError::Away(_))));
+    assert!(matches!(ann.owner_of(1).await, Err(ClusterError::Away(_))));
+    // The renewal that was under way.
+    ann.lease().extend(boot_ms() + 60_000);
+    ann.post(&late).await.unwrap();
+    ann.lines().append("one\n").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_was_taken_over_while_the_database_was_away_for_it_is_out() {
+    let postgres = Postgres::start();
+    let (ann, link, _folder) = linked(&postgres, with_turns("ann", SHORT_LEASE)).await;
+    ann.claim(&["channel:1".to_owned()]).await.unwrap();
+    let bob = node(&postgres, "bob").await;
+    link.set(Way::Cut);
+    runs_out(&ann.lease()).await;
+    dies(&postgres, "ann");
+    assert_eq!(bob.adopt().await, Ok(1));
+    link.set(Way::Open);
+    tokio::time::timeout(TIMEOUT, ann.lease().over()).await.expect("its end");
+    assert!(!ann.turns().lasts(), "its agents end, too");
+    assert_eq!(ann.lines().append("late\n").await, Err(ClusterError::Fenced));
+}
+
+#[tokio::test]
+async fn a_lane_with_a_begun_turn_is_opened_when_the_lease_for_turns_is_over() {
+    let postgres = Postgres::start();
+    let (_ann, bob) = taken_over(&postgres).await;
+    bob.post(&[letter("channel:1", "waits"), letter("channel:2", "does not")]).await.unwrap();
+    let mut inbox = bob.inbox();
+    assert_eq!(bodies(&given(&mut inbox).await), ["does not"]);
+    assert!(!bob.has("channel:1"));
+    assert_eq!(bob.open_waited().await.unwrap(), [""; 0]);
+    let waiting = bob.waiting_lanes().await.unwrap();
+    assert_eq!(waiting.iter().map(|row| row.root.as_str()).collect::<Vec<_>>(), ["channel:1"]);
+
+    postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
+    assert_eq!(bob.open_waited().await.unwrap(), ["channel:1"]);
+    assert_eq!(bodies(&given(&mut inbox).await), ["waits"]);
+    assert_eq!(bob.waiting_lanes().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_lane_with_a_begun_turn_is_opened_when_the_other_machine_reports_its_end() {
+    let postgres = Postgres::start();
+    let (_ann, bob) = taken_over(&postgres).await;
+    // Another machine's report says nothing about it.
+    bob.agents_ended().await.unwrap();
+    node(&postgres, "cyd").await.agents_ended().await.unwrap();
+    assert_eq!(bob.open_waited().await.unwrap(), [""; 0]);
+    let back = Cluster::join(&postgres.url(), with_turns("ann", SHORT_LEASE)).await.unwrap();
+    assert_eq!(back.joined(), Joined::Adopted);
+    back.agents_ended().await.unwrap();
+    assert_eq!(opened(&bob).await, ["channel:1"]);
+}
+
+#[tokio::test]
+async fn a_lane_that_waits_for_one_machine_goes_on_waiting_for_it_at_the_next_node() {
+    let postgres = Postgres::start();
+    let (_ann, _bob) = taken_over(&postgres).await;
+    let cyd = node(&postgres, "cyd").await;
+    dies(&postgres, "bob");
+    assert_eq!(cyd.adopt().await, Ok(1));
+    let left = cyd.handovers().await.unwrap().remove(0);
+    let begun = ["channel:1".to_owned()];
+    assert_eq!(cyd.taken_in(left.id, &begun).await.unwrap(), ["channel:2"]);
+    let back = Cluster::join(&postgres.url(), with_turns("bob", SHORT_LEASE)).await.unwrap();
+    back.agents_ended().await.unwrap();
+    let ends = "select waits_for, waits_until > now() + interval '1 minute' from aetheel.lane";
+    assert_eq!(postgres.ask(&format!("{ends} where root = 'channel:1'")), "ann|t");
+    let back = Cluster::join(&postgres.url(), with_turns("ann", SHORT_LEASE)).await.unwrap();
+    back.agents_ended().await.unwrap();
+    assert_eq!(opened(&cyd).await, ["channel:1"]);
+}
+
+#[tokio::test]
+async fn a_node_learns_that_another_one_took_its_seat() {
+    let postgres = Postgres::start();
+    let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
+    ann.take_seat().await.unwrap();
+    assert_eq!((ann.has_seat().await, bob.has_seat().await), (Ok(true), Ok(false)));
+    dies(&postgres, "ann");
+    bob.take_seat().await.unwrap();
+    assert_eq!((ann.has_seat().await, bob.has_seat().await), (Ok(false), Ok(true)));
+}
+
+#[tokio::test]
+async fn a_slow_database_makes_no_node_leave() {
+    let postgres = Postgres::start();
+    // The lease is that of the default configuration.
+    let (ann, link, _folder) = linked(&postgres, with_turns("ann", Duration::from_secs(6))).await;
+    link.set(Way::Slow);
+    let lease = ann.lease();
+    let mut renewed = lease.watch();
+    for _ in 0..6 {
+        let renewed = tokio::time::timeout(TIMEOUT, renewed.changed()).await;
+        renewed.expect("a renewal").unwrap();
+        assert!(lease.lasts() && !lease.is_over());
+    }
+}
