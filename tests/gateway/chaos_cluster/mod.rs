@@ -5,25 +5,27 @@
 //!
 //! The machines have clocks that differ by 30 s, and connections to the database that are idle for
 //! `IDLE_CUT_MS` (2,000) are cut; 0 leaves them. `FAULTS`, `EVENTS` and `CHANNELS` say how much,
-//! `SEED` repeats a run's choices, `KINDS` is `mixed` or `term` (drains and SIGTERM alone).
+//! `SEED` repeats a run's choices. `KINDS` is `mixed`, `term` (drains and SIGTERM alone) or `database`
+//! (nothing but a database that is away for up to ten leases, which may end no turn).
 //! `make chaos-cluster` is the large one.
+
+mod fault;
+mod machine;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::installed;
+use self::fault::Kinds;
+use self::machine::{GUARD, Machine, skewed_clock};
 use super::load::{Prompts, number};
 use crate::support::discord::CROWD;
-use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
-use crate::support::program::{Installation, Program};
 
 const LEASE: Duration = Duration::from_secs(3);
 /// The longest time in which others may not have gone on with what a machine had.
@@ -33,69 +35,12 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const PROGRESS: Duration = Duration::from_secs(60);
 const TOOK_OVER: &str = "this node goes on with what another one had";
 
-/// Stands before the agent. It notes an agent that begins while another one of its channel runs,
-/// and does the work of each first tool before the gateway can know of it: a line in `tools`.
-const GUARD: &str = r#"#!/bin/bash
-IFS= read -r line
-if [[ $line =~ in\ c([0-9]+) ]]; then
-    exec 9>"LOCKS/${BASH_REMATCH[1]}"
-    flock --nonblock 9 || printf '%s\n' "$line" >>LOCKS/overlaps
-fi
-[[ $line =~ tool\ number\ ([0-9]+) ]] && number=${BASH_REMATCH[1]}
-"$@" < <(exec 9>&-; printf '%s\n' "$line"; exec cat) | while IFS= read -r said; do
-    [[ -n $number && $said == *'"id":"t1"'* && $said == *'"type":"tool"'* ]] && echo "$number" >>LOCKS/tools
-    printf '%s\n' "$said"
-done
-exit "${PIPESTATUS[0]}"
-"#;
-
-/// A machine: what is installed there, its links, and the program while it runs.
-struct Machine {
-    installation: Installation,
-    database: Link,
-    discord: [Link; 2],
-    /// Where its link to the database is.
-    _folder: TempDir,
-    program: Program,
-    /// The logs of its earlier lives.
-    before: String,
-    /// When it is started again; none: as soon as it has ended.
-    asleep_until: Option<Instant>,
-    /// It was told to give its channels away.
-    drained: bool,
-    /// When its links are mended.
-    cut_until: Option<Instant>,
-    /// When it was killed or fell asleep, and how often others had told before of having taken over
-    /// what it had.
-    gone: Option<(Instant, usize)>,
-}
-
-/// What happens to the machines.
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Kill,
-    /// As a machine that loses power: its holder dies, too.
-    KillAll,
-    Sleep,
-    Database,
-    CutFromDatabase(Way),
-    CutFromDiscord(Way),
-    /// From both.
-    Cut(Way),
-    Drain,
-    /// SIGTERM of the gateway: its holder keeps the agents.
-    Term,
-    /// SIGTERM of both.
-    TermAll,
-    /// A server that takes no writes, as a primary that is about to be replaced.
-    ReadOnly,
-}
-
 struct Run {
     prompts: Prompts,
     postgres: Postgres,
     machines: Vec<Machine>,
     faults: usize,
+    kinds: Kinds,
     locks: TempDir,
     takeovers: Vec<Duration>,
     answered: usize,
@@ -116,96 +61,6 @@ async fn three_machines_answer_every_message_once_and_in_order_whatever_happens_
     }
 }
 
-/// Builds the library that shifts a program's clock.
-fn skewed_clock(folder: &Path) -> PathBuf {
-    let library = folder.join("skew.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/skew.c");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .args([&library, &source])
-        .arg("-ldl")
-        .status()
-        .expect("a C compiler");
-    assert!(built.success());
-    library
-}
-
-impl Machine {
-    async fn new(
-        prompts: &Prompts,
-        postgres: &Postgres,
-        locks: &Path,
-        (name, skew): (&str, i64),
-    ) -> Self {
-        let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").expect("a folder");
-        let database = Link::to_postgres(folder.path(), postgres.folder());
-        match number("IDLE_CUT_MS", 2_000) {
-            0 => {}
-            idle => database.cut_idle(Duration::from_millis(idle)),
-        }
-        let (base, discord) = prompts.local.linked().await;
-        let installation = installed(&prompts.local)
-            .with("DISCORD_API_BASE", &base)
-            .with("AGENT_HOLDER", "require")
-            .with("AGENT_WRAPPER", &locks.join("guard").display().to_string())
-            .with("CLUSTER_URL", &postgres.url_by(folder.path()))
-            .with("CLUSTER_LEASE_SECONDS", &LEASE.as_secs().to_string())
-            .with("NODE_NAME", name)
-            .with("BUSY_POLICY", "queue")
-            .with("MAX_QUEUE_DEPTH", "100000")
-            .with("MAX_CONCURRENT_QUERIES", "8")
-            .with("DEMO_AGENT_DELAY_MS", "15")
-            .with("LD_PRELOAD", &locks.join("skew.so").display().to_string())
-            .with("SKEW_SECONDS", &skew.to_string());
-        let program = installation.start(&["run"]);
-        Self {
-            installation,
-            database,
-            discord,
-            _folder: folder,
-            program,
-            before: String::new(),
-            asleep_until: None,
-            drained: false,
-            cut_until: None,
-            gone: None,
-        }
-    }
-
-    fn start(&mut self) {
-        self.before.push_str(&self.program.stderr());
-        self.program = self.installation.start(&["run"]);
-    }
-
-    fn cut(&mut self, way: Way, database: bool, discord: bool, until: Instant) {
-        if database {
-            self.database.set(way);
-        }
-        for link in self.discord.iter().filter(|_| discord) {
-            link.set(way);
-        }
-        self.cut_until = Some(until);
-    }
-
-    fn mend(&mut self) {
-        self.database.set(Way::Open);
-        self.discord.iter().for_each(|link| link.set(Way::Open));
-        self.cut_until = None;
-    }
-
-    /// Its holder, which is a process of its own.
-    fn holder(&self) -> Option<i32> {
-        let folder = self.installation.path("config").canonicalize().ok()?;
-        let processes = fs::read_dir("/proc").ok()?.flatten();
-        let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.find(|pid: &i32| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            line.contains(" hold") && line.contains(&*folder.to_string_lossy())
-        })
-    }
-}
-
 impl Run {
     async fn new(seed: u64, faults: usize, events: usize, channels: u64) -> Self {
         let locks = tempfile::tempdir().expect("a folder");
@@ -221,7 +76,8 @@ impl Run {
         }
         prompts.tools_one_in = 4;
         let (takeovers, answered, log) = (Vec::new(), 0, Vec::new());
-        Self { prompts, postgres, machines, faults, locks, takeovers, answered, log }
+        let kinds = Kinds::of_environment();
+        Self { prompts, postgres, machines, faults, kinds, locks, takeovers, answered, log }
     }
 
     async fn through(&mut self, began: Instant) -> Result<String, String> {
@@ -279,6 +135,9 @@ impl Run {
         if !faults.is_empty() {
             return Err(faults);
         }
+        if self.kinds == Kinds::Database {
+            self.check_turns_went_on()?;
+        }
         if !overlaps.is_empty() {
             return Err(format!("turns of a channel overlapped: {overlaps}"));
         }
@@ -304,6 +163,20 @@ impl Run {
             self.prompts.offered.len(),
             began.elapsed().as_secs_f64()
         ))
+    }
+
+    /// A database that is away ends no turn, and no machine.
+    fn check_turns_went_on(&self) -> Result<(), String> {
+        let offered = self.prompts.offered.len();
+        let starts = |machine: &Machine| machine.before.matches("aetheel starts").count();
+        let restarts: usize = self.machines.iter().map(starts).sum();
+        if offered + restarts + self.takeovers.len() > 0 {
+            return Err(format!(
+                "a database that was away ended {offered} turns and {restarts} machines, and {} were taken over",
+                self.takeovers.len()
+            ));
+        }
+        Ok(())
     }
 
     /// Numbers of the prompts whose tool ran more than once although nobody had it done again.
@@ -345,96 +218,6 @@ impl Run {
             .all(|machine| machine.asleep_until.is_none() && machine.cut_until.is_none())
     }
 
-    /// Has something happen to one of the machines that work, or to the database.
-    async fn strike(&mut self) -> String {
-        let random = &mut self.prompts.random;
-        let way = [Way::Cut, Way::Stalled][random.below(2) as usize];
-        let terms = std::env::var("KINDS").is_ok_and(|kinds| kinds == "term");
-        let fault = match random.below(16) {
-            choice if terms => match choice % 3 {
-                0 => Fault::Term,
-                1 => Fault::TermAll,
-                _ => Fault::Drain,
-            },
-            12 => Fault::Term,
-            13 => Fault::TermAll,
-            14 => Fault::ReadOnly,
-            15 => Fault::CutFromDatabase(Way::Slow),
-            0..=2 => Fault::Kill,
-            3 | 4 => Fault::KillAll,
-            5 => Fault::Sleep,
-            6 => Fault::Database,
-            7 => Fault::CutFromDatabase(way),
-            8 => Fault::CutFromDiscord(way),
-            9 | 10 => Fault::Cut(way),
-            _ => Fault::Drain,
-        };
-        let chosen = random.below(self.machines.len() as u64) as usize;
-        // From a moment to twice the lease: some come back in time.
-        let span = Duration::from_millis(random.below(2 * LEASE.as_millis() as u64));
-        let until = Instant::now() + span;
-        let before = self.taken_over(chosen);
-        let machine = &mut self.machines[chosen];
-        if !matches!(fault, Fault::Database | Fault::ReadOnly)
-            && (machine.asleep_until.is_some() || machine.cut_until.is_some())
-        {
-            return format!("machine {chosen} is struck already");
-        }
-        if let Fault::Database = fault {
-            self.postgres.kill();
-            // Some of it within the lease, some not.
-            self.go_on(until.min(Instant::now() + LEASE)).await.ok();
-            self.postgres.again();
-            return format!("the database is killed, for {span:?}");
-        }
-        if let Fault::ReadOnly = fault {
-            self.postgres.read_only(true);
-            self.go_on(until).await.ok();
-            self.postgres.read_only(false);
-            return format!("the database is read-only, for {span:?}");
-        }
-        match fault {
-            Fault::Term | Fault::TermAll => {
-                machine.program.signal(Signal::TERM);
-                if let (Fault::TermAll, Some(holder)) = (fault, machine.holder()) {
-                    let _ = rustix::process::kill_process(
-                        rustix::process::Pid::from_raw(holder).unwrap(),
-                        Signal::TERM,
-                    );
-                }
-            }
-            Fault::Kill | Fault::KillAll => {
-                if let (Fault::KillAll, Some(holder)) = (fault, machine.holder()) {
-                    let _ = rustix::process::kill_process(
-                        rustix::process::Pid::from_raw(holder).unwrap(),
-                        Signal::KILL,
-                    );
-                }
-                machine.program.signal(Signal::KILL);
-                machine.program.ended().await;
-                machine.asleep_until = Some(until);
-                machine.gone = Some((Instant::now(), before));
-            }
-            Fault::Sleep => {
-                machine.program.signal(Signal::STOP);
-                machine.asleep_until = Some(Instant::now() + LEASE * 2);
-                machine.gone = Some((Instant::now(), before));
-            }
-            Fault::CutFromDatabase(way) => machine.cut(way, true, false, until),
-            Fault::CutFromDiscord(way) => machine.cut(way, false, true, until),
-            Fault::Cut(way) => machine.cut(way, true, true, until),
-            Fault::Drain | Fault::Database | Fault::ReadOnly => {
-                let arguments = ["drain", NAMES[chosen], "--no-wait"];
-                let undo = ["drain", NAMES[chosen], "--undo"];
-                let arguments: &[&str] = if machine.drained { &undo } else { &arguments };
-                machine.drained = !machine.drained;
-                let ended = machine.installation.run(arguments, "").await;
-                return format!("machine {chosen}: {arguments:?}, {}", ended.code);
-            }
-        }
-        format!("machine {chosen}: {fault:?}, for {span:?}")
-    }
-
     /// Keeps the load, mends what is to be mended, and starts again what has ended, as a service
     /// manager does.
     async fn go_on(&mut self, until: Instant) -> Result<(), String> {
@@ -453,6 +236,7 @@ impl Run {
                         if machine.program.is_over() {
                             machine.start();
                         } else {
+                            machine.signal_holder(Signal::CONT);
                             machine.program.signal(Signal::CONT);
                         }
                     }

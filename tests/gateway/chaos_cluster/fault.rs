@@ -1,0 +1,151 @@
+//! What happens to the machines and to the database.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::super::load::Random;
+use super::{LEASE, NAMES, Run};
+use crate::support::link::Way;
+
+/// Which faults a run has (`KINDS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kinds {
+    Mixed,
+    /// Drains and SIGTERM.
+    Term,
+    /// The database is away for all machines: no turn may end by that.
+    Database,
+}
+
+impl Kinds {
+    pub(super) fn of_environment() -> Self {
+        match std::env::var("KINDS").as_deref() {
+            Err(_) | Ok("mixed") => Self::Mixed,
+            Ok("term") => Self::Term,
+            Ok("database") => Self::Database,
+            Ok(other) => panic!("KINDS is mixed, term or database, not {other}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Kill,
+    /// As a machine that loses power: its holder dies, too.
+    KillAll,
+    Sleep,
+    /// With its holder.
+    SleepAll,
+    Database,
+    CutFromDatabase(Way),
+    CutFromDiscord(Way),
+    /// From both.
+    Cut(Way),
+    Drain,
+    /// SIGTERM of the gateway: its holder keeps the agents.
+    Term,
+    /// SIGTERM of both.
+    TermAll,
+    /// A server that takes no writes, as a primary that is about to be replaced.
+    ReadOnly,
+}
+
+impl Fault {
+    fn choose(kinds: Kinds, random: &mut Random) -> Self {
+        let way = [Way::Cut, Way::Stalled][random.below(2) as usize];
+        match (kinds, random.below(17)) {
+            (Kinds::Term, choice) => [Self::Term, Self::TermAll, Self::Drain][choice as usize % 3],
+            (Kinds::Database, choice) => [Self::Database, Self::ReadOnly][choice as usize % 2],
+            (Kinds::Mixed, 0..=2) => Self::Kill,
+            (Kinds::Mixed, 3 | 4) => Self::KillAll,
+            (Kinds::Mixed, 5) => Self::Sleep,
+            (Kinds::Mixed, 6) => Self::Database,
+            (Kinds::Mixed, 7) => Self::CutFromDatabase(way),
+            (Kinds::Mixed, 8) => Self::CutFromDiscord(way),
+            (Kinds::Mixed, 9 | 10) => Self::Cut(way),
+            (Kinds::Mixed, 11) => Self::Drain,
+            (Kinds::Mixed, 12) => Self::Term,
+            (Kinds::Mixed, 13) => Self::TermAll,
+            (Kinds::Mixed, 14) => Self::ReadOnly,
+            (Kinds::Mixed, 15) => Self::CutFromDatabase(Way::Slow),
+            (Kinds::Mixed, _) => Self::SleepAll,
+        }
+    }
+}
+
+impl Run {
+    /// Has something happen to one of the machines that work, or to the database.
+    pub(super) async fn strike(&mut self) -> String {
+        let fault = Fault::choose(self.kinds, &mut self.prompts.random);
+        let random = &mut self.prompts.random;
+        let chosen = random.below(self.machines.len() as u64) as usize;
+        // From a moment to twice the lease: some come back in time. With the database alone, up to
+        // ten leases.
+        let leases = if self.kinds == Kinds::Database { 10 } else { 2 };
+        let span = Duration::from_millis(random.below(leases * LEASE.as_millis() as u64));
+        match fault {
+            Fault::Database | Fault::ReadOnly => self.strike_database(fault, span).await,
+            fault => self.strike_machine(fault, chosen, span).await,
+        }
+    }
+
+    async fn strike_database(&mut self, fault: Fault, span: Duration) -> String {
+        let until = Instant::now() + span;
+        if let Fault::ReadOnly = fault {
+            self.postgres.read_only(true);
+            self.go_on(until).await.ok();
+            self.postgres.read_only(false);
+        } else {
+            self.postgres.kill();
+            self.go_on(until).await.ok();
+            self.postgres.again();
+        }
+        format!("{fault:?}, for {span:?}")
+    }
+
+    async fn strike_machine(&mut self, fault: Fault, chosen: usize, span: Duration) -> String {
+        let until = Instant::now() + span;
+        let before = self.taken_over(chosen);
+        let machine = &mut self.machines[chosen];
+        if machine.asleep_until.is_some() || machine.cut_until.is_some() {
+            return format!("machine {chosen} is struck already");
+        }
+        match fault {
+            Fault::Term => machine.program.signal(Signal::TERM),
+            Fault::TermAll => {
+                machine.program.signal(Signal::TERM);
+                machine.signal_holder(Signal::TERM);
+            }
+            Fault::Kill | Fault::KillAll => {
+                if let Fault::KillAll = fault {
+                    machine.signal_holder(Signal::KILL);
+                }
+                machine.program.signal(Signal::KILL);
+                machine.program.ended().await;
+                machine.asleep_until = Some(until);
+                machine.gone = Some((Instant::now(), before));
+            }
+            Fault::Sleep | Fault::SleepAll => {
+                if let Fault::SleepAll = fault {
+                    machine.signal_holder(Signal::STOP);
+                }
+                machine.program.signal(Signal::STOP);
+                machine.asleep_until = Some(Instant::now() + LEASE * 2);
+                machine.gone = Some((Instant::now(), before));
+            }
+            Fault::CutFromDatabase(way) => machine.cut(way, true, false, until),
+            Fault::CutFromDiscord(way) => machine.cut(way, false, true, until),
+            Fault::Cut(way) => machine.cut(way, true, true, until),
+            Fault::Drain | Fault::Database | Fault::ReadOnly => {
+                let arguments = ["drain", NAMES[chosen], "--no-wait"];
+                let undo = ["drain", NAMES[chosen], "--undo"];
+                let arguments: &[&str] = if machine.drained { &undo } else { &arguments };
+                machine.drained = !machine.drained;
+                let ended = machine.installation.run(arguments, "").await;
+                return format!("machine {chosen}: {arguments:?}, {}", ended.code);
+            }
+        }
+        format!("machine {chosen}: {fault:?}, for {span:?}")
+    }
+}
