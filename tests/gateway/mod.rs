@@ -10,6 +10,7 @@ mod chaos;
 mod chaos_cluster;
 mod choosing;
 mod cluster;
+mod cluster_tls;
 mod components;
 mod console;
 mod dashboard;

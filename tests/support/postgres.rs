@@ -2,6 +2,7 @@
 //! socket in it.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 
 /// Who it runs as where the tests run as root: the server refuses that.
 const NOBODY: u32 = 65_534;
+const DEFAULT_PORT: u16 = 5_432;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server. Dropping it ends it.
@@ -19,8 +21,10 @@ pub struct Postgres {
     folder: TempDir,
     programs: PathBuf,
     server: Child,
-    /// A setting, as its command line has it.
-    fsync: &'static str,
+    /// Settings, as its command line has them.
+    settings: Vec<String>,
+    /// The port of its socket's name.
+    port: u16,
 }
 
 impl Postgres {
@@ -41,7 +45,53 @@ impl Postgres {
         self.server.id()
     }
 
-    fn start_with(fsync: &'static str) -> Self {
+    /// Makes one that takes TLS connections at `localhost`, with this certificate and key in PEM.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn start_with_tls(certificate: &str, key: &str) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let folder = Self::folder_with_data();
+        for (name, body) in [("server.pem", certificate), ("server.key", key)] {
+            let path = folder.path().join(name);
+            fs::write(&path, body).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its owner's");
+            if is_root() {
+                chown(&path, Some(NOBODY), Some(NOBODY)).expect("given away");
+            }
+        }
+        let place = folder.path().display().to_string();
+        let settings = [
+            "fsync=off".to_owned(),
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("port={port}"),
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={place}/server.pem"),
+            format!("ssl_key_file={place}/server.key"),
+        ];
+        Self::serve_in(folder, settings.to_vec(), port)
+    }
+
+    /// What `CLUSTER_URL` is by TCP; TLS is used where the server has it.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn tcp_url(&self) -> String {
+        format!("postgres://aetheel@127.0.0.1:{}/postgres?sslmode=require", self.port)
+    }
+
+    fn start_with(fsync: &str) -> Self {
+        let settings = vec![fsync.to_owned(), "listen_addresses=".to_owned()];
+        Self::serve_in(Self::folder_with_data(), settings, DEFAULT_PORT)
+    }
+
+    fn serve_in(folder: TempDir, settings: Vec<String>, port: u16) -> Self {
+        let programs = programs();
+        let server = serve(&programs, folder.path(), &settings);
+        let postgres = Self { folder, programs, server, settings, port };
+        postgres.wait();
+        postgres
+    }
+
+    fn folder_with_data() -> TempDir {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("its owner's");
@@ -60,10 +110,7 @@ impl Postgres {
             .output()
             .expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let server = serve(&programs, folder.path(), fsync);
-        let postgres = Self { folder, programs, server, fsync };
-        postgres.wait();
-        postgres
+        folder
     }
 
     /// What `CLUSTER_URL` is.
@@ -89,7 +136,7 @@ impl Postgres {
 
     /// Starts it again after [`Postgres::kill`], and waits until it answers.
     pub fn again(&mut self) {
-        self.server = serve(&self.programs, self.folder.path(), self.fsync);
+        self.server = serve(&self.programs, self.folder.path(), &self.settings);
         self.wait();
     }
 
@@ -111,6 +158,7 @@ impl Postgres {
     fn psql(&self, statement: &str) -> std::process::Output {
         plain(&self.programs.join("psql"))
             .args(["--no-psqlrc", "--tuples-only", "--no-align", "--dbname", &self.url()])
+            .args(["--port", &self.port.to_string()])
             .args(["--command", statement])
             .output()
             .expect("psql runs")
@@ -135,12 +183,13 @@ impl Drop for Postgres {
     }
 }
 
-fn serve(programs: &Path, folder: &Path, fsync: &str) -> Child {
+fn serve(programs: &Path, folder: &Path, settings: &[String]) -> Child {
     let log = fs::File::create(folder.join("server.log")).expect("a log");
     plain(&programs.join("postgres"))
         .arg("-D")
         .arg(folder.join("data"))
-        .args(["-c", "listen_addresses=", "-c", "max_connections=400", "-c", fsync, "-c"])
+        .args(settings.iter().flat_map(|setting| ["-c", setting.as_str()]))
+        .args(["-c", "max_connections=400", "-c"])
         .arg(format!("unix_socket_directories={}", folder.display()))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
