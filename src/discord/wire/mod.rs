@@ -29,11 +29,12 @@ pub(super) fn age_of(id: u64) -> Duration {
 /// The age of an id by Discord's clock, as far as that is known: machines' clocks differ. `ahead`
 /// is how many seconds ours is ahead of it.
 pub(super) fn age_by(id: u64, ahead: Option<i64>) -> Duration {
-    let age = age_of(id);
-    match ahead.unwrap_or(0) {
-        ahead @ 0.. => age.saturating_sub(Duration::from_secs(ahead.unsigned_abs())),
-        behind => age + Duration::from_secs(behind.unsigned_abs()),
-    }
+    let given = UNIX_EPOCH + Duration::from_millis((id >> 22) + EPOCH_MS);
+    // Corrected first: by a clock that is behind, the id is from the future.
+    let by = Duration::from_secs(ahead.unwrap_or(0).unsigned_abs());
+    let now = SystemTime::now();
+    let now = if ahead.unwrap_or(0) < 0 { now + by } else { now - by };
+    now.duration_since(given).unwrap_or_default()
 }
 
 /// A Discord account, of a person or a bot.
@@ -323,5 +324,8 @@ mod tests {
         about(Some(50), 10);
         about(Some(-40), 100);
         about(Some(90), 0);
+        // By a clock that is 30 s behind, what Discord gives now is from the future.
+        let now = id_from(Duration::ZERO) + (30_000 << 22);
+        assert!(age_by(now, Some(-30)) < Duration::from_secs(2));
     }
 }
