@@ -4,6 +4,8 @@
 //! The end of a text that may be the beginning of a secret is held back until more of the text
 //! shows what it is. Pinned by the tests below and by `tests/gateway/terminal.rs`.
 
+use std::collections::HashMap;
+
 use crate::agent::{
     Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput,
 };
@@ -17,7 +19,21 @@ pub(super) struct StreamRedactor<'a> {
     held: Option<(Growing, Text)>,
     /// The part that grows, and where in a terminal sequence it is.
     cleaner: (Growing, u32, Cleaner),
+    /// Output of running tools, by id.
+    outputs: HashMap<String, Output>,
 }
+
+/// Output of one tool, which comes in pieces.
+#[derive(Default)]
+struct Output {
+    cleaner: Cleaner,
+    /// The end of it that is held back.
+    held: String,
+}
+
+/// Tools whose output is followed from piece to piece at once. The output of further
+/// ones is not shown while they run.
+const OUTPUTS: usize = 200;
 
 /// What comes in pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +54,7 @@ impl Growing {
 
 impl<'a> StreamRedactor<'a> {
     pub(super) fn new(redactor: &'a Redactor) -> Self {
-        Self { redactor, held: None, cleaner: Default::default() }
+        Self { redactor, held: None, cleaner: Default::default(), outputs: HashMap::new() }
     }
 
     /// Shows what may be seen of an event, and before it what was held back and is none of a
@@ -58,13 +74,12 @@ impl<'a> StreamRedactor<'a> {
                 start.target = start.target.map(|target| self.plain(&target));
                 show(&EventKind::ToolStart(start));
             }
-            EventKind::ToolOutput(output) => {
-                show(&EventKind::ToolOutput(ToolOutput {
-                    text: self.plain(&output.text),
-                    ..output.clone()
-                }));
-            }
+            EventKind::ToolOutput(output) => self.output(output, show),
             EventKind::ToolEnd(end) => {
+                let held = self.outputs.remove(&end.id).map(|output| output.held);
+                if let Some(text) = held.filter(|held| !held.is_empty()) {
+                    show(&EventKind::ToolOutput(ToolOutput { id: end.id.clone(), text }));
+                }
                 let output = end.output.as_ref().map(|output| self.plain(output));
                 show(&EventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
             }
@@ -134,6 +149,21 @@ impl<'a> StreamRedactor<'a> {
     pub(super) fn flush(&mut self, mut show: impl FnMut(&EventKind)) {
         if let Some((growing, held)) = self.held.take() {
             show(&growing.event(held));
+        }
+    }
+
+    fn output(&mut self, output: &ToolOutput, mut show: impl FnMut(&EventKind)) {
+        let known = self.outputs.contains_key(&output.id);
+        if !known && self.outputs.len() >= OUTPUTS {
+            return;
+        }
+        let growing = self.outputs.entry(output.id.clone()).or_default();
+        let mut whole = std::mem::take(&mut growing.held);
+        whole.push_str(&growing.cleaner.clean(&output.text));
+        whole = self.redactor.clean(whole);
+        growing.held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
+        if !whole.is_empty() {
+            show(&EventKind::ToolOutput(ToolOutput { id: output.id.clone(), text: whole }));
         }
     }
 
@@ -207,6 +237,44 @@ mod tests {
             });
             let pieces: Vec<_> = pieces.collect();
             assert_eq!(thoughts(&pieces), "The key is ***, or sk-can, or ***");
+        }
+    }
+
+    #[test]
+    fn the_output_of_a_tool_that_comes_in_pieces_shows_no_secret() {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let said = format!("key={SECRET}\n\u{1b}[31mred\u{1b}[0m sk-can\n{SECRET}");
+        let end = |id: &str| {
+            EventKind::ToolEnd(ToolEnd {
+                id: id.to_owned(),
+                status: crate::agent::ToolStatus::Ok,
+                output: None,
+                exit_code: None,
+                diffs: Vec::new(),
+            })
+        };
+        for size in 1..said.len() {
+            let (mut stream, mut seen) = (StreamRedactor::new(&redactor), HashMap::new());
+            let mut show = |event: &EventKind| {
+                if let EventKind::ToolOutput(output) = event {
+                    seen.entry(output.id.clone())
+                        .or_insert_with(String::new)
+                        .push_str(&output.text);
+                }
+            };
+            let pieces = said.as_bytes().chunks(size);
+            for text in pieces.map(|piece| String::from_utf8(piece.to_vec()).unwrap()) {
+                // Two tools at the same time.
+                for id in ["a", "b"] {
+                    let (id, text) = (id.to_owned(), text.clone());
+                    stream.pass(&EventKind::ToolOutput(ToolOutput { id, text }), &mut show);
+                }
+            }
+            stream.pass(&end("a"), &mut show);
+            stream.pass(&end("b"), &mut show);
+            for id in ["a", "b"] {
+                assert_eq!(seen[id], "key=***\nred sk-can\n***", "in pieces of {size}");
+            }
         }
     }
 
