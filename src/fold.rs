@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::agent::{
-    Artifact, EventKind, PlanEntry, Quota, Task, Text, ToolEnd, ToolStart, ToolStatus,
+    Artifact, EventKind, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput, ToolStart, ToolStatus,
     Unrecognised, Usage,
 };
 
@@ -21,6 +21,8 @@ const QUOTAS: usize = 20;
 const NOTICES: usize = 50;
 /// Kinds of unknown output of one turn that are told apart.
 const UNKNOWN_KINDS: usize = 200;
+/// Bytes of a running tool's output that are kept, from its end.
+const TAIL: usize = 2 << 10;
 
 /// A tool use and how it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +31,27 @@ pub struct ToolUse {
     pub start: ToolStart,
     /// None while it runs.
     pub status: Option<ToolStatus>,
+    /// The end of the output that was reported while it runs.
+    tail: String,
+}
+
+impl ToolUse {
+    /// Returns up to `count` of the last lines that the running tool printed, oldest first. Blank
+    /// lines are left out; the last line may not be complete yet.
+    #[must_use]
+    pub fn last_lines(&self, count: usize) -> Vec<&str> {
+        let lines = self.tail.lines().rev().map(str::trim_end).filter(|line| !line.is_empty());
+        let mut last: Vec<&str> = lines.take(count).collect();
+        last.reverse();
+        last
+    }
+
+    fn print(&mut self, text: &str) {
+        let text = &text[text.ceil_char_boundary(text.len().saturating_sub(TAIL))..];
+        self.tail.push_str(text);
+        let excess = self.tail.ceil_char_boundary(self.tail.len().saturating_sub(TAIL));
+        self.tail.drain(..excess);
+    }
 }
 
 /// A turn as told so far.
@@ -77,7 +100,16 @@ impl Transcript {
                 } else {
                     self.places.insert(start.id.clone(), self.tools.len());
                     self.running.insert(self.tools.len());
-                    self.tools.push(ToolUse { start: start.clone(), status: None });
+                    self.tools.push(ToolUse {
+                        start: start.clone(),
+                        status: None,
+                        tail: String::new(),
+                    });
+                }
+            }
+            EventKind::ToolOutput(ToolOutput { id, text }) => {
+                if let Some(at) = self.places.get(id).filter(|at| self.running.contains(at)) {
+                    self.tools[*at].print(text);
                 }
             }
             EventKind::ToolEnd(end) => {
@@ -108,8 +140,7 @@ impl Transcript {
                 }
             }
             EventKind::Quota(quota) => self.quota = quota.iter().take(QUOTAS).cloned().collect(),
-            EventKind::ToolOutput(_)
-            | EventKind::Notice(_)
+            EventKind::Notice(_)
             | EventKind::Artifact(_)
             | EventKind::Mode(_)
             | EventKind::Title(_)
@@ -121,6 +152,7 @@ impl Transcript {
     pub fn end_tool(&mut self, end: &ToolEnd) {
         if let Some(at) = self.places.get(&end.id) {
             self.tools[*at].status = Some(end.status);
+            self.tools[*at].tail = String::new();
             self.running.remove(at);
         }
     }
@@ -318,5 +350,42 @@ mod tests {
             ["t1"]
         );
         assert_eq!(transcript.tools()[0].start.title, "ls");
+    }
+
+    #[test]
+    fn a_running_tool_keeps_the_end_of_its_output_however_it_was_cut() {
+        let start = ToolStart {
+            id: "t1".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: "Bash".to_owned(),
+            title: String::new(),
+            target: None,
+            input: "{}".to_owned(),
+        };
+        let said: String = (0..600).map(|line| format!("línea {line}\n\n")).collect();
+        let printed = |size: usize| {
+            let mut transcript = Transcript::default();
+            transcript.apply(&EventKind::ToolStart(start.clone()));
+            let mut rest = said.as_str();
+            while !rest.is_empty() {
+                let (piece, more) = rest.split_at(rest.ceil_char_boundary(size));
+                let (id, text) = ("t1".to_owned(), piece.to_owned());
+                transcript.apply(&EventKind::ToolOutput(ToolOutput { id, text }));
+                rest = more;
+            }
+            transcript
+        };
+        let whole = printed(said.len());
+        assert_eq!(whole.tools()[0].last_lines(3), ["línea 597", "línea 598", "línea 599"]);
+        assert!(whole.tools()[0].tail.len() <= TAIL);
+        for size in [1, 7, 100, 3000] {
+            assert_eq!(printed(size), whole, "in pieces of {size}");
+        }
+        let mut ended = whole;
+        let (id, status, output) = ("t1".to_owned(), ToolStatus::Ok, None);
+        let end = ToolEnd { id, status, output, exit_code: None, diffs: Vec::new() };
+        ended.apply(&EventKind::ToolEnd(end));
+        assert!(ended.tools()[0].last_lines(3).is_empty(), "nothing of it is kept");
     }
 }

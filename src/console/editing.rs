@@ -165,12 +165,13 @@ struct Line {
     files: FilenameCompleter,
 }
 
-/// The place of the status. Its text is written when it is drawn.
-struct Below;
+/// The place of the rows below the line: as many as there are line breaks. Their text is written
+/// when they are drawn.
+struct Below(String);
 
 impl Hint for Below {
     fn display(&self) -> &str {
-        "\n."
+        &self.0
     }
 
     fn completion(&self) -> Option<&str> {
@@ -182,7 +183,7 @@ impl Hinter for Line {
     type Hint = Below;
 
     fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<Below> {
-        self.shown.look(line).then_some(Below)
+        self.shown.rows_below(line).map(|rows| Below("\n.".repeat(rows)))
     }
 }
 
@@ -195,8 +196,9 @@ impl Highlighter for Line {
         if default { Cow::Owned(self.shown.above()) } else { Cow::Borrowed(prompt) }
     }
 
-    fn highlight_hint<'h>(&self, _: &'h str) -> Cow<'h, str> {
-        Cow::Owned(format!("\n{}", self.shown.below()))
+    fn highlight_hint<'h>(&self, place: &'h str) -> Cow<'h, str> {
+        let rows = self.shown.below(place.matches('\n').count());
+        Cow::Owned(rows.iter().map(|row| format!("\n{row}")).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use crate::agent::{Decision, Question};
-use crate::dispatch::{OpenQuestion, Settlement, Subject};
+use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 
 /// Lines of a command or change that are printed.
 const LINES: usize = 60;
@@ -35,10 +35,11 @@ pub(super) enum Typed {
 }
 
 impl Waiting {
-    /// Takes a question in; returns what to print when it is the one to be answered next.
-    pub(super) fn ask(&mut self, question: &OpenQuestion) -> Option<String> {
+    /// Adds a question; returns what to print if it is the one to be answered next. `above` is the
+    /// line of a tool if one stands directly above.
+    pub(super) fn ask(&mut self, question: &OpenQuestion, above: Option<&str>) -> Option<String> {
         self.open.push_back(Pending { question: question.clone(), given: Vec::new() });
-        (self.open.len() == 1).then(|| self.printed()).flatten()
+        (self.open.len() == 1).then(|| printed(question, above))
     }
 
     /// Lets a question go; returns what to print: what became of it, and the next one.
@@ -94,7 +95,7 @@ impl Waiting {
     }
 
     fn printed(&self) -> Option<String> {
-        self.open.front().map(|pending| printed(&pending.question))
+        self.open.front().map(|pending| printed(&pending.question, None))
     }
 }
 
@@ -141,13 +142,22 @@ fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// A question as it stands on the screen.
-fn printed(question: &OpenQuestion) -> String {
-    let mut text = format!("? {}\n", question.title);
+/// Returns a question as it stands on the screen, without a command that the line above it says
+/// whole.
+fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
+    let mut said = question.statement();
+    if let (Some(said), Subject::Permission { tool, .. }) = (&mut said, &question.subject) {
+        let repeats = |about: &&Excerpt| above == Some(format!("{tool} {}", about.text).as_str());
+        said.about = said.about.filter(|about| !repeats(about));
+    }
+    let heading = said.as_ref().map_or(&question.title, |said| &said.heading);
+    let mut text = format!("? {heading}\n");
+    if let Some(tool) = said.as_ref().and_then(|said| said.tool) {
+        let _ = writeln!(text, "  {tool}");
+    }
     let about = match &question.subject {
-        Subject::Permission { tool, about } => {
-            let _ = writeln!(text, "  {tool}");
-            about.as_ref().map_or("", |about| about.text.as_str())
+        Subject::Permission { .. } => {
+            said.and_then(|said| said.about).map_or("", |about| about.text.as_str())
         }
         Subject::Plan(plan) => plan,
         Subject::SignIn(address) => address,
@@ -221,7 +231,7 @@ mod tests {
 
     fn typed(question: &OpenQuestion, line: &str) -> Option<Decision> {
         let mut waiting = Waiting::default();
-        waiting.ask(question);
+        waiting.ask(question, None);
         match waiting.take(line) {
             Some(Typed::Decision(_, decision)) => Some(decision),
             _ => None,
@@ -257,6 +267,19 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_the_line_above_says_whole_is_not_repeated() {
+        let about = Excerpt { language: "sh", text: "ls -l".to_owned() };
+        let subject = Subject::Permission { tool: "Bash".to_owned(), about: Some(about) };
+        let asked = OpenQuestion { title: "Bash: ls -l".to_owned(), ..question(subject, None) };
+        let printed = |above| Waiting::default().ask(&asked, above).expect("the first question");
+        assert!(printed(Some("Bash ls -l")).starts_with("? Allow Bash?\n  1) Allow once\n"));
+        for above in [None, Some("Bash ls"), Some("Read ls -l")] {
+            let printed = printed(above);
+            assert!(printed.starts_with("? Allow Bash?\n  | ls -l\n  1) Allow"), "{printed}");
+        }
+    }
+
+    #[test]
     fn several_questions_are_answered_one_line_each() {
         let asked = |id: &str, many, free_text| Question {
             id: id.to_owned(),
@@ -275,8 +298,10 @@ mod tests {
             ]),
             None,
         );
-        assert!(waiting.ask(&list).expect("printed").contains("1) Red\n  2) Green\n  3) Decline"));
-        assert!(waiting.ask(&permission(None)).is_none(), "one after the other");
+        assert!(
+            waiting.ask(&list, None).expect("printed").contains("1) Red\n  2) Green\n  3) Decline")
+        );
+        assert!(waiting.ask(&permission(None), None).is_none(), "one after the other");
         assert!(matches!(waiting.take("blue"), Some(Typed::Unclear(_))));
         assert!(matches!(waiting.take("green"), Some(Typed::More(text)) if text.contains("some?")));
         assert!(matches!(waiting.take("1, 2"), Some(Typed::More(_))));

@@ -33,6 +33,8 @@ pub(super) struct ConsoleReply {
     noticed: Vec<String>,
     /// The parts folded before are forgotten.
     begun: bool,
+    /// The tool in the last line printed, if that line announced one.
+    last_tool: Option<String>,
 }
 
 impl ConsoleReply {
@@ -48,6 +50,7 @@ impl ConsoleReply {
             unclear: Vec::new(),
             noticed: Vec::new(),
             begun: false,
+            last_tool: None,
         }
     }
 
@@ -83,6 +86,7 @@ impl ConsoleReply {
 
     fn emit(&mut self, text: &str) {
         if let Some(last) = text.chars().last() {
+            self.last_tool = None;
             self.shared.print(text);
             self.at_line_start = last == '\n';
         }
@@ -113,6 +117,7 @@ impl ConsoleReply {
         self.fresh_line();
         self.shared.aside(text);
         self.at_line_start = true;
+        self.last_tool = None;
     }
 
     fn notice(&mut self, notice: &str) {
@@ -127,7 +132,9 @@ impl ConsoleReply {
     /// when it ends.
     fn announce(&mut self, start: &ToolStart) {
         if self.announced.insert(start.id.clone()) {
-            self.aside(&format!("{}⚙ {}", folded::indent(start), tool_line(start)));
+            let line = tool_line(start);
+            self.aside(&format!("{}⚙ {line}", folded::indent(start)));
+            self.last_tool = Some(line);
         }
     }
 
@@ -177,7 +184,7 @@ impl Reply for ConsoleReply {
         if !self.shared.live {
             return;
         }
-        self.shared.screen.status(|status| status.hear(event, transcript));
+        self.shared.screen.status(|status| status.hear(event, transcript, Instant::now()));
         if !std::mem::replace(&mut self.begun, true) {
             *self.shared.folded() = Folded::default();
         }
@@ -235,7 +242,8 @@ impl Reply for ConsoleReply {
     }
 
     fn ask(&mut self, question: &OpenQuestion, _unseen: Unseen) {
-        self.questions(|waiting| waiting.ask(question));
+        let above = self.last_tool.take();
+        self.questions(|waiting| waiting.ask(question, above.as_deref()));
     }
 
     fn settled(&mut self, id: &str, how: &Settlement) {

@@ -20,6 +20,8 @@ use crate::vigil;
 pub(super) const MARK: &str = "> ";
 /// For the editor, when the terminal is given back.
 const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
+/// Rows that a tool's output leaves to the text above the line.
+const SPARE_ROWS: usize = 6;
 /// Makes the editor draw what it shows anew: nothing is printed, and a message ends with its row.
 const AGAIN: &str = "\x1b[A\n";
 
@@ -274,20 +276,36 @@ impl Shown {
         format!("{row}\n{}", mark(self.colour))
     }
 
-    /// Returns the status below the line.
-    pub(super) fn below(&self) -> String {
-        let line = in_a_row(&self.state().status.line(Instant::now()), size().0, false);
-        if self.colour { format!("\x1b[2m{line}\x1b[0m") } else { line }
+    /// Returns the rows below the line, as many as were announced by [`Shown::rows_below`]: the
+    /// last lines of a running tool, and the status.
+    pub(super) fn below(&self, rows: usize) -> Vec<String> {
+        let columns = size().0;
+        let state = self.state();
+        let output = state.status.output();
+        let output = &output[output.len() - output.len().min(rows.saturating_sub(1))..];
+        let mut lines: Vec<String> =
+            output.iter().map(|line| in_a_row(&format!("  | {line}"), columns, false)).collect();
+        // Whatever changed since the rows were counted.
+        lines.resize(rows.saturating_sub(1), String::new());
+        lines.push(in_a_row(&state.status.line(Instant::now()), columns, false));
+        if self.colour {
+            lines.iter_mut().for_each(|line| *line = format!("\x1b[2m{line}\x1b[0m"));
+        }
+        lines
     }
 
-    /// Looks at the line; true: it can be drawn again and again.
-    pub(super) fn look(&self, line: &str) -> bool {
+    /// Returns how many rows to draw below a line; `None` if it is too high to be drawn again and
+    /// again.
+    pub(super) fn rows_below(&self, line: &str) -> Option<usize> {
         let (columns, rows) = size();
-        let high = line.split('\n').map(|row| row.len() / columns + 1).sum::<usize>() + 3 > rows;
-        if std::mem::replace(&mut self.state().high, high) != high {
+        let height = line.split('\n').map(|row| row.len() / columns + 1).sum::<usize>() + 3;
+        let high = height > rows;
+        let mut state = self.state();
+        if std::mem::replace(&mut state.high, high) != high {
             self.changed.notify_all();
         }
-        !high
+        let output = state.status.output().len();
+        (!high).then(|| 1 + output.min(rows.saturating_sub(height + SPARE_ROWS)))
     }
 }
 
@@ -384,7 +402,7 @@ mod tests {
         let (screen, shown, paper) = screen();
         assert!(shown.begin());
         draws(&shown, "\n> ");
-        assert!(shown.look("a") && !shown.look(&"\n".repeat(500)));
+        assert_eq!((shown.rows_below("a"), shown.rows_below(&"\n".repeat(500))), (Some(1), None));
         screen.print("news\n");
         shown.end();
         assert!(shown.begin());

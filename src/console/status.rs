@@ -1,13 +1,13 @@
 //! The line below the one that is being written: who answers, what is going on, what is left and
 //! what it cost. Pure.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use crate::agent::{EventKind, Usage};
 use crate::dispatch::{Answer, Setting, View};
 use crate::fold::Transcript;
-use crate::plain::one_line;
+use crate::plain::{one_line, short_line};
 
 /// A tool that is a sub-agent, in the words of the contract.
 const SUB_AGENT: &str = "agent_spawn";
@@ -32,9 +32,26 @@ pub(super) struct Status {
 struct Turn {
     since: Instant,
     doing: String,
+    /// The tool shown in place of `doing`, if one runs.
+    tool: Option<Tool>,
+    /// When each running tool began, by id.
+    began: HashMap<String, Instant>,
     sub_agents: usize,
     asks: bool,
 }
+
+/// A tool that runs, as the status shows it.
+#[derive(Debug)]
+struct Tool {
+    name: String,
+    since: Instant,
+    /// The last lines of its output, oldest first.
+    lines: Vec<String>,
+}
+
+/// Lines of a running tool's output above the status, and characters of each.
+pub(super) const OUTPUT_LINES: usize = 3;
+const OUTPUT_LINE: usize = 200;
 
 impl Status {
     /// Takes in the backend that answers, and its settings.
@@ -62,26 +79,48 @@ impl Status {
 
     /// Shows that a turn runs from now on.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.turn =
-            Some(Turn { since: now, doing: "working".to_owned(), sub_agents: 0, asks: false });
+        self.turn = Some(Turn {
+            since: now,
+            doing: "working".to_owned(),
+            tool: None,
+            began: HashMap::new(),
+            sub_agents: 0,
+            asks: false,
+        });
     }
 
     /// The agent did something.
-    pub(super) fn hear(&mut self, event: &EventKind, transcript: &Transcript) {
+    pub(super) fn hear(&mut self, event: &EventKind, transcript: &Transcript, now: Instant) {
         if let EventKind::Usage(usage) = event {
             self.context_left = left(usage).or(self.context_left);
         }
         let Some(turn) = &mut self.turn else { return };
         let open = || transcript.open_tools();
-        turn.doing = match event {
-            EventKind::Retry(_) => "trying again".to_owned(),
-            EventKind::Thinking(_) => "thinking".to_owned(),
-            EventKind::Text(_) => "answering".to_owned(),
-            EventKind::ToolStart(_) | EventKind::ToolEnd(_) => open()
-                .next_back()
-                .map_or_else(|| "working".to_owned(), |tool| one_line(&tool.start.native_name)),
+        match event {
+            EventKind::Retry(_) => turn.doing = "trying again".to_owned(),
+            EventKind::Thinking(_) => turn.doing = "thinking".to_owned(),
+            EventKind::Text(_) => turn.doing = "answering".to_owned(),
+            EventKind::ToolStart(start) => {
+                turn.began.entry(start.id.clone()).or_insert(now);
+                turn.doing = "working".to_owned();
+            }
+            EventKind::ToolEnd(end) => {
+                turn.began.remove(&end.id);
+                turn.doing = "working".to_owned();
+            }
+            EventKind::ToolOutput(_) => {}
             _ => return,
-        };
+        }
+        let shown = open().next_back().filter(|_| !matches!(event, EventKind::Retry(_)));
+        turn.tool = shown.map(|tool| Tool {
+            name: one_line(&tool.start.native_name),
+            since: turn.began.get(&tool.start.id).copied().unwrap_or(now),
+            lines: tool
+                .last_lines(OUTPUT_LINES)
+                .into_iter()
+                .map(|line| short_line(line, OUTPUT_LINE))
+                .collect(),
+        });
         let spawned =
             open().filter(|tool| tool.start.kind == SUB_AGENT).map(|tool| tool.start.id.as_str());
         let agents: HashSet<&str> =
@@ -116,17 +155,27 @@ impl Status {
         (self.model, self.context_left) = (None, None);
     }
 
+    /// Returns the last lines that the running tool printed, oldest first.
+    pub(super) fn output(&self) -> &[String] {
+        let turn = self.turn.as_ref().filter(|turn| !turn.asks);
+        turn.and_then(|turn| turn.tool.as_ref()).map_or(&[], |tool| &tool.lines)
+    }
+
     /// All of it in a line.
     pub(super) fn line(&self, now: Instant) -> String {
         let mut parts: Vec<String> = vec![self.backend.clone()];
         parts.extend(self.model.clone());
         parts.extend(self.chosen.iter().cloned());
         if let Some(turn) = &self.turn {
-            let doing = if turn.asks { "asks you" } else { &turn.doing };
-            parts.push(format!(
-                "{doing} {}",
-                took(now.saturating_duration_since(turn.since).as_secs())
-            ));
+            let since = |then| took(now.saturating_duration_since(then).as_secs());
+            match &turn.tool {
+                _ if turn.asks => parts.push(format!("asks you {}", since(turn.since))),
+                Some(tool) => {
+                    parts.push(format!("{} {}", tool.name, since(tool.since)));
+                    parts.push(format!("turn {}", since(turn.since)));
+                }
+                None => parts.push(format!("{} {}", turn.doing, since(turn.since))),
+            }
             match turn.sub_agents {
                 0 => {}
                 1 => parts.push("1 sub-agent".to_owned()),
@@ -164,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::agent::descriptor::Choice;
-    use crate::agent::{Text, ToolEnd, ToolStart, ToolStatus};
+    use crate::agent::{Text, ToolEnd, ToolOutput, ToolStart, ToolStatus};
     use crate::dispatch::SettingOption;
 
     fn option(setting: Setting, current: Option<&str>, chosen: bool) -> SettingOption {
@@ -208,15 +257,24 @@ mod tests {
         assert_eq!(status.line(later), "Claude Code · opus · mode Plan · working 1 min 15 s");
         let mut told = |status: &mut Status, event: EventKind| {
             transcript.apply(&event);
-            status.hear(&event, &transcript);
+            status.hear(&event, &transcript, now);
             status.line(now).split(" · ").skip(3).map(str::to_owned).collect::<Vec<_>>()
         };
         let text =
             |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
         assert_eq!(told(&mut status, EventKind::Thinking(text("hm"))), ["thinking 0 s"]);
-        assert_eq!(told(&mut status, tool("a", None, SUB_AGENT)), ["Doa 0 s", "1 sub-agent"]);
-        assert_eq!(told(&mut status, tool("b", Some("a"), "bash")), ["Dob 0 s", "1 sub-agent"]);
-        assert_eq!(told(&mut status, tool("c", Some("x"), "bash")), ["Doc 0 s", "2 sub-agents"]);
+        assert_eq!(
+            told(&mut status, tool("a", None, SUB_AGENT)),
+            ["Doa 0 s", "turn 0 s", "1 sub-agent"]
+        );
+        assert_eq!(
+            told(&mut status, tool("b", Some("a"), "bash")),
+            ["Dob 0 s", "turn 0 s", "1 sub-agent"]
+        );
+        assert_eq!(
+            told(&mut status, tool("c", Some("x"), "bash")),
+            ["Doc 0 s", "turn 0 s", "2 sub-agents"]
+        );
         status.ask(true);
         assert_eq!(
             status.line(now),
@@ -259,5 +317,32 @@ mod tests {
         status.forget();
         status.look(&View { backend: "codex".to_owned(), ..View::default() });
         assert_eq!(status.line(now), "codex · $0.5000");
+    }
+
+    #[test]
+    fn a_running_tool_shows_its_own_time_and_its_last_lines() {
+        let (mut status, now, mut transcript) =
+            (Status::default(), Instant::now(), Transcript::default());
+        status.look(&View { backend: "demo".to_owned(), ..View::default() });
+        status.begin(now);
+        let mut told = |status: &mut Status, event: EventKind, seconds: u64| {
+            transcript.apply(&event);
+            status.hear(&event, &transcript, now + Duration::from_secs(seconds));
+        };
+        let print = |id: &str, text: &str| {
+            let (id, text) = (id.to_owned(), text.to_owned());
+            EventKind::ToolOutput(ToolOutput { id, text })
+        };
+        told(&mut status, tool("a", None, "bash"), 60);
+        told(&mut status, print("a", "1\n2\n3\n4\n"), 70);
+        let later = now + Duration::from_secs(90);
+        assert_eq!(status.line(later), "demo · Doa 30 s · turn 1 min 30 s");
+        assert_eq!(status.output(), ["2", "3", "4"]);
+        told(&mut status, tool("b", None, "bash"), 80);
+        assert_eq!(status.line(later), "demo · Dob 10 s · turn 1 min 30 s");
+        assert_eq!(status.output(), [] as [&str; 0], "the other tool's output is not its own");
+        status.ask(true);
+        told(&mut status, print("b", "x\n"), 81);
+        assert_eq!(status.output(), [] as [&str; 0], "the question has the place");
     }
 }

@@ -1,14 +1,19 @@
 //! An answer as messages: while it grows, and when it is there. Pure, but for what [`Discord`] was
 //! set up with.
 
+use jiff::Timestamp;
+
 use super::Discord;
 use super::below::{self, MESSAGE, opening, whole};
 use crate::dispatch::Answer;
 use crate::fold::Transcript;
-use crate::plain::short_line;
+use crate::plain::{cut, short_line};
 
 /// Messages of an answer that grows, where it may become a file.
 const DRAFTED: usize = 3;
+/// Lines of a running tool's output in a draft, and characters of each.
+const OUTPUT_LINES: usize = 3;
+const OUTPUT_LINE: usize = 120;
 
 impl Discord {
     /// The messages of a turn as they would stand here: of its answer, or without one of what was
@@ -19,7 +24,7 @@ impl Discord {
         let options = &self.inner.options;
         let long = options.long_answer;
         let Some(answer) = answer else {
-            let (text, status) = (shown.text(), status(shown));
+            let (text, status) = (shown.text(), status(shown, |_| None));
             if status.is_none() && text.trim().is_empty() {
                 return Vec::new();
             }
@@ -38,15 +43,14 @@ impl Discord {
 pub(super) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<String> {
     // It may end as a file: what is posted now need not go then.
     let mut pieces = opening(text, most, "The rest follows.");
-    if let Some(status) = status {
-        match pieces.last_mut() {
-            Some(piece) if piece.chars().count() + status.chars().count() < MESSAGE => {
-                piece.push('\n');
-                piece.push_str(&status);
-            }
-            Some(_) => {}
-            None => pieces.push(status),
-        }
+    let Some(status) = status else { return pieces };
+    let Some(piece) = pieces.last_mut() else { return vec![status] };
+    let room = MESSAGE.saturating_sub(piece.chars().count() + 1);
+    // The output of a tool is left out before its name.
+    let first = status.lines().next().unwrap_or_default();
+    if let Some(status) = [status.as_str(), first].iter().find(|it| it.chars().count() <= room) {
+        piece.push('\n');
+        piece.push_str(status);
     }
     pieces
 }
@@ -77,8 +81,12 @@ pub(super) fn is_long(text: &str, long: Option<usize>) -> bool {
     long.is_some_and(|most| text.len() > most && text.chars().count() > most)
 }
 
-/// One short line on what the agent is doing.
-pub(super) fn status(transcript: &Transcript) -> Option<String> {
+/// Returns what the agent is doing: one short line and, for a tool that has been running for a
+/// while, the last lines of its output. `long_since` says when such a tool began, by its id.
+pub(super) fn status(
+    transcript: &Transcript,
+    long_since: impl FnOnce(&str) -> Option<Timestamp>,
+) -> Option<String> {
     if let Some(failure) = transcript.retry() {
         return Some(format!("-# ⏳ trying again: {}", short_line(failure, 100)));
     }
@@ -87,10 +95,61 @@ pub(super) fn status(transcript: &Transcript) -> Option<String> {
         .into_iter()
         .flatten()
         .find(|text| !text.trim().is_empty());
-    Some(match what {
-        Some(what) => {
-            format!("-# 🔧 {}: {}", short_line(&tool.start.native_name, 40), short_line(what, 100))
+    let mut status = format!("-# 🔧 {}", short_line(&tool.start.native_name, 40));
+    if let Some(what) = what {
+        status.push_str(&format!(": {}", short_line(what, 100)));
+    }
+    if let Some(since) = long_since(&tool.start.id) {
+        // Discord keeps a relative time current by itself, without an edit.
+        status.push_str(&format!(" · started <t:{}:R>", since.as_second()));
+        let lines = tool.last_lines(OUTPUT_LINES);
+        if !lines.is_empty() {
+            let lines = lines.iter().map(|line| cut(line, OUTPUT_LINE).replace("```", "'''"));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            status.push_str(&format!("\n```\n{lines}\n```"));
         }
-        None => format!("-# 🔧 {}", short_line(&tool.start.native_name, 40)),
-    })
+    }
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{EventKind, ToolOutput, ToolStart};
+
+    fn building(output: &str) -> Transcript {
+        let mut transcript = Transcript::default();
+        transcript.apply(&EventKind::ToolStart(ToolStart {
+            id: "t".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: "Bash".to_owned(),
+            title: "make".to_owned(),
+            target: None,
+            input: String::new(),
+        }));
+        let (id, text) = ("t".to_owned(), output.to_owned());
+        transcript.apply(&EventKind::ToolOutput(ToolOutput { id, text }));
+        transcript
+    }
+
+    #[test]
+    fn a_long_tool_shows_since_when_it_runs_and_its_last_lines() {
+        let transcript = building("one\ntwo\nthree\n\n```four");
+        assert_eq!(status(&transcript, |_| None).as_deref(), Some("-# 🔧 Bash: make"));
+        let since = Timestamp::from_second(1_790_000_000).expect("a time");
+        assert_eq!(
+            status(&transcript, |id| (id == "t").then_some(since)).as_deref(),
+            Some("-# 🔧 Bash: make · started <t:1790000000:R>\n```\ntwo\nthree\n'''four\n```")
+        );
+    }
+
+    #[test]
+    fn output_is_left_out_where_the_message_has_no_room_for_it() {
+        let status = format!("-# tool\n```\n{}\n```", "x".repeat(300));
+        let with = |text: usize| draft(&"a".repeat(text), Some(status.clone()), 1).concat();
+        assert!(with(1_000).ends_with(&status));
+        assert!(with(1_900).ends_with("a\n-# tool"));
+        assert!(with(1_995).ends_with('a'));
+    }
 }

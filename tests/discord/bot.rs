@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aetheel::agent::{
     Action, Ask, AskKind, Chunk, Command, Decision, EventKind, Exit, Input, Text, ToolEnd,
-    ToolStart, ToolStatus, Write as WriteAction,
+    ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
 };
 use aetheel::config::{AllowLists, BusyPolicy};
 use aetheel::discord::{Accept, Discord, Listening, Options, Sharing, StartError, Windows};
@@ -556,6 +556,12 @@ impl Turn {
             target: None,
             input: "{}".to_owned(),
         }));
+    }
+
+    /// The running tool prints something.
+    pub fn prints(&mut self, text: &str) {
+        let (id, text) = ("t1".to_owned(), text.to_owned());
+        self.tell(EventKind::ToolOutput(ToolOutput { id, text }));
     }
 
     pub fn tool_done(&mut self) {

@@ -16,5 +16,6 @@ mod recap;
 mod refusals;
 mod shards;
 mod sharing;
+mod tools;
 mod unasked;
 mod watched;

@@ -15,7 +15,6 @@ async fn a_script_answers_questions_line_by_line_and_its_end_dismisses_the_rest(
     let expected = "\
 ? Run `make`?
   shell
-  | make
   1) Allow once
   2) Always in this session
   3) Deny; `deny WHY` says why
@@ -55,7 +54,6 @@ Then not, because: it is mine
 You answered: colour teal; letters A and C.
 ? Run `ls`?
   shell
-  | ls
   1) Allow once
   2) Always in this session
   3) Deny; `deny WHY` says why
@@ -95,7 +93,7 @@ async fn a_terminal_asks_below_what_was_said_and_stop_and_ctrl_c_still_work() {
     console.type_in("ask make\n").await;
     shows(
         &console,
-        "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  | make\r\n  1) Allow once\r\n",
+        "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  1) Allow once\r\n",
     )
     .await;
     shows(&console, "4) Deny and stop\r\n> ").await;

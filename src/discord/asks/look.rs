@@ -32,14 +32,15 @@ const WINDOW: usize = 4_000;
 /// 0.
 pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
-    let title = format!("**{}**{asker}", escape(&short_line(&question.title, TITLE)));
+    let bold = |title: &str| format!("**{}**{asker}", escape(&short_line(title, TITLE)));
+    let title = bold(&question.title);
     let text = match &question.subject {
-        Subject::Permission { tool, about } => {
-            let block = about
-                .as_ref()
-                .filter(|about| !says(&question.title, &about.text))
-                .map_or_else(String::new, block);
-            format!("🔐 {title}\n-# {}\n{block}", escape(&short_line(tool, 100)))
+        Subject::Permission { .. } => {
+            let Some(said) = question.statement() else { return vec![title] };
+            let tool = said.tool.map(|tool| format!("\n-# {}", escape(&short_line(tool, 100))));
+            let about = said.about.map(|about| format!("\n{}", block(about)));
+            let (tool, about) = (tool.unwrap_or_default(), about.unwrap_or_default());
+            format!("🔐 {}{tool}{about}", bold(&said.heading))
         }
         Subject::Plan(plan) => {
             let (shown, note) = cut(plan, WHOLE);
@@ -71,14 +72,6 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
         }
     };
     split(text.trim_end(), PIECE)
-}
-
-/// Whether a title says a command or path whole, as code does in markdown: then it need not stand
-/// below once more.
-fn says(title: &str, about: &str) -> bool {
-    title.chars().count() <= TITLE
-        && !about.contains(['`', '\n'])
-        && title.contains(&format!("`{}`", about.trim()))
 }
 
 /// What a question is about, where its messages do not show all of it: a name for the file, and the

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
+use super::Inner;
 use super::asks::{QuestionMessages, QuestionOperation, QuestionOperations};
 use super::below::MESSAGE;
 use super::drawn::{draft, status};
@@ -26,17 +28,14 @@ use super::flow::Rank;
 use super::heading;
 use super::holding::Turn;
 use super::live::{Live, Place};
-use super::nowhere::Nowhere;
 use super::rest::Timeouts;
+use super::running::RunningTools;
 use super::typing::Typing;
 use super::waiting::QueueMarker;
-use super::{Discord, Inner, notices, pulses, threads};
 use crate::agent::EventKind;
 use crate::dispatch::{
-    Answer, DeliveryError, Notice, OpenQuestion, Opened, Outlet, PriorDelivery, Reply, Said,
-    Settlement, Unseen,
+    Answer, DeliveryError, OpenQuestion, PriorDelivery, Reply, Settlement, Unseen,
 };
-use crate::event::{Attached, Event, Lane, Origin};
 use crate::fold::Transcript;
 use crate::split::split;
 
@@ -44,128 +43,25 @@ use crate::split::split;
 const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
 /// Before the first draft, so that it is more than a syllable and quick answers need none.
 const FIRST_DRAFT_GRACE: Duration = Duration::from_millis(400);
+/// The status of a draft while a question waits for an answer.
+const WAITS: &str = "-# ⏸️ waiting for your answer below";
+/// Between two edits that only bring more output of a running tool.
+const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
 /// Drafts are not worth more: the next one is better.
 const DRAFT_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
 
-#[async_trait]
-impl Outlet for Discord {
-    fn open(&self, event: &Event) -> Box<dyn Reply> {
-        self.open_kept(event, PriorDelivery::unkept())
-    }
-
-    fn open_kept(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
-        let place = match (&event.origin, &event.lane) {
-            (Origin::Message { channel, message }, _) => {
-                Some(Place { reply_to: Some(*message), ..Place::of(*channel) })
-            }
-            (Origin::Interaction { channel, .. }, _) => {
-                Some(self.inner.place_of_command(*channel, event))
-            }
-            (Origin::Internal { channel: Some(channel) }, _) | (_, Lane::Channel(channel)) => {
-                Some(Place::of(*channel))
-            }
-            _ => self.inner.options.output_channel.map(Place::of),
-        };
-        let marker = match &event.origin {
-            Origin::Message { message: id, .. } | Origin::Interaction { interaction: id, .. } => {
-                self.inner.waiting.begun(*id)
-            }
-            _ => None,
-        };
-        if let (Origin::Message { channel, message }, None) = (&event.origin, &marker) {
-            self.inner.forget_earlier(event, *channel, *message);
-        }
-        let unasked = matches!(event.origin, Origin::Internal { .. });
-        match place {
-            Some(place) => Box::new(ChannelReply::begin(
-                &self.inner,
-                place,
-                marker,
-                (!unasked).then_some(event.sequence),
-                traces,
-            )),
-            None => Box::new(Nowhere(event.lane.clone())),
-        }
-    }
-
-    async fn probe(&self) {
-        pulses::arrived(&self.inner).await;
-    }
-
-    async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
-        self.inner.files.fetch(attached, limit).await
-    }
-
-    async fn recap(&self, event: &Event) -> Vec<Said> {
-        self.inner.recap(event).await
-    }
-
-    async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
-        notices::post(&self.inner, notice).await
-    }
-
-    async fn open_thread(&self, event: &Event, traces: PriorDelivery) -> Result<Opened, String> {
-        threads::open(&self.inner, event, traces).await
-    }
-
-    async fn give_up(
-        &self,
-        event: &Event,
-        notice: Notice,
-        traces: PriorDelivery,
-    ) -> Result<(), DeliveryError> {
-        notices::give_up(&self.inner, event, notice, &traces).await
-    }
-
-    async fn put_away(&self, event: &Event) {
-        self.inner.put_away(event).await;
-    }
-
-    fn continue_questions(&self, ids: &[String]) {
-        self.inner.asks.go_on_with(ids);
-    }
-
-    fn close_question(&self, id: &str) {
-        let (inner, id) = (Arc::clone(&self.inner), id.to_owned());
-        tokio::spawn(async move {
-            inner.asks.give_up(&inner.api, &id, inner.options.windows.send).await;
-        });
-    }
-
-    async fn settle_offer(&self, channel: u64, message: u64) {
-        notices::settle(&self.inner, channel, message).await;
-    }
-}
-
-impl Inner {
-    /// Where a command is answered: in its own message, as long as that can be reached.
-    pub(super) fn place_of_command(&self, channel: u64, event: &Event) -> Place {
-        let token = match &event.origin {
-            Origin::Interaction { interaction, pass, .. } => self.interactions.take_or_restore(
-                *interaction,
-                pass.as_ref(),
-                self.options.windows.interaction,
-            ),
-            _ => None,
-        };
-        Place {
-            token,
-            command: true,
-            heading: heading::of(event, &self.options.redactor),
-            ..Place::of(channel)
-        }
-    }
-}
-
 /// How far the turn is; the writer reads it when it has time.
 struct Progress {
     transcript: Mutex<Transcript>,
+    tools: Mutex<RunningTools>,
     operations: QuestionOperations,
     changed: Notify,
+    /// A tool printed something; nothing else changed.
+    printed: Notify,
 }
 
-struct ChannelReply {
+pub(super) struct ChannelReply {
     inner: Arc<Inner>,
     channel: u64,
     progress: Arc<Progress>,
@@ -175,7 +71,7 @@ struct ChannelReply {
 
 impl ChannelReply {
     /// `awaited`: the event somebody waits for the answer to.
-    fn begin(
+    pub(super) fn begin(
         inner: &Arc<Inner>,
         place: Place,
         marker: Option<QueueMarker>,
@@ -184,8 +80,10 @@ impl ChannelReply {
     ) -> Self {
         let progress = Arc::new(Progress {
             transcript: Mutex::default(),
+            tools: Mutex::default(),
             operations: QuestionOperations::new(inner),
             changed: Notify::new(),
+            printed: Notify::new(),
         });
         let (answer, given) = oneshot::channel();
         let channel = place.channel;
@@ -213,7 +111,12 @@ impl Reply for ChannelReply {
         // Folding again costs as much as the event is long; copying the whole text each time would
         // not.
         self.progress.transcript.lock().apply(event);
-        self.progress.changed.notify_one();
+        let now = (std::time::Instant::now(), Timestamp::now());
+        self.progress.tools.lock().apply(event, now);
+        match event {
+            EventKind::ToolOutput(_) => self.progress.printed.notify_one(),
+            _ => self.progress.changed.notify_one(),
+        }
     }
 
     fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
@@ -249,6 +152,18 @@ impl Progress {
     fn text(&self) -> String {
         self.transcript.lock().text()
     }
+
+    /// Returns when the draft is due again although the agent reported nothing but output: a tool
+    /// has become a long one, or a long one printed something.
+    async fn tool_goes_on(&self, shown: Instant) {
+        let next_long = self.tools.lock().next_long(std::time::Instant::now());
+        tokio::select! {
+            () = until(next_long) => {}
+            () = self.printed.notified() => {
+                tokio::time::sleep_until(shown + OUTPUT_INTERVAL).await;
+            }
+        }
+    }
 }
 
 struct Writer {
@@ -281,7 +196,8 @@ impl Writer {
         if let Some(marker) = self.marker.take() {
             marker.take_back(&self.inner.api).await;
         }
-        let mut next = Instant::now() + FIRST_DRAFT_GRACE;
+        let mut shown = Instant::now();
+        let mut next = shown + FIRST_DRAFT_GRACE;
         let answer = loop {
             let token_expires = self.live.token_expires();
             let progress = Arc::clone(&self.progress);
@@ -294,6 +210,7 @@ impl Writer {
                     continue;
                 }
                 () = progress.changed.notified() => {}
+                () = progress.tool_goes_on(shown) => {}
             }
             self.run_operations().await;
             next = next
@@ -322,7 +239,8 @@ impl Writer {
                 }
                 Err(error) => debug!(channel = self.channel, %error, "cannot show a draft"),
             }
-            next = Instant::now() + EDIT_INTERVAL;
+            shown = Instant::now();
+            next = shown + EDIT_INTERVAL;
         };
         if let Some(typing) = self.typing.take() {
             typing.stop().await;
@@ -447,7 +365,14 @@ impl Writer {
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
             let transcript = self.progress.transcript.lock();
-            (transcript.text(), status(&transcript))
+            let tools = self.progress.tools.lock();
+            let since = |id: &str| tools.long_since(id, std::time::Instant::now());
+            (transcript.text(), status(&transcript, since))
+        };
+        let status = match self.questions.is_waiting() {
+            // The question says what would run.
+            true => self.posted.then(|| WAITS.to_owned()),
+            false => status,
         };
         if status.is_none() && !self.says_more(&text) {
             return Vec::new();

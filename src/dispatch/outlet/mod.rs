@@ -1,8 +1,8 @@
 //! The port behind which answers go to people, Discord or the terminal, and everything that
 //! crosses it.
 //!
-//! [`answer`] is the outcome of a turn, [`question`] and [`excerpt`] an agent's question as people
-//! see it, [`messages`] the wording of refusals and failures, [`handle`] the reply of a turn that
+//! [`answer`] is the outcome of a turn, [`question`], [`statement`] and [`excerpt`] an agent's question
+//! as people see it, [`messages`] the wording of refusals and failures, [`handle`] the reply of a turn that
 //! several tasks share.
 
 pub(crate) mod answer;
@@ -11,6 +11,7 @@ pub(crate) mod handle;
 pub(crate) mod labels;
 pub(crate) mod messages;
 pub(crate) mod question;
+pub(crate) mod statement;
 
 use std::sync::Arc;
 

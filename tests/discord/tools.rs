@@ -1,0 +1,54 @@
+//! What a draft shows of a tool that runs.
+
+use aetheel::dispatch::{Excerpt, Subject};
+
+use super::asks::{permission, with_buttons};
+use super::bot::Bot;
+use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
+
+#[tokio::test]
+async fn a_tool_that_runs_long_shows_since_when_and_its_last_lines_until_it_ends() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    local.mention(CHANNEL, ANN, "build it");
+    let mut turn = bot.turn(&local, "build it").await;
+    turn.say("I build it.");
+    turn.tool("Bash", "make");
+    turn.prints("compiling a\n");
+    // Nothing is reported from here on: the draft follows from the time alone.
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("I build it.\n-# 🔧 Bash: make · started <t:")
+                && text.ends_with(":R>\n```\ncompiling a\n```")
+        })
+        .await;
+    turn.prints("compiling b\ncompiling c\n@everyone ```\n");
+    let draft = local.wait_for_message(CHANNEL, |text| text.contains("compiling c")).await;
+    assert!(
+        draft.content.ends_with("\n```\ncompiling b\ncompiling c\n@everyone '''\n```"),
+        "{}",
+        draft.content
+    );
+    turn.tool_done();
+    local.wait_for_message(CHANNEL, |text| text == "I build it.").await;
+    turn.done("I build it. Done.").await;
+    assert_eq!(local.texts(CHANNEL), ["I build it. Done."]);
+}
+
+#[tokio::test]
+async fn a_question_says_once_what_would_run() {
+    let local = LocalDiscord::start().await;
+    let bot = Bot::start(&local).await;
+    let mut question = permission(Some("make"));
+    question.title = "Bash: make -j2".to_owned();
+    let about = Some(Excerpt { language: "sh", text: "make -j2".to_owned() });
+    question.subject = Subject::Permission { tool: "Bash".to_owned(), about };
+    let prompt = (CHANNEL, ANN, "build it");
+    let (mut turn, question) = bot.asking(&local, prompt, &question).await;
+    turn.tool("Bash", "make -j2");
+    local.wait_for_message(CHANNEL, |text| text == "-# 🔧 Bash: make -j2").await;
+    turn.ask(&question);
+    let asked = with_buttons(&local).await;
+    assert_eq!(asked.content, "🔐 **Allow Bash?**\n```sh\nmake -j2\n```");
+    local.wait_for_message(CHANNEL, |text| text == "-# ⏸️ waiting for your answer below").await;
+}
