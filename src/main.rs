@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(cli) => ExitCode::from(aetheel::commands::run(cli)),
         Err(error) => {
             let wrong = error.use_stderr();
-            if wrong && std::env::var("LOG_FORMAT").is_ok_and(|form| form.trim() == "json") {
+            if wrong && is_json() {
                 let line = aetheel::telemetry::fault_line(
                     LogFormat::Json,
                     error.render().to_string().trim_end(),
@@ -27,5 +27,16 @@ fn main() -> ExitCode {
             }
             ExitCode::from(if wrong { aetheel::cli::exit::USAGE } else { aetheel::cli::exit::OK })
         }
+    }
+}
+
+/// Whether a wrong command line is reported as JSON: where `LOG_FORMAT` says so, and for commands
+/// whose log would be JSON.
+fn is_json() -> bool {
+    let logs = std::env::args().nth(1).is_some_and(|command| aetheel::cli::has_log(&command));
+    match std::env::var("LOG_FORMAT").as_deref().map(str::trim) {
+        Ok("json") => true,
+        Ok("human") => false,
+        _ => logs && aetheel::telemetry::is_json(LogFormat::Auto),
     }
 }

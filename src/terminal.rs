@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -77,15 +78,76 @@ impl Paper {
 
 /// `LOG_FORMAT`, once it is read.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+/// Whether the command writes a log to stderr.
+static LOGS: AtomicBool = AtomicBool::new(false);
+
+/// How much a command says: its `-v` counted, or its `-q`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verbosity {
+    /// `-q`
+    Quiet,
+    /// Neither.
+    #[default]
+    Usual,
+    /// `-v`
+    More,
+    /// `-vv`
+    All,
+}
+
+impl Verbosity {
+    /// Returns the level of the log that replaces `LOG_LEVEL`; `None` if nothing does.
+    #[must_use]
+    pub fn log_level(self) -> Option<&'static str> {
+        match self {
+            Self::Quiet => Some("warn"),
+            Self::Usual => None,
+            Self::More => Some("debug"),
+            Self::All => Some("trace"),
+        }
+    }
+}
+
+static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
+
+/// Sets how much this command says. Counts once.
+pub fn set_verbosity(verbosity: Verbosity) {
+    let _ = VERBOSITY.set(verbosity);
+}
+
+/// Returns how much this command says.
+pub fn verbosity() -> Verbosity {
+    VERBOSITY.get().copied().unwrap_or_default()
+}
+
+/// Returns the log level of a command that usually logs nothing but errors.
+pub fn command_log_level() -> &'static str {
+    match verbosity() {
+        Verbosity::Quiet | Verbosity::Usual => "error",
+        Verbosity::More => "info",
+        Verbosity::All => "debug",
+    }
+}
+
+/// States that this command writes a log to stderr. Faults before that log have its form, so that
+/// a program can read all of stderr.
+pub fn faults_join_the_log() {
+    LOGS.store(true, Ordering::Relaxed);
+}
 
 /// Says how faults are printed from now on. Counts once.
 pub fn set_format(format: LogFormat) {
     let _ = FORMAT.set(format);
 }
 
-/// How faults are printed.
+/// Returns how faults are printed: `Auto` only for people.
 pub fn format() -> LogFormat {
-    FORMAT.get().copied().unwrap_or(LogFormat::Auto)
+    match FORMAT.get().copied().unwrap_or(LogFormat::Auto) {
+        LogFormat::Auto if LOGS.load(Ordering::Relaxed) && telemetry::is_json(LogFormat::Auto) => {
+            LogFormat::Json
+        }
+        format => format,
+    }
 }
 
 /// Prints a fault to stderr where there is no log yet.

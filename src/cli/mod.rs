@@ -14,6 +14,7 @@ pub use self::backend::{BackendCommand, Kind, Language};
 pub use self::init::{Init, Then};
 pub use self::migrate::{Migrate, Neighbour};
 use crate::config::nearest;
+use crate::terminal::Verbosity;
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -61,8 +62,16 @@ pub enum Command {
     /// Check configuration, folders, backends and agent, and start nothing
     #[command(after_help = "Examples:
   aetheel check
-  aetheel check --env-file .env && aetheel run --env-file .env")]
-    Check(Common),
+  aetheel check --env-file .env && aetheel run --env-file .env
+  aetheel check --json | jq '.lines[] | select(.level == \"fault\")'")]
+    Check {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Check everything that `check` does, and Discord, agents, limits and disks; change nothing.
     /// Exit code 0 all is well, 1 warnings, 2 faults
     #[command(after_help = "Examples:
@@ -80,9 +89,23 @@ pub enum Command {
         offline: bool,
     },
     /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
-    Health(Common),
+    Health {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// List the machines of the cluster, and what each does
-    Nodes(Common),
+    Nodes {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Have a machine give its channels to the others; return when it has none
     Drain {
         /// Settings shared by all commands.
@@ -122,7 +145,8 @@ pub enum Command {
     /// Show what turns cost: by day, channel, person, backend and model, as far as agents report it
     #[command(after_help = "Examples:
   aetheel costs
-  aetheel costs --days 7 --csv > costs.csv")]
+  aetheel costs --days 7 --csv > costs.csv
+  aetheel costs --json | jq '.all.\"cost-usd\"'")]
     Costs {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -133,6 +157,9 @@ pub enum Command {
         /// As comma-separated values: a row for each day, lane, person and backend
         #[arg(long)]
         csv: bool,
+        /// As JSON, for programs
+        #[arg(long, conflicts_with = "csv")]
+        json: bool,
     },
     /// Keep agents while the gateway is away: `aetheel run` starts them through this process, and
     /// finds them again after a restart. It starts one by itself where none runs
@@ -203,6 +230,12 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];
 
+/// Whether a command writes a log to stderr while it runs.
+#[must_use]
+pub fn has_log(command: &str) -> bool {
+    matches!(command, "run" | "hold")
+}
+
 /// Makes the command line, whose help shows the commands in groups.
 #[must_use]
 pub fn command() -> clap::Command {
@@ -267,6 +300,26 @@ pub struct Common {
     /// nobody else can read them then
     #[arg(long, value_name = "N")]
     pub secrets_fd: Option<i32>,
+    /// Log more: `debug`, or `trace` when given twice. Commands that log nothing but errors log
+    /// `info` first
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Log warnings only, and leave out of the output what is in order
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+}
+
+impl Common {
+    /// Returns how much the command says.
+    #[must_use]
+    pub fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, 0) => Verbosity::Usual,
+            (false, 1) => Verbosity::More,
+            (false, _) => Verbosity::All,
+        }
+    }
 }
 
 /// How agents are held.

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
+use serde_json::{Value, json};
 
 use crate::cli::exit;
 use crate::config::LogFormat;
@@ -12,7 +13,7 @@ use crate::plain::{short_line, with_causes};
 use crate::startup::Refused;
 use crate::startup::settings::Settings;
 use crate::telemetry;
-use crate::terminal::fail;
+use crate::terminal::{self, fail};
 use crate::workspace::costs::{Costs, LaneCosts, Sum, top};
 use crate::workspace::{Sheet, Workspace};
 
@@ -21,9 +22,19 @@ const ROWS: usize = 20;
 /// Characters of a name.
 const NAME: usize = 40;
 
-pub(super) async fn run(settings: Settings, days: u16, csv: bool) -> u8 {
+/// The form in which costs are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Tables,
+    Csv,
+    Json,
+}
+
+pub(super) async fn run(settings: Settings, days: u16, form: Form) -> u8 {
     let Settings { config, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+    if let Err(fault) =
+        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+    {
         fail(&fault);
         return exit::CONFIG;
     }
@@ -36,14 +47,60 @@ pub(super) async fn run(settings: Settings, days: u16, csv: bool) -> u8 {
     };
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();
     let from = to.saturating_sub((i64::from(days) - 1).days());
-    let text = if csv {
-        turns.days(from, to, Sheet::default(), |sheet, line| sheet.add(&line)).await.csv()
-    } else {
-        report(&turns.costs(from, to).await, from, to)
+    let text = match form {
+        Form::Csv => {
+            turns.days(from, to, Sheet::default(), |sheet, line| sheet.add(&line)).await.csv()
+        }
+        Form::Json => as_json(&turns.costs(from, to).await, from, to),
+        Form::Tables => report(&turns.costs(from, to).await, from, to),
     };
     // A closed stdout has nobody to tell.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     exit::OK
+}
+
+/// Returns the sums as JSON, whose form only ever grows.
+fn as_json(lanes: &LaneCosts, from: Date, to: Date) -> String {
+    let mut all = Costs::default();
+    lanes.values().for_each(|costs| all.merge(costs));
+    let people = all.people.values();
+    let report = json!({
+        "from": from.to_string(),
+        "to": to.to_string(),
+        "all": sum_json(&all.whole),
+        "days": list(all.days.iter().map(|(day, sum)| row("day", day.to_string(), sum))),
+        "lanes": list(lanes.iter().map(|(lane, costs)| row("lane", lane.to_string(), &costs.whole))),
+        "people": list(people.map(|one| row("name", one.name.clone(), &one.sum))),
+        "backends": list(all.backends.iter().map(|(name, sum)| row("backend", name.clone(), sum))),
+        "models": list(all.models.iter().map(|(name, sum)| row("model", name.clone(), sum))),
+    });
+    serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
+}
+
+fn list(rows: impl Iterator<Item = Value>) -> Value {
+    rows.collect()
+}
+
+fn row(name: &str, value: impl Into<Value>, sum: &Sum) -> Value {
+    let mut row = sum_json(sum);
+    row[name] = value.into();
+    row
+}
+
+/// Returns a sum as JSON. `reported` and `priced` count the turns whose tokens and price are known.
+fn sum_json(sum: &Sum) -> Value {
+    json!({
+        "turns": sum.turns,
+        "failed": sum.failed,
+        "took-ms": sum.took_ms,
+        "reported": sum.told,
+        "input": sum.input,
+        "cached": sum.cached,
+        "output": sum.output,
+        "reasoning": sum.reasoning,
+        "priced": sum.priced,
+        "cost-usd": sum.cost_usd,
+    })
 }
 
 fn report(lanes: &LaneCosts, from: Date, to: Date) -> String {

@@ -9,14 +9,14 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::liveness::DEAF_TIMEOUT;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::plain::one_line;
 use crate::startup::settings::Settings;
-use crate::terminal::{line, say};
+use crate::terminal::{self, Verbosity, line, say};
 use crate::workspace::Serving;
 
 /// Longest wait for the status pages, so that all of it takes less than two seconds.
@@ -24,22 +24,33 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Bytes of an answer.
 const ANSWER: u64 = 16 << 10;
 
-/// Looks, and says it in one line; returns the exit code.
-pub(super) fn run(settings: Settings) -> u8 {
+/// Prints whether the gateway is alive, in one line; returns the exit code.
+pub(super) fn run(settings: &Settings, json: bool) -> u8 {
     let looked = match settings.config.status_address.filter(|address| address.port() != 0) {
         Some(address) => ask(address),
         None => by_lock(&settings.config),
     };
+    let quiet = terminal::verbosity() == Verbosity::Quiet;
     match looked {
+        Ok(says) if json => {
+            terminal::json_line(&json!({"alive": true, "says": says}));
+            exit::OK
+        }
         Ok(says) => {
-            line(&format!("alive: {says}"));
+            if !quiet {
+                line(&format!("alive: {says}"));
+            }
             exit::OK
         }
         Err(mut why) => {
             if let Some(fault) = settings.faults.first() {
                 why.push_str(&format!("; the settings have a fault: {fault}"));
             }
-            say(&format!("not alive: {}", settings.redactor.clean(one_line(&why))));
+            let why = settings.redactor.clean(one_line(&why));
+            match json {
+                true => terminal::json_line(&json!({"alive": false, "says": why})),
+                false => say(&format!("not alive: {why}")),
+            }
             exit::FAILED
         }
     }

@@ -1,6 +1,5 @@
 //! `aetheel hold`: keeps agents while the gateway is away.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,10 +13,11 @@ use crate::process::holder::{self, HoldOptions, HolderError};
 use crate::redact::Redactor;
 use crate::startup::settings::ConfigFolder;
 use crate::telemetry;
-use crate::terminal::fail;
+use crate::terminal::{self, fail};
 
 /// Serves until SIGTERM.
 pub(super) fn run(wish: Hold) -> u8 {
+    terminal::set_format(log_format());
     if wish.detach
         && let Err(error) = holder::detach()
     {
@@ -64,7 +64,7 @@ async fn serve(wish: Hold) -> u8 {
                 _ => exit::CONFIG,
             };
             // The log may be cut off from whoever looks at stderr.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            fail(&error.to_string());
             code
         }
     }

@@ -1,6 +1,7 @@
 //! The commands of the program: a room for each, and the exit codes.
 
 mod backend;
+mod check;
 mod cluster;
 mod costs;
 mod doctor;
@@ -23,13 +24,16 @@ use crate::cli::{BackendCommand, Cli, ClusterCommand, Command, Common, exit};
 use crate::config::LogFormat;
 use crate::console::{self, Console, Leave};
 use crate::startup::settings::{self, Settings};
-use crate::startup::{Counts, LoadedBackends, Prepared, Purpose, Refused, survey};
-use crate::terminal::{self, fail, say};
+use crate::startup::{LoadedBackends, Prepared, Purpose, Refused, survey};
+use crate::terminal::{self, Verbosity, fail, say};
 use crate::{demo, process, progress, telemetry};
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
     process::ignore_file_size_signal();
+    if matches!(cli.command, Command::Run(_) | Command::Hold(_)) {
+        terminal::faults_join_the_log();
+    }
     // The scripted agent is found by what `/proc` says of it, like any other agent.
     if !matches!(cli.command, Command::DemoAgent { .. })
         && let Err(error) = process::seclude()
@@ -44,15 +48,17 @@ pub fn run(cli: Cli) -> u8 {
         Command::Pages { share } => pages::run(&share),
         Command::Completions { shell } => pages::completions(shell),
         Command::Hold(wish) => hold::run(wish),
-        Command::Check(common) => {
-            with_settings(&common, None, |settings| block_on(check(settings)))
+        Command::Check { common, json } => {
+            with_settings(&common, None, |settings| block_on(check::run(settings, json)))
         }
         Command::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
             block_on(doctor::examine(settings, doctor::Wish { json, offline }))
         }),
-        Command::Health(common) => with_settings(&common, None, health::run),
-        Command::Nodes(common) => {
-            with_sound_settings(&common, |settings| block_on(cluster::nodes::run(settings)))
+        Command::Health { common, json } => {
+            with_settings(&common, None, |settings| health::run(&settings, json))
+        }
+        Command::Nodes { common, json } => {
+            with_sound_settings(&common, |settings| block_on(cluster::nodes::run(settings, json)))
         }
         Command::Drain { common, node, undo, no_wait } => {
             let wish = cluster::drain::Wish { node, undo, no_wait };
@@ -105,8 +111,13 @@ pub fn run(cli: Cli) -> u8 {
         Command::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
-        Command::Costs { common, days, csv } => {
-            with_sound_settings(&common, |settings| block_on(costs::run(settings, days, csv)))
+        Command::Costs { common, days, csv, json } => {
+            let form = match (csv, json) {
+                (true, _) => costs::Form::Csv,
+                (_, true) => costs::Form::Json,
+                _ => costs::Form::Tables,
+            };
+            with_sound_settings(&common, |settings| block_on(costs::run(settings, days, form)))
         }
         Command::Rehearse { common, recordings, json } => {
             let wish = rehearse::Wish { recordings, json };
@@ -125,9 +136,13 @@ pub fn run(cli: Cli) -> u8 {
 /// Reads the settings, and leaves no secret in the environment. Their faults are for `run` to tell,
 /// with all it finds.
 fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
-    let settings = settings::read(common, backend);
+    let mut settings = settings::read(common, backend);
     settings::forget_secrets(&settings);
     terminal::set_format(settings.config.log_format);
+    terminal::set_verbosity(common.verbosity());
+    if let Some(level) = common.verbosity().log_level() {
+        level.clone_into(&mut settings.config.log_level);
+    }
     run(settings)
 }
 
@@ -157,51 +172,12 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
     }
 }
 
-/// Runs `aetheel check`: could the gateway start with these settings? Returns the exit code.
-async fn check(settings: Settings) -> u8 {
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
-        fail(&fault);
-        return exit::CONFIG;
-    }
-    let token = settings.config.discord_bot_token.is_some();
-    match Prepared::prepare(settings, Purpose::Look).await {
-        Ok(prepared) => {
-            let mut out = std::io::stdout();
-            let counts = prepared.describe(&mut out).await;
-            let note = if token {
-                ""
-            } else {
-                "note: DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not\n"
-            };
-            let sum = summary(counts);
-            // A closed stdout has nobody to tell; the exit code still does.
-            let _ = writeln!(out, "{note}{sum}");
-            if counts.faults == 0 { exit::OK } else { exit::CONFIG }
-        }
-        Err(refused) => refused.print(),
-    }
-}
-
-/// The last line of `aetheel check`.
-fn summary(counts: Counts) -> String {
-    let warnings = match counts.warnings {
-        0 => String::new(),
-        1 => "1 warning".to_owned(),
-        count => format!("{count} warnings"),
-    };
-    let faults = match counts.faults {
-        0 if warnings.is_empty() => return "all is well".to_owned(),
-        0 => return format!("{warnings}: it would start; read what is said above"),
-        1 => "1 fault: it would start without the part named above".to_owned(),
-        count => format!("{count} faults: it would start without the parts named above"),
-    };
-    if warnings.is_empty() { faults } else { format!("{warnings}, {faults}") }
-}
-
 /// Runs `aetheel backend list`: the backends, and whether they can work. Returns the exit code.
 async fn list(settings: Settings, json: bool, all: bool) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+    if let Err(fault) =
+        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+    {
         fail(&fault);
         return exit::CONFIG;
     }
@@ -227,7 +203,9 @@ async fn list(settings: Settings, json: bool, all: bool) -> u8 {
 
 /// Runs `aetheel backend ping`: asks a backend's agent whether it can work. Returns the exit code.
 async fn ping(settings: Settings) -> u8 {
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", settings.redactor.clone()) {
+    if let Err(fault) =
+        telemetry::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
+    {
         fail(&fault);
         return exit::CONFIG;
     }
@@ -262,7 +240,8 @@ async fn talk(settings: Settings) -> u8 {
     let began = Instant::now();
     // What goes wrong with a turn is told with its answer, so that the log has little to add;
     // LOG_LEVEL overrides.
-    let filter = if settings.variables.contains_key("LOG_LEVEL") {
+    let chosen = terminal::verbosity() != Verbosity::Usual;
+    let filter = if chosen || settings.variables.contains_key("LOG_LEVEL") {
         settings.config.log_level.as_str()
     } else {
         "warn,aetheel::dispatch=error"

@@ -14,7 +14,7 @@ use crate::startup::LoadedBackends;
 use crate::startup::Refused;
 use crate::startup::settings::Settings;
 use crate::telemetry;
-use crate::terminal::say;
+use crate::terminal::{self, say};
 use crate::turn::reread::reread;
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
@@ -45,7 +45,9 @@ struct Row {
 
 pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+    if let Err(fault) =
+        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+    {
         say(&format!("error: {fault}"));
         return exit::CONFIG;
     }

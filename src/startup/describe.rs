@@ -1,6 +1,5 @@
 //! What `aetheel check` prints about a start that is possible.
 
-use std::io::Write;
 use std::path::Path;
 
 use super::confinement;
@@ -8,18 +7,20 @@ use super::prepare::Prepared;
 use crate::sources;
 use crate::turn::Backends as _;
 
-/// How much of what was found is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    /// Things that a start would go on without.
-    pub faults: usize,
+/// What was found, one line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// How the gateway would run, such as `backends: claude, demo`.
+    pub facts: Vec<String>,
     /// Things that may surprise somebody.
-    pub warnings: usize,
+    pub warnings: Vec<String>,
+    /// Things that a start would go on without.
+    pub faults: Vec<String>,
 }
 
 impl Prepared {
-    /// Prints everything that was found. Asks every agent for its version.
-    pub async fn describe(&self, out: &mut dyn Write) -> Counts {
+    /// Returns everything that was found. Asks every agent for its version.
+    pub async fn describe(&self) -> Description {
         self.agents.examine_others().await;
         let answers =
             self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
@@ -88,13 +89,7 @@ impl Prepared {
             .chain(self.warnings.iter().cloned());
         let mut warnings: Vec<String> = warnings.chain(plan.warnings).collect();
         warnings.retain(|warning| !left_out.contains(warning));
-        lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
-        lines.extend(left_out.iter().map(|fault| format!("fault: {fault}")));
-        for line in lines {
-            // A closed stdout has nobody to tell.
-            let _ = writeln!(out, "{line}");
-        }
-        Counts { faults: left_out.len(), warnings: warnings.len() }
+        Description { facts: lines, warnings, faults: left_out }
     }
 }
 

@@ -25,7 +25,7 @@ pub mod unknown;
 pub mod webhooks;
 
 pub use closing::ShutdownGuard;
-pub use describe::Counts;
+pub use describe::Description;
 pub use installing::{Installer, Plan, is_component_name};
 pub use loaded::LoadedBackends;
 pub use prepare::Prepared;

@@ -34,11 +34,7 @@ const OURS: &str = env!("CARGO_PKG_NAME");
 /// When the filter is not one; names it.
 pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), String> {
     let filter = read(filter)?;
-    let json = match format {
-        LogFormat::Auto => !io::stderr().is_terminal(),
-        LogFormat::Human => false,
-        LogFormat::Json => true,
-    };
+    let json = is_json(format);
     let coloured = !json && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -61,6 +57,16 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
             .try_init()
     };
     Ok(())
+}
+
+/// Whether the log is JSON: by its setting, or because stderr is no terminal.
+#[must_use]
+pub fn is_json(format: LogFormat) -> bool {
+    match format {
+        LogFormat::Auto => !io::stderr().is_terminal(),
+        LogFormat::Human => false,
+        LogFormat::Json => true,
+    }
 }
 
 /// Prints one line of the log, given without its end.
@@ -132,7 +138,8 @@ fn tell_panics() {
     }));
 }
 
-/// A fault that is told before there is a log, or instead of one: in its form where that is JSON.
+/// Returns the line of a fault that is reported before or without a log, as JSON where that is the
+/// form of the log.
 #[must_use]
 pub fn fault_line(format: LogFormat, text: &str) -> String {
     if format != LogFormat::Json {

@@ -37,6 +37,7 @@ mod migrate;
 mod offers;
 mod options;
 mod outlive;
+mod output;
 mod panel;
 mod projects;
 mod questions;

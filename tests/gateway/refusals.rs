@@ -10,7 +10,8 @@ async fn a_token_that_discord_refuses_is_77_and_says_what_to_do() {
     local.faults().refuse_token(true);
     let ended = installed(&local).run(&["run"], "").await;
     assert_eq!(ended.code, 77, "{}", ended.stderr);
-    let line = ended.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    let faults = ended.faults();
+    let line = faults.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(line.contains("`DISCORD_BOT_TOKEN`"), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("hint: ") && ended.stderr.contains("https://discord.com/developers"),
@@ -33,7 +34,7 @@ async fn intents_that_discord_refuses_are_77() {
 async fn a_missing_token_is_78_and_a_strange_one_too() {
     let ended = Installation::new().run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
-    assert!(ended.stderr.contains("error: DISCORD_BOT_TOKEN is not set"), "{}", ended.stderr);
+    assert!(ended.faults().contains("error: DISCORD_BOT_TOKEN is not set"), "{}", ended.stderr);
     let ended =
         Installation::new().with("DISCORD_BOT_TOKEN", "Bot not-a-token").run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
@@ -82,8 +83,8 @@ async fn an_unknown_backend_is_78_and_the_known_ones_are_listed() {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{}", ended.stderr);
         assert!(
-            ended.stderr.contains("AGENT_BACKEND \"clod\" is not one of")
-                && ended.stderr.contains(": demo"),
+            ended.faults().contains("AGENT_BACKEND \"clod\" is not one of")
+                && ended.faults().contains(": demo"),
             "{}",
             ended.stderr
         );
@@ -103,13 +104,13 @@ async fn all_bad_settings_are_told_at_once() {
         assert_eq!(ended.code, 78, "{}", ended.stderr);
         for name in ["PERMISSION_MODE", "QUERY_TIMEOUT_MS", "ALLOWED_USERS", "AGENT_ENV"] {
             assert!(
-                ended.stderr.contains(&format!("error: {name}")),
+                ended.faults().contains(&format!("error: {name}")),
                 "{name} is missing in\n{}",
                 ended.stderr
             );
         }
         assert!(
-            ended.stderr.ends_with(&format!("nothing was started: {count} faults\n")),
+            ended.faults().ends_with(&format!("nothing was started: {count} faults\n")),
             "{}",
             ended.stderr
         );
@@ -267,7 +268,7 @@ async fn faults_of_every_kind_are_told_together() {
     for fault in all.iter().chain(&["DISCORD_BOT_TOKEN is not set"]) {
         assert!(run.stderr.contains(fault), "{fault} is missing in\n{}", run.stderr);
     }
-    assert!(run.code == 78 && run.stderr.ends_with("nothing was started: 6 faults\n"), "{run:?}");
+    assert!(run.code == 78 && run.faults().ends_with("nothing was started: 6 faults\n"), "{run:?}");
     let check = installation.run(&["check"], "").await;
     for fault in all.iter().chain(&["broken.wasm", "agents.md line 2"]) {
         assert!(check.stderr.contains(fault), "{fault} is missing in\n{}", check.stderr);
@@ -371,16 +372,27 @@ async fn what_is_no_file_is_refused_at_once_wherever_a_file_is_wanted() {
 
 #[tokio::test]
 async fn faults_are_json_where_the_log_is() {
-    let installation =
-        Installation::new().with("LOG_FORMAT", "json").with("QUERY_TIMEOUT_MS", "abc");
-    let ended = installation.run(&["run"], "").await;
-    let lines: Vec<serde_json::Value> =
-        ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert!(
-        lines.iter().any(|line| line["level"] == "ERROR"
-            && line["message"].as_str().unwrap().contains("QUERY_TIMEOUT_MS")),
-        "{lines:?}"
-    );
+    let wrong = || Installation::new().with("QUERY_TIMEOUT_MS", "abc");
+    // By default the log is JSON where stderr is no terminal.
+    for installation in [wrong(), wrong().with("LOG_FORMAT", "json")] {
+        let ended = installation.run(&["run"], "").await;
+        let lines: Vec<serde_json::Value> =
+            ended.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        assert!(
+            lines.iter().any(|line| line["level"] == "ERROR"
+                && line["message"].as_str().unwrap().contains("QUERY_TIMEOUT_MS")),
+            "{lines:?}"
+        );
+    }
+    let held = Installation::new().run(&["hold", "--state", "/nonexistent"], "").await;
+    assert!(held.stderr.lines().all(|line| line.starts_with('{')) && held.code == 78, "{held:?}");
+    let typed = Installation::new().run(&["run", "--fast"], "").await;
+    assert!(typed.stderr.starts_with('{') && typed.code == 64, "{typed:?}");
+    // A command without a log speaks to people, also where they have no terminal.
+    let check = wrong().run(&["check"], "").await;
+    assert!(check.stderr.starts_with("error: QUERY_TIMEOUT_MS"), "{check:?}");
+    let human = wrong().with("LOG_FORMAT", "human").run(&["run"], "").await;
+    assert!(human.stderr.contains("error: QUERY_TIMEOUT_MS"), "{human:?}");
 }
 
 #[tokio::test]
@@ -487,7 +499,7 @@ async fn a_missing_env_file_is_the_only_fault_that_is_reported() {
             .await;
         assert_eq!(ended.code, 78, "{ended:?}");
         assert!(ended.stderr.contains("/nosuch.env"), "{ended:?}");
-        assert!(ended.stderr.ends_with("nothing was started: 1 fault\n"), "{ended:?}");
+        assert!(ended.faults().ends_with("nothing was started: 1 fault\n"), "{ended:?}");
     }
 }
 

@@ -187,7 +187,7 @@ async fn an_address_that_is_taken_stops_the_start() {
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 69, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("error: WEBHOOKS_ADDRESS: cannot listen at 127.0.0.1:"),
+        ended.faults().contains("error: WEBHOOKS_ADDRESS: cannot listen at 127.0.0.1:"),
         "{}",
         ended.stderr
     );

@@ -24,7 +24,7 @@ async fn requirement_01_the_bot_logs_in_or_says_why_it_cannot() {
     drop(bot);
     let missing = installation.with("DISCORD_BOT_TOKEN", "").run(&["run"], "").await;
     assert!(
-        missing.code != 0 && missing.stderr.contains("error: DISCORD_BOT_TOKEN is not set"),
+        missing.code != 0 && missing.faults().contains("error: DISCORD_BOT_TOKEN is not set"),
         "1.2: {missing:?}"
     );
     local.faults().refuse_token(true);
@@ -49,7 +49,7 @@ async fn requirement_02_credentials_tools_and_mode_are_known_before_anything_is_
     );
     let strange = with_claude(&local).with("PERMISSION_MODE", "yolo").run(&["run"], "").await;
     assert!(
-        strange.code != 0 && strange.stderr.contains("error: PERMISSION_MODE"),
+        strange.code != 0 && strange.faults().contains("error: PERMISSION_MODE"),
         "2.3: {strange:?}"
     );
 

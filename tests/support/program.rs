@@ -241,6 +241,20 @@ pub struct Ended {
     pub stderr: String,
 }
 
+impl Ended {
+    /// Stderr for people: lines of a JSON log as `LEVEL: MESSAGE`, the others as they are.
+    pub fn faults(&self) -> String {
+        let line = |line: &str| match serde_json::from_str::<serde_json::Value>(line) {
+            Ok(line) => {
+                let level = line["level"].as_str().unwrap_or_default().to_lowercase();
+                format!("{level}: {}\n", line["message"].as_str().unwrap_or_default())
+            }
+            Err(_) => format!("{line}\n"),
+        };
+        self.stderr.lines().map(line).collect()
+    }
+}
+
 /// The program while it runs.
 pub struct Program {
     pub pid: Pid,

@@ -21,7 +21,7 @@ use crate::startup::running::gateway_of;
 use crate::startup::settings::Settings;
 use crate::startup::{Installer, LoadedBackends, Plan, Refused};
 use crate::telemetry;
-use crate::terminal::say;
+use crate::terminal::{self, say};
 use crate::turn::Backend as _;
 use crate::workspace::{BackendFile, Served};
 
@@ -47,7 +47,9 @@ struct Installed {
 
 pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wish: Wish) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "error", redactor.clone()) {
+    if let Err(fault) =
+        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+    {
         say(&format!("error: {fault}"));
         return exit::CONFIG;
     }

@@ -2,71 +2,128 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
+use serde::{Serialize, Serializer};
 
 use super::{refuse, url};
 use crate::cli::exit;
 use crate::cluster::{Cluster, Node};
 use crate::startup::settings::Settings;
-use crate::terminal::line;
+use crate::terminal::{self, line};
 
-/// Prints a line for each node; returns the exit code.
-pub(in crate::commands) async fn run(settings: Settings) -> u8 {
+/// Prints a line for each node, or JSON; returns the exit code.
+pub(in crate::commands) async fn run(settings: Settings, json: bool) -> u8 {
     let url = match url(&settings) {
         Ok(url) => url,
         Err(code) => return code,
     };
     match Cluster::nodes(url.expose_secret()).await {
         Ok(nodes) => {
-            lines(&nodes).iter().for_each(|text| line(text));
+            if json {
+                terminal::json(&rows(&nodes));
+            } else {
+                lines(&nodes).iter().for_each(|text| line(text));
+            }
             exit::OK
         }
         Err(error) => refuse(&settings, &error),
     }
 }
 
+/// A node, as `--json` prints it. Only ever grows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Row<'n> {
+    name: &'n str,
+    /// `works`, `drains`, `drained` or `gone`.
+    state: &'static str,
+    /// For how long it has been gone, seconds.
+    gone_for: Option<i64>,
+    version: &'n str,
+    #[serde(serialize_with = "as_text")]
+    since: Timestamp,
+    channels: u64,
+    turns: u64,
+    waiting: u64,
+    /// Messages from other nodes that it has not taken yet.
+    to_take: u64,
+    logged_in: bool,
+    labels: &'n [String],
+    config_differs: bool,
+    components_differ: bool,
+}
+
+fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+fn rows<'n>(nodes: &'n [Node]) -> Vec<Row<'n>> {
+    let living = || nodes.iter().filter(|node| node.lease_ms > 0);
+    let files = usual(living().map(|node| node.load.files.as_str()));
+    let components = usual(living().map(|node| node.load.components.as_str()));
+    let one = |node: &'n Node| {
+        let Node { name, version, joined, lease_ms, seat, labels, load, lanes, letters, .. } = node;
+        let lives = *lease_ms > 0;
+        let state = match (lives, load.draining || node.drain_wanted) {
+            (false, _) => "gone",
+            (true, true) if *lanes == 0 => "drained",
+            (true, true) => "drains",
+            (true, false) => "works",
+        };
+        Row {
+            name,
+            state,
+            gone_for: (!lives).then_some(-lease_ms / 1_000),
+            version,
+            since: *joined,
+            channels: *lanes,
+            turns: u64::from(load.running),
+            waiting: u64::from(load.waiting),
+            to_take: *letters,
+            logged_in: *seat && lives,
+            labels,
+            config_differs: lives && Some(load.files.as_str()) != files,
+            components_differ: lives && Some(load.components.as_str()) != components,
+        }
+    };
+    nodes.iter().map(one).collect()
+}
+
 fn lines(nodes: &[Node]) -> Vec<String> {
     let widest = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);
-    let living = || nodes.iter().filter(|node| node.lease_ms > 0);
-    let (files, components) = (
-        usual(living().map(|node| node.load.files.as_str())),
-        usual(living().map(|node| node.load.components.as_str())),
-    );
-    let one = |node: &Node| {
-        let lives = node.lease_ms > 0;
-        let state = match (lives, node.load.draining || node.drain_wanted) {
-            (false, _) => format!("gone for {} s", -node.lease_ms / 1_000),
-            (true, true) if node.lanes == 0 => "drained".to_owned(),
-            (true, true) => "drains".to_owned(),
-            (true, false) => "works".to_owned(),
+    let one = |row: Row<'_>| {
+        let state = match row.gone_for {
+            Some(seconds) => format!("gone for {seconds} s"),
+            None => row.state.to_owned(),
         };
         let mut parts = vec![
-            format!("{:widest$}  {state:7}", node.name),
-            node.version.clone(),
-            format!("since {}", node.joined.strftime("%Y-%m-%d %H:%M UTC")),
-            format!("{}, {}", count(node.lanes, "channel"), count(node.load.running, "turn")),
+            format!("{:widest$}  {state:7}", row.name),
+            row.version.to_owned(),
+            format!("since {}", row.since.strftime("%Y-%m-%d %H:%M UTC")),
+            format!("{}, {}", count(row.channels, "channel"), count(row.turns, "turn")),
         ];
-        if node.load.waiting > 0 {
-            parts.push(format!("{} waiting", node.load.waiting));
+        if row.waiting > 0 {
+            parts.push(format!("{} waiting", row.waiting));
         }
-        if node.letters > 0 {
-            parts.push(format!("{} to take", count(node.letters, "letter")));
+        if row.to_take > 0 {
+            parts.push(format!("{} to take", count(row.to_take, "letter")));
         }
-        if node.seat && lives {
+        if row.logged_in {
             parts.push("logged in to discord".to_owned());
         }
-        if !node.labels.is_empty() {
-            parts.push(node.labels.join(", "));
+        if !row.labels.is_empty() {
+            parts.push(row.labels.join(", "));
         }
-        if lives && Some(node.load.files.as_str()) != files {
+        if row.config_differs {
             parts.push("its config/ differs".to_owned());
         }
-        if lives && Some(node.load.components.as_str()) != components {
+        if row.components_differ {
             parts.push("its components differ".to_owned());
         }
         parts.join("  ")
     };
-    nodes.iter().map(one).collect()
+    rows(nodes).into_iter().map(one).collect()
 }
 
 fn count(number: impl Into<u64>, what: &str) -> String {
@@ -114,6 +171,11 @@ mod tests {
             drains(node("d", 10, 0, "x")),
             node("e", -61_500, 0, "z"),
         ];
+        let json = serde_json::to_value(rows(&nodes)).unwrap();
+        let states: Vec<&str> =
+            json.as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
+        assert_eq!(states, ["works", "works", "drains", "drained", "gone"]);
+        assert_eq!((&json[2]["config-differs"], &json[4]["gone-for"]), (&true.into(), &61.into()));
         let since = "0.1.0  since 1970-01-01 00:00 UTC";
         assert_eq!(
             lines(&nodes),

@@ -59,13 +59,11 @@ async fn rehearse(settings: Settings, most: usize) -> Report {
         Ok(prepared) => prepared,
         Err(refused) => return Report::new(refused.faults, Vec::new(), state, Vec::new()),
     };
-    let mut said = Vec::new();
-    prepared.describe(&mut said).await;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let told = |kind: &str| -> Vec<String> {
-        said.lines().filter_map(|line| line.strip_prefix(kind)).map(str::to_owned).collect()
+    let found = prepared.describe().await;
+    let in_a_line = |texts: Vec<String>| -> Vec<String> {
+        texts.into_iter().map(|text| text.replace('\n', "; ")).collect()
     };
-    let (mut faults, mut warnings) = (told("fault: "), told("warning: "));
+    let (mut faults, mut warnings) = (in_a_line(found.faults), in_a_line(found.warnings));
     if let Some(pid) = gateway {
         // A start goes on without these, as the gateway that runs does.
         let known = faults.drain(..);

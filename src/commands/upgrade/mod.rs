@@ -52,7 +52,7 @@ enum NotUpgraded {
 
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
     // The descriptor is the rehearsal's, which needs what is behind it.
-    let known = Common { env_file: common.env_file.clone(), secrets_fd: None };
+    let known = Common { env_file: common.env_file.clone(), secrets_fd: None, ..Common::default() };
     let settings = settings::read(&known, None);
     set_format(settings.config.log_format);
     if !settings.faults.is_empty() {

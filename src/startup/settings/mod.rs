@@ -201,7 +201,7 @@ mod tests {
         )
         .unwrap();
         let settings =
-            read(&Common { env_file: Some(file.path().to_owned()), secrets_fd: None }, None);
+            read(&Common { env_file: Some(file.path().to_owned()), ..Common::default() }, None);
         let faults = &settings.faults;
         assert!(
             faults[0].contains("line 2 is not `NAME=value`") && !faults[0].contains("canary"),
@@ -213,7 +213,7 @@ mod tests {
             [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]
         );
         let missing =
-            read(&Common { env_file: Some("/nonexistent.env".into()), secrets_fd: None }, None)
+            read(&Common { env_file: Some("/nonexistent.env".into()), ..Common::default() }, None)
                 .faults;
         assert!(missing[0].contains("/nonexistent.env"));
     }

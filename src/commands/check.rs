@@ -1,0 +1,109 @@
+//! `aetheel check`: whether the gateway could start with these settings.
+
+use serde::Serialize;
+
+use crate::cli::exit;
+use crate::config::LogFormat;
+use crate::startup::finding::{Finding, Level};
+use crate::startup::settings::Settings;
+use crate::startup::{Description, Prepared, Purpose, Refused};
+use crate::telemetry;
+use crate::terminal::{self, Verbosity, fail, line};
+
+const NO_TOKEN: &str =
+    "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";
+/// The next step where a message names none.
+const MORE: &str = "`aetheel doctor` looks at more";
+
+/// What was found, as JSON. Only ever grows.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Report {
+    /// Whether the gateway would start.
+    starts: bool,
+    faults: usize,
+    warnings: usize,
+    lines: Vec<Finding>,
+}
+
+/// Prints what was found; returns the exit code.
+pub(super) async fn run(settings: Settings, json: bool) -> u8 {
+    let filter = terminal::command_log_level();
+    if let Err(fault) = telemetry::start(LogFormat::Human, filter, settings.redactor.clone()) {
+        fail(&fault);
+        return exit::CONFIG;
+    }
+    let redactor = settings.redactor.clone();
+    let token = settings.config.discord_bot_token.is_some();
+    let prepared = match Prepared::prepare(settings, Purpose::Look).await {
+        Ok(prepared) => prepared,
+        Err(refused) if json => {
+            terminal::json(&Report::refused(&refused));
+            return refused.code;
+        }
+        Err(refused) => return refused.print(),
+    };
+    let found = prepared.describe().await;
+    let code = if found.faults.is_empty() { exit::OK } else { exit::CONFIG };
+    if json {
+        let report = Report::of(&found, token);
+        line(&redactor.clean(serde_json::to_string_pretty(&report).unwrap_or_default()));
+        return code;
+    }
+    let quiet = terminal::verbosity() == Verbosity::Quiet;
+    if !quiet {
+        found.facts.iter().for_each(|fact| line(fact));
+    }
+    found.warnings.iter().for_each(|warning| line(&format!("warning: {warning}")));
+    found.faults.iter().for_each(|fault| line(&format!("fault: {fault}")));
+    if !token && !quiet {
+        line(&format!("note: {NO_TOKEN}"));
+    }
+    if !quiet || found.warnings.len() + found.faults.len() > 0 {
+        line(&summary(&found));
+    }
+    code
+}
+
+impl Report {
+    fn of(found: &Description, token: bool) -> Self {
+        let fact = |text: &String| {
+            let (about, says) = text.split_once(": ").unwrap_or(("", text));
+            Finding::ok(about, says)
+        };
+        let mut lines: Vec<Finding> = found.facts.iter().map(fact).collect();
+        lines.extend((!token).then(|| Finding::ok("discord token", NO_TOKEN)));
+        lines.extend(found.warnings.iter().map(|text| finding(Level::Warning, text)));
+        lines.extend(found.faults.iter().map(|text| finding(Level::LeftOut, text)));
+        let (faults, warnings) = (found.faults.len(), found.warnings.len());
+        Self { starts: true, faults, warnings, lines }
+    }
+
+    fn refused(refused: &Refused) -> Self {
+        let mut lines: Vec<Finding> =
+            refused.warnings.iter().map(|text| finding(Level::Warning, text)).collect();
+        lines.extend(refused.faults.iter().map(|text| finding(Level::Invalid, text)));
+        let (faults, warnings) = (refused.faults.len(), refused.warnings.len());
+        Self { starts: false, faults, warnings, lines }
+    }
+}
+
+fn finding(level: Level, text: &str) -> Finding {
+    Finding::from_message(level, "settings", text, MORE)
+}
+
+/// Returns the last line for people.
+fn summary(found: &Description) -> String {
+    let warnings = match found.warnings.len() {
+        0 => String::new(),
+        1 => "1 warning".to_owned(),
+        count => format!("{count} warnings"),
+    };
+    let faults = match found.faults.len() {
+        0 if warnings.is_empty() => return "all is well".to_owned(),
+        0 => return format!("{warnings}: it would start; read what is said above"),
+        1 => "1 fault: it would start without the part named above".to_owned(),
+        count => format!("{count} faults: it would start without the parts named above"),
+    };
+    if warnings.is_empty() { faults } else { format!("{warnings}, {faults}") }
+}

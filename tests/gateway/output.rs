@@ -1,0 +1,67 @@
+//! What commands print for programs (`--json`), and how much (`-q`, `-v`).
+
+use serde_json::Value;
+
+use crate::support::program::{Ended, Installation};
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[tokio::test]
+async fn check_prints_its_findings_as_json_whether_or_not_the_gateway_would_start() {
+    let installation = Installation::new();
+    let ended = installation.run(&["check", "--json"], "").await;
+    let report = json(&ended);
+    assert_eq!((ended.code, &report["starts"], &report["faults"]), (0, &true.into(), &0.into()));
+    let lines = report["lines"].as_array().unwrap();
+    let backends = lines.iter().find(|line| line["about"] == "backends").unwrap();
+    assert!(backends["level"] == "ok" && backends["says"].as_str().unwrap().contains("demo"));
+    let warnings = lines.iter().filter(|line| line["level"] == "warning").count();
+    assert_eq!(report["warnings"], warnings);
+
+    let wrong = installation.with("QUERY_TIMEOUT_MS", "soon").with("ALLOWED_USERS", "bob");
+    let ended = wrong.run(&["check", "--json"], "").await;
+    let report = json(&ended);
+    assert_eq!((ended.code, &report["starts"], &report["faults"]), (78, &false.into(), &2.into()));
+    assert!(ended.stderr.is_empty(), "{ended:?}");
+    for line in report["lines"].as_array().unwrap() {
+        assert!(line["level"] != "fault" || line["hint"].is_string(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn health_and_costs_have_a_json_form() {
+    let installation = Installation::new();
+    let ended = installation.run(&["health", "--json"], "").await;
+    let health = json(&ended);
+    assert_eq!((ended.code, &health["alive"]), (1, &false.into()));
+    assert!(health["says"].as_str().unwrap().contains("no gateway serves"), "{health}");
+
+    installation.run(&["console", "--backend", "demo"], "hello\n").await;
+    let ended = installation.run(&["costs", "--json"], "").await;
+    let costs = json(&ended);
+    assert_eq!((ended.code, &costs["all"]["turns"]), (0, &1.into()), "{costs}");
+    assert_eq!(costs["backends"][0]["backend"], "demo");
+    assert_eq!(costs["days"][0]["turns"], 1);
+    assert_eq!(installation.run(&["costs", "--json", "--csv"], "").await.code, 64);
+}
+
+#[tokio::test]
+async fn quiet_leaves_out_what_is_in_order_and_verbose_logs_more() {
+    let installation = Installation::new();
+    let ended = installation.run(&["check", "-q"], "").await;
+    let usual = installation.run(&["check"], "").await;
+    assert!(usual.stdout.contains("backends: "), "{usual:?}");
+    let only_warnings = usual.stdout.lines().filter(|line| line.starts_with("warning: "));
+    let only_warnings: Vec<&str> = only_warnings.collect();
+    let quiet: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(quiet.split_last().map_or(&[][..], |(_, above)| above), only_warnings);
+
+    let console = ["console", "--backend", "demo"];
+    let more = installation.run(&[&console[..], &["-v"]].concat(), "hello\n").await;
+    assert!(more.stderr.contains("\"level\":\"DEBUG\""), "{more:?}");
+    let less = installation.run(&[&console[..], &["--quiet"]].concat(), "hello\n").await;
+    assert!(less.stderr.is_empty() && less.stdout.contains("You said: hello"), "{less:?}");
+    assert_eq!(installation.run(&["check", "-q", "-v"], "").await.code, 64);
+}
