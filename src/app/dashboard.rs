@@ -25,16 +25,20 @@ use crate::web::dashboard::{
     Bound, Dashboard, Drawn, Entry, House, Origin, Push, PushServices, RecordedTurn, Schedule,
     Schedules,
 };
-use crate::workspace::{Hook, Workspace};
+use crate::workspace::{Hook, SignIns, Workspace};
 
-/// Takes the address and what pushes need, if the operator wants a dashboard.
+/// What a dashboard needs before it serves.
+pub(super) struct Ready {
+    bound: Bound,
+    push: Option<Push>,
+    sign_ins: SignIns,
+}
+
+/// Takes the address, and opens the files of sessions and pushes, if the operator wants a dashboard.
 ///
 /// # Errors
 /// When it cannot be had.
-pub(super) async fn bind(
-    config: &Config,
-    workspace: &Workspace,
-) -> Result<Option<(Bound, Option<Push>)>, Refused> {
+pub(super) async fn bind(config: &Config, workspace: &Workspace) -> Result<Option<Ready>, Refused> {
     let Some(address) = config.dashboard_address else { return Ok(None) };
     let refused = |code, why: String| Refused::because(code, why);
     let origin = config.dashboard_url.as_deref().map(Origin::parse).transpose();
@@ -47,26 +51,27 @@ pub(super) async fn bind(
     let services = PushServices::parse(&config.push_services);
     let services =
         services.map_err(|why| refused(exit::CONFIG, format!("PUSH_SERVICES: {why}")))?;
-    if services.is_empty() {
-        return Ok(Some((bound, None)));
-    }
     let failed = |why: String| refused(exit::UNAVAILABLE, why);
+    let sign_ins = workspace.sign_ins().await.map_err(|error| failed(with_causes(&error)))?;
+    if services.is_empty() {
+        return Ok(Some(Ready { bound, push: None, sign_ins }));
+    }
     let notes = workspace.push_notes().await.map_err(|error| failed(with_causes(&error)))?;
     let (contact, lifetime) = (config.push_contact.clone(), config.ask_timeout);
     let push = Push::open(notes, services, contact, bound.origin(), lifetime).await;
-    Ok(Some((bound, Some(push.map_err(failed)?))))
+    Ok(Some(Ready { bound, push: Some(push.map_err(failed)?), sign_ins }))
 }
 
 /// Opens it, and has `/dashboard` let people in.
 pub(super) fn open(
-    (bound, push): (Bound, Option<Push>),
+    Ready { bound, push, sign_ins }: Ready,
     dispatcher: &Dispatcher,
     house: Rooms,
     (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
     let discord = house.discord.clone();
     let (dispatcher, health) = (dispatcher.clone(), Arc::new(health.clone()));
-    let dashboard = bound.serve(dispatcher, Arc::new(house), health, push, sharing);
+    let dashboard = bound.serve(dispatcher, Arc::new(house), health, push, (sign_ins, sharing));
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }

@@ -36,6 +36,7 @@ mod push_notes;
 mod remembered;
 mod schedule_notes;
 mod shares;
+mod sign_ins;
 mod turns;
 mod webhooks;
 
@@ -71,6 +72,7 @@ pub use push_notes::{PushNotes, Subscription};
 pub use remembered::{MemoryOf, Place, noted, place as memory_place};
 pub use schedule_notes::{ScheduleNotes, Through};
 pub use shares::{Share, Shares, Unshared};
+pub use sign_ins::{SignIn, SignIns};
 pub use turns::{
     ANSWERED_LIMIT, ASKED_LIMIT, Search, Sheet, TurnHow, TurnLine, Turns, TurnsKept, costs,
 };

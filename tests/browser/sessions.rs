@@ -29,7 +29,7 @@ async fn an_open_page_says_so_when_its_session_is_revoked_or_its_user_may_not_be
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn an_open_page_says_when_the_gateway_is_gone_and_that_one_has_to_sign_in_when_it_is_back() {
+async fn an_open_page_says_when_the_gateway_is_gone_and_goes_on_signed_in_when_it_is_back() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;
@@ -41,7 +41,8 @@ async fn an_open_page_says_when_the_gateway_is_gone_and_that_one_has_to_sign_in_
     assert!(chrome.text().await.contains("Second 1."), "what was last known");
     let installation = desk.installation.with("DASHBOARD_ADDRESS", &address.to_string());
     let _bot = serving(&installation).await;
-    chrome.says("You are not signed in. Write /dashboard in Discord").await;
+    chrome.wait("!document.body.innerText.includes('does not answer')").await;
+    assert!(!chrome.text().await.contains("You are not signed in"));
 }
 
 #[tokio::test]
@@ -59,4 +60,37 @@ async fn while_discord_says_nothing_a_page_tries_again_until_it_does() {
     let seconds = "document.querySelector('.live').innerText";
     let before = chrome.eval(seconds).await;
     chrome.wait(&format!("{seconds} !== {before}")).await;
+}
+
+/// More than the connections that a browser opens to a host.
+const WINDOWS: usize = 8;
+
+#[tokio::test]
+#[ignore = "needs Chromium: make test-browser"]
+async fn more_windows_than_a_browser_has_connections_follow_and_can_be_used() {
+    let desk = Desk::open().await;
+    let chrome = Chrome::start().await;
+    let base = desk.sign_in(&chrome, ANN).await;
+    desk.local.mention(CHANNEL, ANN, "slow 600");
+    chrome.says("Second 1.").await;
+    let mut windows = vec![chrome.here().await];
+    for _ in 1..WINDOWS {
+        let window = chrome.window().await;
+        chrome.open(&base).await;
+        chrome.says("Second 1.").await;
+        windows.push(window);
+    }
+    // A page that follows sees what comes next without being loaded again.
+    let seconds = "document.querySelector('.live').innerText";
+    for window in &windows {
+        chrome.switch(window).await;
+        assert_eq!(chrome.eval("document.hidden").await, false);
+        let before = chrome.eval(seconds).await;
+        chrome.wait(&format!("{seconds} !== {before}")).await;
+    }
+    // A click still reaches the gateway, in the last window as in the first.
+    chrome.click("button.stop").await;
+    chrome.says("Stopped.").await;
+    chrome.switch(&windows[0]).await;
+    chrome.wait("!document.body.innerText.includes('Running')").await;
 }

@@ -147,7 +147,17 @@ impl Chrome {
 
     /// Opens another tab and goes on in it; returns what stands for it.
     pub async fn tab(&self) -> String {
-        let opened = self.post("/window/new", json!({"type": "tab"})).await;
+        self.opened("tab").await
+    }
+
+    /// Opens another window, which does not hide the others, and goes on in it; returns what stands
+    /// for it.
+    pub async fn window(&self) -> String {
+        self.opened("window").await
+    }
+
+    async fn opened(&self, kind: &str) -> String {
+        let opened = self.post("/window/new", json!({"type": kind})).await;
         let tab = opened["handle"].as_str().unwrap().to_owned();
         self.switch(&tab).await;
         self.view(1280, 800).await;

@@ -1,6 +1,7 @@
 //! All backends as an operator sees them, and going back to the component before.
 
 use crate::dispatch::Dispatcher;
+use crate::turn::Shelf;
 
 /// A backend, and what serves of it.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct BackendView {
     pub agent_version: Option<String>,
     /// Why it cannot work here, as far as that is known soon.
     pub unable: Option<String>,
+    /// Whether a component that served earlier is kept, to which it can be rolled back.
+    pub has_earlier: bool,
     /// What waits for the operator's acceptance, and what it does not understand of its agent.
     pub notes: Vec<String>,
 }
@@ -33,6 +36,7 @@ impl Dispatcher {
             notes.extend(backend.as_ref().and_then(|backend| {
                 inner.drift.summary(&name, backend.generation(), agent_version.as_deref())
             }));
+            let known = inner.parts.backends.components(&name).await;
             let descriptor = backend.as_ref().map(|backend| backend.descriptor());
             let of = descriptor.map(|of| (of.label().to_owned(), of.version.clone()));
             let (label, version) = of.unwrap_or_else(|| (name.clone(), String::new()));
@@ -42,6 +46,7 @@ impl Dispatcher {
                 generation: backend.as_ref().map(|backend| backend.generation().to_string()),
                 agent_version,
                 unable: inner.unable(&name).await,
+                has_earlier: known.iter().any(|known| known.shelf == Shelf::Earlier),
                 notes,
                 name,
             });

@@ -43,7 +43,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
                     }
                 }
                 @for line in &backend.notes { p { (short_line(line, 400)) } }
-                @if let Some(generation) = &backend.generation {
+                @if let Some(generation) = backend.generation.as_ref().filter(|_| backend.has_earlier) {
                     form method="post" action="/components/roll-back" {
                         (csrf(&guest))
                         input type="hidden" name="backend" value=(backend.name);

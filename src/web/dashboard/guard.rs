@@ -268,7 +268,7 @@ impl FromRequest<Arc<Shared>> for Leaving {
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Self::Rejection> {
         let session = session_of(shared, request.headers()).map_err(IntoResponse::into_response)?;
         let fields = fields(request, shared).await?;
-        if !same(fields.one("csrf"), &session.csrf) {
+        if !same(fields.one("csrf"), session.csrf()) {
             let text =
                 "This form is of another session. Go back, load the page again, and repeat it.";
             return Err(frame::notice(StatusCode::FORBIDDEN, "Not done", text));

@@ -128,5 +128,5 @@ fn still_or_again(again: bool) -> Markup {
 
 /// The field by which a form is known to be one of ours.
 pub(super) fn csrf(guest: &Guest) -> Markup {
-    html! { input type="hidden" name="csrf" value=(guest.session.csrf); }
+    html! { input type="hidden" name="csrf" value=(guest.session.csrf()); }
 }

@@ -3,7 +3,8 @@
 //! session is).
 //!
 //! What a turn says is made once a change and shared by all who watch it. A stream is its own
-//! future: it ends, and watches nothing any more, when its connection does.
+//! future: it ends, and watches nothing any more, when its connection does. [`once`] answers with
+//! the same at one moment, for pages beyond those that a browser has streams for.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -91,6 +92,34 @@ pub(super) async fn follow(
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
 }
 
+/// Answers with all that a new stream would send at first: `cards` (`null` where one turn is
+/// followed), `turns`, and whether the turn that is followed has `ended`.
+pub(super) async fn once(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    followed: Result<Query<Followed>, QueryRejection>,
+) -> Response {
+    let only = followed.ok().map(|Query(followed)| followed.turn);
+    let (seen, more) = cards::seen_by(&shared, &guest, only).await;
+    let list = || cards::list((&seen, more), &guest, |_, _| None).into_string();
+    let turns: Vec<Value> = seen
+        .iter()
+        .filter_map(|card| card.turn())
+        .filter_map(|(lane, event)| {
+            let (_, text) = shared.turns.text(&shared.dispatcher, lane, event)?;
+            Some(said(event, &text))
+        })
+        .collect();
+    let ended = only.is_some() && seen.is_empty();
+    let cards = only.is_none().then(list);
+    axum::Json(json!({"cards": cards, "turns": turns, "ended": ended})).into_response()
+}
+
+/// What a turn says, as scripts take it.
+fn said(event: Sequence, html: &str) -> Value {
+    json!({"turn": event.to_string(), "html": html})
+}
+
 /// A stream that does its own work while it is read.
 struct Feed {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -155,7 +184,7 @@ async fn feed(
                 if versions.insert(*event, version) == Some(version) {
                     continue;
                 }
-                let data = json!({"turn": event.to_string(), "html": &*text}).to_string();
+                let data = said(*event, &text).to_string();
                 if events.send(Event::default().event("turn").data(data)).await.is_err() {
                     return;
                 }

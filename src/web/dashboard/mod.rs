@@ -72,7 +72,7 @@ use crate::dispatch::Dispatcher;
 use crate::event::{Lane, NewEvent};
 use crate::kit::machine::{Film, Machine, Reading};
 use crate::vigil;
-use crate::workspace::Shares;
+use crate::workspace::{Shares, SignIns};
 
 /// Connections at the same time.
 const CONNECTIONS: usize = 256;
@@ -221,7 +221,7 @@ impl Bound {
     }
 
     /// Begins to answer; without `push` nobody is told on their devices what waits for them.
-    /// `sharing`: people may make read-only links to turns.
+    /// Sessions are kept in `sign_ins`. `sharing`: people may make read-only links to turns.
     #[must_use]
     pub fn serve(
         self,
@@ -229,13 +229,13 @@ impl Bound {
         house: Arc<dyn House>,
         health: Arc<dyn Health>,
         push: Option<Push>,
-        sharing: bool,
+        (sign_ins, sharing): (SignIns, bool),
     ) -> Dashboard {
         let shared = Arc::new(Shared {
             dispatcher,
             house,
             health,
-            sessions: Sessions::default(),
+            sessions: Sessions::open(sign_ins, Instant::now(), Timestamp::now()),
             origin: self.origin,
             local: Origin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
@@ -328,6 +328,7 @@ fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(now::page))
         .route("/live", get(live::follow))
+        .route("/live/once", get(live::once))
         .route("/turns/stop", post(deeds::stop))
         .route("/turns/steer", post(deeds::steer))
         .route("/turns", get(list::page))

@@ -16,7 +16,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     let text =
         |lane: &_, event| shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
     let main = html! {
-        div id="cards" data-live="/live" { (cards::list((&seen, more), &guest, text)) }
+        div id="cards" data-live="/live" data-once="/live/once" { (cards::list((&seen, more), &guest, text)) }
         @if let Some(push) = &shared.push { (section(push, &guest)) }
     };
     layout::page(&guest, Here::Now, true, &main)

@@ -11,6 +11,18 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u8; 32]);
 
+impl Digest {
+    /// Reads 64 hexadecimal digits; `None` if it is something else.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let digits = Some(text).filter(|text| text.len() == 64 && text.is_ascii())?;
+        let mut bytes = [0; 32];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
 impl fmt::Display for Digest {
     /// 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +56,9 @@ mod tests {
         assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
         assert!(one != other && same(&one, &one) && !same(&one, &other));
         assert!(!same(&one, "") && !same(&one, &one[..63]));
-        assert!(digest("abc").to_string().starts_with("ba7816bf8f01cfea"));
+        let kept = digest("abc");
+        assert!(kept.to_string().starts_with("ba7816bf8f01cfea"));
+        assert_eq!(Digest::parse(&kept.to_string()), Some(kept));
+        assert_eq!((Digest::parse("ba78"), Digest::parse(&"x".repeat(64))), (None, None));
     }
 }

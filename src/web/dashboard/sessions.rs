@@ -1,13 +1,15 @@
-//! Links that let somebody in once, and the sessions that come of them; in memory only, so that a
-//! restart ends them all. Pure but for the lock: whoever calls says what time it is.
+//! Links that let somebody in once, and the sessions that come of them. Links are in memory only;
+//! sessions are kept in a file, so that a restart or an upgrade signs nobody out. Pure but for the
+//! lock and that file: the caller passes the time.
 //!
 //! Whether somebody may still be there is asked elsewhere, with every request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::super::crowd::whose;
 use super::secret::{Digest, digest, secret};
 use crate::access::Visitor;
+use crate::plain::with_causes;
+use crate::workspace::{SignIn, SignIns};
 
 /// How long a link works.
 const LINK_AGE: Duration = Duration::from_secs(5 * 60);
@@ -35,13 +39,17 @@ const SPAN: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) visitor: Visitor,
-    /// Stands in every form, so that no other page can send one.
-    pub(super) csrf: String,
+    /// Stands in every form, so that no other page can send one. Follows from the session's
+    /// secret, so that a page that was open over a restart can still send its forms; set with the
+    /// first request that brings the secret.
+    csrf: OnceLock<String>,
     /// Cancelled when it is over.
     pub(super) over: CancellationToken,
     /// Places for pages of it that follow what changes.
     pub(super) streams: Arc<Semaphore>,
     began: Instant,
+    /// When it began, on the wall clock.
+    since: Timestamp,
     /// What is to be said on the next page.
     said: Mutex<Option<String>>,
     /// The form that was done last; held while one is done.
@@ -59,6 +67,24 @@ pub(super) struct Done {
 }
 
 impl Session {
+    fn new(visitor: Visitor, began: Instant, since: Timestamp) -> Self {
+        Self {
+            visitor,
+            csrf: OnceLock::new(),
+            over: CancellationToken::new(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            began,
+            since,
+            said: Mutex::default(),
+            last: Arc::default(),
+        }
+    }
+
+    /// Returns the secret of its forms.
+    pub(super) fn csrf(&self) -> &str {
+        self.csrf.get().map_or("", String::as_str)
+    }
+
     /// Keeps what is to be said on the next page.
     pub(super) fn say(&self, text: impl Into<String>) {
         *self.said.lock() = Some(text.into());
@@ -90,15 +116,48 @@ struct Known {
 
 /// All links and sessions. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Sessions(Arc<Mutex<Known>>);
+pub(super) struct Sessions {
+    known: Arc<Mutex<Known>>,
+    /// Where sessions are kept; `None` in tests.
+    file: Option<SignIns>,
+}
 
 impl Sessions {
+    /// Takes the kept sessions up that are not over.
+    pub(super) fn open(file: SignIns, now: Instant, clock: Timestamp) -> Self {
+        let restored = file.known().into_iter().filter_map(|kept| {
+            let digest = Digest::parse(&kept.digest)?;
+            // A clock that was set back must not make a session last longer.
+            let age = clock.duration_since(kept.since).max(SignedDuration::ZERO);
+            let began = now.checked_sub(age.unsigned_abs())?;
+            let visitor = Visitor { user: kept.user, name: kept.name, channel: kept.channel };
+            Some((digest, Arc::new(Session::new(visitor, began, kept.since))))
+        });
+        let mut known = Known { sessions: restored.collect(), ..Known::default() };
+        known.forget(now);
+        Self { known: Arc::new(Mutex::new(known)), file: Some(file) }
+    }
+
+    /// Writes the sessions down in the background. Must be called within a Tokio runtime.
+    fn keep(&self) {
+        let Some(file) = self.file.clone() else { return };
+        let known = Arc::clone(&self.known);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = file.keep(|| known.lock().kept()) {
+                let error = with_causes(&error);
+                tracing::error!(
+                    "{error}; a restart may sign people out, or in again who signed out"
+                );
+            }
+        });
+    }
+
     /// Makes the secret of a link.
     ///
     /// # Errors
     /// The wait until that user may have another one.
     pub(super) fn link(&self, visitor: Visitor, now: Instant) -> Result<String, Duration> {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.forget(now);
         let asked = known.asked.entry(visitor.user).or_default();
         if let Some(first) = asked.first().filter(|_| asked.len() >= ASKED) {
@@ -120,7 +179,7 @@ impl Sessions {
 
     /// Whether a link would let somebody in; does not use it up.
     pub(super) fn is_open(&self, link: &str, now: Instant) -> bool {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.forget(now);
         known.links.contains_key(&digest(link))
     }
@@ -128,36 +187,32 @@ impl Sessions {
     /// Uses a link up: returns the secret of the session that begins. None: there is no such link,
     /// or no longer.
     pub(super) fn enter(&self, link: &str, now: Instant) -> Option<String> {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.forget(now);
         let Link { visitor, .. } = known.links.remove(&digest(link))?;
         let user = visitor.user;
         known.make_room(now, |session| session.visitor.user == user, OF_ONE);
         known.make_room(now, |_| true, SESSIONS);
         let made = secret();
-        let session = Session {
-            visitor,
-            csrf: secret(),
-            over: CancellationToken::new(),
-            streams: Arc::new(Semaphore::new(STREAMS)),
-            began: now,
-            said: Mutex::default(),
-            last: Arc::default(),
-        };
+        let session = Session::new(visitor, now, Timestamp::now());
         known.sessions.insert(digest(&made), Arc::new(session));
+        drop(known);
+        self.keep();
         Some(made)
     }
 
     /// The session of a secret.
     pub(super) fn session(&self, secret: &str, now: Instant) -> Option<Arc<Session>> {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.forget(now);
-        known.sessions.get(&digest(secret)).cloned()
+        let session = known.sessions.get(&digest(secret)).cloned()?;
+        session.csrf.get_or_init(|| digest(format!("form of {secret}")).to_string());
+        Some(session)
     }
 
     /// Whether somebody has a page open that follows what changes.
     pub(super) fn is_followed_by(&self, user: u64) -> bool {
-        let known = self.0.lock();
+        let known = self.known.lock();
         let mut theirs = known.sessions.values().filter(|session| session.visitor.user == user);
         theirs.any(|session| session.streams.available_permits() < STREAMS)
     }
@@ -165,12 +220,13 @@ impl Sessions {
     /// Ends a session.
     pub(super) fn end(&self, session: &Arc<Session>) {
         session.over.cancel();
-        self.0.lock().sessions.retain(|_, known| !Arc::ptr_eq(known, session));
+        self.known.lock().sessions.retain(|_, known| !Arc::ptr_eq(known, session));
+        self.keep();
     }
 
     /// Ends all links and sessions of a user; returns how many sessions there were.
     pub(super) fn revoke(&self, user: u64) -> usize {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.links.retain(|_, link| link.visitor.user != user);
         let before = known.sessions.len();
         known.sessions.retain(|_, session| {
@@ -180,25 +236,42 @@ impl Sessions {
             }
             !mine
         });
-        before - known.sessions.len()
+        let ended = before - known.sessions.len();
+        drop(known);
+        if ended > 0 {
+            self.keep();
+        }
+        ended
     }
 
     /// Notes that somebody came with a link that does not work.
     pub(super) fn failed(&self, address: IpAddr, now: Instant) {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.forget(now);
         known.failed.entry(whose(address)).or_default().push(now);
     }
 
     /// Whether an address failed so often that it has to wait.
     pub(super) fn is_kept_out(&self, address: IpAddr, now: Instant) -> bool {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.forget(now);
         known.failed.get(&whose(address)).is_some_and(|failed| failed.len() >= FAILED)
     }
 }
 
 impl Known {
+    /// Returns the sessions as they are kept.
+    fn kept(&self) -> Vec<SignIn> {
+        let one = |(digest, session): (&Digest, &Arc<Session>)| SignIn {
+            digest: digest.to_string(),
+            user: session.visitor.user,
+            name: session.visitor.name.clone(),
+            channel: session.visitor.channel,
+            since: session.since,
+        };
+        self.sessions.iter().map(one).collect()
+    }
+
     /// Forgets what is too old.
     fn forget(&mut self, now: Instant) {
         let recent = |at: &Instant, age: Duration| now.saturating_duration_since(*at) < age;
@@ -309,5 +382,39 @@ mod tests {
         (0..FAILED).for_each(|_| sessions.failed(guesser, now));
         assert!(sessions.is_kept_out(guesser, now) && !sessions.is_kept_out(other, now));
         assert!(!sessions.is_kept_out(guesser, now + SPAN));
+    }
+
+    #[tokio::test]
+    async fn a_session_outlives_a_restart_with_its_forms_and_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = crate::workspace::Workspace::open(folder.path()).await.unwrap();
+        let (now, clock) = (Instant::now(), Timestamp::now());
+        let restarted = async |later: Duration| {
+            let file = workspace.sign_ins().await.unwrap();
+            Sessions::open(file, now, clock + later)
+        };
+        let first = restarted(Duration::ZERO).await;
+        let enter = |visitor: Visitor| first.enter(&first.link(visitor, now).unwrap(), now);
+        let (cookie, other) = (enter(ann()).unwrap(), enter(bob()).unwrap());
+        let form = first.session(&cookie, now).unwrap().csrf().to_owned();
+        assert!(form.len() == 64 && form != first.session(&other, now).unwrap().csrf());
+        assert_eq!(first.revoke(2), 1);
+        let path = folder.path().join("state/sign-ins.md");
+        let written = async || {
+            while !std::fs::read_to_string(&path).is_ok_and(|text| {
+                text.contains("`ann`") && !text.contains("`bob`") && !text.contains(&cookie)
+            }) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), written()).await.expect("written");
+
+        let second = restarted(Duration::from_secs(60)).await;
+        let session = second.session(&cookie, now).expect("still signed in");
+        assert_eq!((session.visitor.clone(), session.csrf()), (ann(), form.as_str()));
+        assert!(second.session(&other, now).is_none(), "who was signed out stays so");
+        let rest = SESSION_AGE - Duration::from_secs(60);
+        assert!(second.session(&cookie, now + rest).is_none(), "it does not begin anew");
+        assert!(restarted(SESSION_AGE).await.session(&cookie, now).is_none());
     }
 }

@@ -1,10 +1,12 @@
 //! Links and sessions.
 
 use reqwest::Method;
+use rustix::process::Signal;
 
 use super::{installed, serving, with_dashboard};
 use crate::support::browser::{Browser, link};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
+use crate::support::program::LIMIT;
 
 #[tokio::test]
 async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
@@ -68,6 +70,36 @@ async fn whoever_revokes_is_signed_out_everywhere_and_others_are_not() {
     assert_eq!(bob.get("/").await.status, 200);
     let (base, secret) = open.split_once("/enter/").unwrap();
     assert_eq!(Browser::new(base).post("/enter", &[("link", secret)]).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_restart_signs_nobody_out_and_whoever_signed_out_stays_so() {
+    let local = LocalDiscord::start().await;
+    let mut installation = with_dashboard(&local);
+    let mut bot = serving(&installation).await;
+    let address = crate::support::browser::address(&bot).await;
+    let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
+    let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
+    let page = ann.get("/").await;
+    let left = bob.post("/leave", &[("csrf", &bob.get("/").await.field("csrf"))]).await;
+    assert_eq!(left.status, 200);
+    let kept = async || {
+        while !installation.read("state/sign-ins.md").contains(&ANN.to_string())
+            || installation.read("state/sign-ins.md").contains(&BOB.to_string())
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, kept()).await.expect("kept");
+    bot.signal(Signal::KILL);
+    bot.ended().await;
+    installation = installation.with("DASHBOARD_ADDRESS", &address.to_string());
+    let _bot = serving(&installation).await;
+    assert_eq!((ann.get("/").await.status, bob.get("/").await.status), (200, 401));
+    let form = [("csrf", page.field("csrf"))];
+    let form = form.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>();
+    assert_eq!(ann.post("/leave", &form).await.status, 200, "forms of open pages still work");
+    assert_eq!(ann.get("/").await.status, 401);
 }
 
 #[tokio::test]

@@ -4,6 +4,35 @@
 (() => {
   const LATER = 10_000;
   const MOMENT = 2_000;
+  // A browser opens six connections to a host for all its windows. Streams take half of them; further pages ask
+  // again and again.
+  const STREAMS = 3;
+  const POLL = 3_000;
+
+  // Takes one of this browser's places for a stream. Resolves to a function that gives it back, or to null if all are
+  // taken.
+  const place = async () => {
+    if (!navigator.locks) {
+      return () => {};
+    }
+    for (let number = 0; number < STREAMS; number++) {
+      const release = await new Promise((resolve) => {
+        navigator.locks
+          .request(`aetheel-stream-${number}`, { ifAvailable: true }, (lock) => {
+            if (!lock) {
+              resolve(null);
+              return undefined;
+            }
+            return new Promise((free) => resolve(free));
+          })
+          .catch(() => resolve(null));
+      });
+      if (release) {
+        return release;
+      }
+    }
+    return null;
+  };
 
   const local = (root) => {
     for (const time of root.querySelectorAll("time[datetime]")) {
@@ -94,73 +123,138 @@
     news.className = "said";
     news.setAttribute("role", "status");
     cards.before(news);
-    let events = null;
-    let later = 0;
+    // What follows now; replaced when the page is hidden and shown again.
+    let current = null;
 
     const stop = () => {
+      const { later, events, release } = current;
+      current = null;
       clearTimeout(later);
-      events.close();
-      events = null;
+      events?.close();
+      release?.();
     };
 
-    const begin = () => {
-      const mine = new EventSource(cards.dataset.live);
-      events = mine;
-      mine.addEventListener("open", () => {
+    const cardsAre = (html) => {
+      const questions = () => [...cards.querySelectorAll(".question")].map((question) => question.id);
+      const before = questions();
+      const written = [...cards.querySelectorAll("textarea")].filter((field) => field.value.trim());
+      show(cards, html);
+      const unsent = written.find((field) => !field.isConnected);
+      if (unsent) {
+        news.textContent = `That turn is over. What you wrote was not sent: ${unsent.value}`;
+      } else if (questions().some((id) => !before.includes(id))) {
+        news.textContent = "An agent asks something.";
+      }
+    };
+
+    const turnSays = ({ turn, html }) => {
+      const live = document.getElementById(`turn-${turn}`);
+      if (live) {
+        // Whoever reads further up stays there.
+        const text = live.querySelector(".text");
+        const follows = !text || text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
+        show(live, html);
+        if (follows) {
+          live.querySelectorAll(".text").forEach(end);
+        }
+      }
+    };
+
+    const over = () => {
+      // Whoever has just sent a form, such as to sign out, sees what comes of that.
+      if (!sent.size) {
+        location.reload();
+      }
+    };
+
+    const away = "The gateway does not answer. This page shows what was last known, and tries again.";
+    const still = "This page does not follow what changes at this moment, and tries again.";
+
+    const stream = (mine) => {
+      const events = new EventSource(cards.dataset.live);
+      mine.events = events;
+      events.addEventListener("open", () => {
         news.textContent = "";
       });
-      mine.addEventListener("error", async () => {
-        if (mine.readyState !== EventSource.CLOSED) {
-          news.textContent = "The gateway does not answer. This page shows what was last known, and tries again.";
+      events.addEventListener("error", async () => {
+        if (events.readyState !== EventSource.CLOSED) {
+          news.textContent = away;
           return;
         }
         // It was refused, which is not told why.
         const answer = await fetch(cards.dataset.live, { method: "HEAD" }).catch(() => null);
         if (answer && (answer.status === 401 || answer.status === 403)) {
           location.reload();
-        } else if (events === mine) {
-          news.textContent = "This page does not follow what changes at this moment, and tries again.";
-          later = setTimeout(begin, LATER);
+        } else if (current === mine) {
+          news.textContent = still;
+          mine.later = setTimeout(() => stream(mine), LATER);
         }
       });
-      mine.addEventListener("cards", (event) => {
-        const questions = () => [...cards.querySelectorAll(".question")].map((question) => question.id);
-        const before = questions();
-        const written = [...cards.querySelectorAll("textarea")].filter((field) => field.value.trim());
-        show(cards, JSON.parse(event.data).html);
-        const unsent = written.find((field) => !field.isConnected);
-        if (unsent) {
-          news.textContent = `That turn is over. What you wrote was not sent: ${unsent.value}`;
-        } else if (questions().some((id) => !before.includes(id))) {
-          news.textContent = "An agent asks something.";
-        }
-      });
-      mine.addEventListener("turn", (event) => {
-        const { turn, html } = JSON.parse(event.data);
-        const live = document.getElementById(`turn-${turn}`);
-        if (live) {
-          // Whoever reads further up stays there.
-          const text = live.querySelector(".text");
-          const follows = !text || text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
-          show(live, html);
-          if (follows) {
-            live.querySelectorAll(".text").forEach(end);
-          }
-        }
-      });
+      events.addEventListener("cards", (event) => cardsAre(JSON.parse(event.data).html));
+      events.addEventListener("turn", (event) => turnSays(JSON.parse(event.data)));
       for (const name of ["over", "ended"]) {
-        mine.addEventListener(name, () => {
-          mine.close();
-          // Whoever has just sent a form, such as to sign out, sees what comes of that.
-          if (!sent.size) {
-            location.reload();
-          }
+        events.addEventListener(name, () => {
+          events.close();
+          over();
         });
       }
     };
 
+    // Asks once for all that a stream would have said by now.
+    const ask = async () => {
+      const answer = await fetch(cards.dataset.once, { cache: "no-store" }).catch(() => null);
+      if (!answer) {
+        return away;
+      }
+      if (answer.status === 401 || answer.status === 403) {
+        location.reload();
+      }
+      const now = answer.ok ? await answer.json().catch(() => null) : null;
+      if (!now) {
+        return still;
+      }
+      if (now.ended) {
+        over();
+        return "";
+      }
+      if (now.cards !== null) {
+        cardsAre(now.cards);
+      }
+      now.turns.forEach(turnSays);
+      return "";
+    };
+
+    const follows = async (mine) => {
+      mine.release = await place();
+      if (current !== mine) {
+        mine.release?.();
+      } else if (mine.release) {
+        stream(mine);
+      } else {
+        const says = await ask();
+        if (current === mine) {
+          if (says || news.textContent === away || news.textContent === still) {
+            news.textContent = says;
+          }
+          mine.later = setTimeout(() => follows(mine), POLL);
+        }
+      }
+    };
+
+    const begin = () => {
+      current = { later: 0, events: null, release: null };
+      follows(current);
+    };
+
     // A page that nobody looks at follows nothing.
-    document.addEventListener("visibilitychange", () => (document.hidden ? events && stop() : begin()));
+    document.addEventListener("visibilitychange", () => {
+      if (current) {
+        stop();
+      }
+      if (!document.hidden) {
+        begin();
+      }
+    });
     if (!document.hidden) {
       begin();
     }

@@ -76,7 +76,7 @@ async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequen
             a href="/" { "Stop, steer and answer it on the page Now" }
             @if !turn.questions.is_empty() { ". It asks something." }
         }
-        div data-live={ "/live?turn=" (event) } {
+        div data-live={ "/live?turn=" (event) } data-once={ "/live/once?turn=" (event) } {
             div.live id={ "turn-" (event) } {
                 @if let Some(text) = text { (frame::made(&text)) }
             }

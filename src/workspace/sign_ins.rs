@@ -1,0 +1,148 @@
+//! `state/sign-ins.md`: who is signed in to the dashboard, so that a restart or an upgrade signs
+//! nobody out. Of each session's secret only the SHA-256 is kept.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::ledger::{Entry, Ledger, Token, code};
+use super::{FileError, Workspace, blocking};
+
+const HEADING: &str = "# Sessions of the dashboard
+
+Who is signed in, in which channel they asked for their link, and since when. A line that is taken out while the gateway is stopped signs
+that person out on that device.
+
+";
+
+/// A session of the dashboard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignIn {
+    /// SHA-256 of its secret, 64 hexadecimal digits.
+    pub digest: String,
+    /// The Discord id of the user.
+    pub user: u64,
+    /// The name of the user, a single line.
+    pub name: String,
+    /// The channel or thread in which the user asked for the link.
+    pub channel: u64,
+    /// When the user signed in.
+    pub since: Timestamp,
+}
+
+/// The kept sessions. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct SignIns(Arc<Mutex<Ledger<SignIn>>>);
+
+impl Workspace {
+    /// Opens the kept sessions of the dashboard; a missing file is an empty one.
+    ///
+    /// # Errors
+    /// [`FileError`] when there is a file that cannot be read.
+    pub async fn sign_ins(&self) -> Result<SignIns, FileError> {
+        let path = self.folder().join("state").join("sign-ins.md");
+        blocking(move || Ok(SignIns(Arc::new(Mutex::new(Ledger::open(&path, HEADING)?))))).await
+    }
+}
+
+impl SignIns {
+    /// Returns the sessions as the file was last read or written; does not block on a disk.
+    #[must_use]
+    pub fn known(&self) -> Vec<SignIn> {
+        self.0.lock().entries.values().cloned().collect()
+    }
+
+    /// Replaces the kept sessions by what `current` returns when it is the turn of this call, so
+    /// that calls that run at the same time leave the latest state. Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`FileError`]; the next call writes what this one could not.
+    pub fn keep(&self, current: impl FnOnce() -> Vec<SignIn>) -> Result<(), FileError> {
+        let mut ledger = self.0.lock();
+        let entries = current().into_iter().map(|session| (session.digest.clone(), session));
+        ledger.entries = entries.collect();
+        ledger.save()
+    }
+}
+
+impl Entry for SignIn {
+    type Key = String;
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        let codes = tokens.iter().filter_map(|token| match token {
+            Token::Code(text) => Some(text.as_str()),
+            Token::Word(_) => None,
+        });
+        let [user, name, channel, since, digest] = codes.collect::<Vec<_>>()[..] else {
+            return Some(Err(
+                "a session has a user, a name, a channel, a time and a SHA-256".into()
+            ));
+        };
+        Some(read((user, name, channel), since, digest))
+    }
+
+    fn key(&self) -> String {
+        self.digest.clone()
+    }
+
+    fn write(&self) -> String {
+        let Self { digest, user, name, channel, since } = self;
+        format!(
+            "{} ({}) from {} since {}, SHA-256 {}",
+            code(&user.to_string()),
+            code(name),
+            code(&channel.to_string()),
+            code(&since.to_string()),
+            code(digest)
+        )
+    }
+}
+
+fn read(
+    (user, name, channel): (&str, &str, &str),
+    since: &str,
+    digest: &str,
+) -> Result<SignIn, String> {
+    let id = |text: &str| text.parse().map_err(|_| format!("{text:?} is not an id of Discord"));
+    if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
+    }
+    Ok(SignIn {
+        digest: digest.to_ascii_lowercase(),
+        user: id(user)?,
+        name: name.to_owned(),
+        channel: id(channel)?,
+        since: since.parse().map_err(|_| format!("{since:?} is not a time"))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sessions_are_kept_over_a_restart_in_a_private_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = async || Workspace::open(folder.path()).await.unwrap().sign_ins().await.unwrap();
+        let session = |number: u64| SignIn {
+            digest: format!("{number:064x}"),
+            user: number,
+            name: "ann `of` (9)".to_owned(),
+            channel: 9,
+            since: Timestamp::UNIX_EPOCH,
+        };
+        let kept = open().await;
+        kept.keep(|| vec![session(1), session(2)]).unwrap();
+        let path = folder.path().join("state/sign-ins.md");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(open().await.known(), [session(1), session(2)]);
+        kept.keep(|| vec![session(2)]).unwrap();
+        assert_eq!(open().await.known(), [session(2)]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("`9` since", "`console` since")).unwrap();
+        assert_eq!(open().await.known(), [], "a line that makes no sense signs nobody in");
+    }
+}
