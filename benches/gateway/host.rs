@@ -15,6 +15,7 @@ pub fn host(cwd: &Path) -> Host {
         further_variables: Vec::new(),
         agents: Agents::default(),
         sandbox: String::new(),
+        mounts: true,
         fence: None,
         wrapper: Vec::new(),
         cwd: cwd.to_owned(),

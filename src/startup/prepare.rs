@@ -386,6 +386,7 @@ impl Prepared {
             further_variables: config.agent_env.clone(),
             agents: self.agents.agents(),
             sandbox: self.custody.sandbox().words(),
+            mounts: self.custody.sandbox().allows_mounts(),
             fence: confinement::of(config, self.custody.sandbox()),
             wrapper: config.agent_wrapper.clone(),
             cwd: std::path::absolute(&config.workspace_dir)

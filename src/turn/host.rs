@@ -89,6 +89,8 @@ pub struct Host {
     pub agents: Agents,
     /// How agents are confined, for people.
     pub sandbox: String,
+    /// Whether agents that confine their own commands by mounts can do so here.
+    pub mounts: bool,
     /// The reach of confined agents; none: they are not confined.
     pub fence: Option<Fence>,
     /// Put before the program.
@@ -183,6 +185,7 @@ mod tests {
             further_variables: vec!["EXTRA".into()],
             agents: Agents::default(),
             sandbox: String::new(),
+            mounts: true,
             fence: None,
             wrapper: vec![],
             cwd: "/".into(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::Exit;
+use aetheel::agent::{Exit, Safety};
 use aetheel::dispatch::{Setting, queue_rows, status_rows};
 use aetheel::event::{Lane, NewEvent};
 use tokio::sync::watch;
@@ -132,4 +132,25 @@ async fn a_backend_is_chosen_and_the_choice_is_taken_back() {
     assert!(desk.dispatcher.view(&SEVEN).await.options[0].chosen);
     choose(Some("unset")).await.unwrap();
     assert!(!desk.dispatcher.view(&SEVEN).await.options[0].chosen);
+}
+
+#[tokio::test]
+async fn people_read_that_an_agents_own_sandbox_cannot_work_or_hides_what_it_stops() {
+    let warned = async |safety, works| {
+        let (launcher, release) = held();
+        release.send(true).unwrap();
+        let wishes = Wishes { safety, own_sandbox: Some(works), ..Wishes::default() };
+        let desk = Desk::new(launcher, wishes).await;
+        let rows = status_rows(&desk.dispatcher.view(&SEVEN).await, false, jiff::Timestamp::now());
+        let status = rows.into_iter().map(|row| row.text).find(|text| text.contains("sandbox"));
+        desk.ask(7, "hello");
+        let answers = desk.collected.answers(1).await;
+        (status.unwrap_or_default(), answers[0].1.notices.join(" "))
+    };
+    let (status, notice) = warned(Safety::Edit, false).await;
+    assert!(status.starts_with("⚠️ ") && status.contains("cannot work"), "{status}");
+    assert!(notice.contains("installs bubblewrap") && notice.contains("`aetheel doctor`"));
+    let (status, notice) = warned(Safety::Edit, true).await;
+    assert!(status.contains("may not report a command") && notice.is_empty(), "{status} {notice}");
+    assert_eq!(warned(Safety::Danger, false).await, (String::new(), String::new()));
 }

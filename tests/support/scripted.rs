@@ -511,6 +511,8 @@ pub struct Wishes {
     pub feature: Option<&'static str>,
     /// Knows the lanes of other nodes.
     pub router: Option<Arc<dyn Router>>,
+    /// The agent confines its own commands; `Some(false)`: which cannot be done here.
+    pub own_sandbox: Option<bool>,
 }
 
 impl Default for Wishes {
@@ -527,6 +529,7 @@ impl Default for Wishes {
             allowed_tools: AllowedTools::All,
             feature: None,
             router: None,
+            own_sandbox: None,
         }
     }
 }
@@ -534,7 +537,9 @@ impl Default for Wishes {
 impl Desk {
     pub async fn new(launcher: Arc<ScriptedLauncher>, wishes: Wishes) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let backend = ScriptedBackend::with_feature(wishes.understanding.clone(), wishes.feature);
+        let mut backend =
+            ScriptedBackend::with_feature(wishes.understanding.clone(), wishes.feature);
+        backend.descriptor.own_sandbox = wishes.own_sandbox.is_some();
         let backends = Arc::new(OneBackend(Arc::new(backend)));
         let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
@@ -548,6 +553,7 @@ impl Desk {
             parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
         parts.host.cwd = folder.path().join("workspace");
         std::fs::create_dir(&parts.host.cwd).unwrap();
+        parts.host.mounts = wishes.own_sandbox.unwrap_or(true);
         parts.host.query_timeout = wishes.query_timeout;
         parts.choices.safety = wishes.safety;
         parts.choices.mode = wishes.mode;
@@ -621,6 +627,7 @@ pub fn host(folder: &Path) -> Host {
         further_variables: vec![],
         agents: Agents::default(),
         sandbox: String::new(),
+        mounts: true,
         fence: None,
         wrapper: vec![],
         cwd: folder.to_owned(),

@@ -14,6 +14,22 @@ pub(crate) const MOVED: &str =
 /// Stands below the answer to a prompt that was written while nobody listened.
 pub(crate) const LATE: &str = "I was away when you wrote this.";
 
+/// Explains that an agent below full rights can run nothing, because its own sandbox cannot work.
+pub(crate) fn own_sandbox_fails(label: &str) -> String {
+    format!(
+        "{label} runs its commands in a sandbox of its own, which cannot work on this machine, so at this safety level they fail. \
+         The operator installs bubblewrap and allows user namespaces; `aetheel doctor` has the details."
+    )
+}
+
+/// Explains that what an agent's own sandbox stops may not be shown.
+pub(crate) fn own_sandbox_hides(label: &str) -> String {
+    format!(
+        "{label} runs its commands in a sandbox of its own at this safety level. It may not report a command that the sandbox stops: \
+         ask it what failed, or choose another safety level with /settings."
+    )
+}
+
 /// Why a prompt was not accepted, in words for the person who wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -41,7 +41,7 @@ use super::questions::planning::Planning;
 use super::recovery::restart::Left;
 use super::watching::LiveTurn;
 use crate::agent::descriptor::Feature;
-use crate::agent::{AllowedTools, FailureKind, Part, SessionReady, StartTurn};
+use crate::agent::{AllowedTools, FailureKind, Part, Safety, SessionReady, StartTurn};
 use crate::event::{Event, EventKind, Lane, NewEvent, Origin};
 use crate::figures;
 use crate::prompt::Expansion;
@@ -254,6 +254,14 @@ impl Inner {
             refused.as_deref(),
             begun.backend.descriptor().label(),
         ));
+        let safety = begun.start.settings.safety;
+        if begun.backend.descriptor().own_sandbox
+            && safety != Safety::Danger
+            && !self.parts.host.mounts
+        {
+            let label = begun.backend.descriptor().label();
+            begun.taken.notices.push(messages::own_sandbox_fails(label));
+        }
         if event.late {
             begun.taken.notices.push(messages::LATE.to_owned());
         }

@@ -16,8 +16,10 @@ use jiff::Timestamp;
 
 use super::channel::options::SettingOption;
 use super::lanes::EventSummary;
+use super::outlet::messages;
 use super::{Dispatcher, Inner};
-use crate::agent::descriptor::Feature;
+use crate::agent::Safety;
+use crate::agent::descriptor::{Descriptor, Feature};
 use crate::event::{Event, Lane};
 use crate::workspace::SessionId;
 
@@ -92,6 +94,7 @@ impl Dispatcher {
                 let own = inner.parts.workspace.bindings().get(lane, &name).await.settings;
                 options.extend(inner.channels.options(&settings, descriptor, &in_force, &own));
                 warnings.extend(inner.unable(&name).await);
+                warnings.extend(inner.own_sandbox(descriptor, in_force.safety));
                 for_owners.extend(in_force.warnings);
             }
             None => warnings.push(format!(
@@ -160,6 +163,17 @@ impl Dispatcher {
 }
 
 impl Inner {
+    /// Returns what people should know of an agent that confines its own commands at a safety level.
+    fn own_sandbox(&self, descriptor: &Descriptor, safety: Safety) -> Option<String> {
+        if !descriptor.own_sandbox || safety == Safety::Danger {
+            return None;
+        }
+        Some(match self.links.host().mounts {
+            true => messages::own_sandbox_hides(descriptor.label()),
+            false => messages::own_sandbox_fails(descriptor.label()),
+        })
+    }
+
     /// Why a backend cannot work, as far as that is known soon.
     async fn unable(&self, name: &str) -> Option<String> {
         let reason =
