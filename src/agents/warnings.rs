@@ -53,7 +53,7 @@ impl AgentRegistry {
         let told = |(path, wants): (PathBuf, Arc<Wants>)| {
             let file = path.file_name().unwrap_or_default().display();
             format!(
-                "{file}, version {}, {wants}; until `aetheel backend approve {component}` nothing of it is started.",
+                "{file}, version {}, {wants}; it will not run until an owner runs `aetheel backend approve {component}`.",
                 wants.descriptor.version
             )
         };

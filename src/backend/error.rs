@@ -127,7 +127,7 @@ impl AdmissionError {
             }
             Self::Untrusted(distrust) => distrust.hint(),
             Self::Unaccepted(_) => {
-                "`aetheel backend approve NAME` shows all of it and asks; until then nothing of it is started"
+                "it will not run until you accept it: `aetheel backend approve NAME` shows all of it and asks"
             }
             Self::NameTaken { .. } => {
                 "remove one of the two files, or have both say which agent versions they understand"

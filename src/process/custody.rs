@@ -160,7 +160,7 @@ impl Custody {
     fn without_cgroups(&self, error: &io::Error) {
         run_guard::adopt_orphans();
         if self.0.home.lock().take().is_some() {
-            tracing::info!(%error, "cgroups cannot be used: processes are found by descent instead");
+            tracing::info!(%error, "cgroups cannot be used: leftover processes are found by their parent instead");
         }
     }
 
@@ -191,7 +191,7 @@ impl Custody {
 
     fn cgroup(&self, number: u64) -> Option<Cgroup> {
         let complain = |error: &io::Error| {
-            tracing::warn!(%error, "cannot make a cgroup: processes of this run are found by descent instead");
+            tracing::warn!(%error, "cannot make a cgroup: leftover processes of this run are found by their parent instead");
             run_guard::adopt_orphans();
         };
         self.home()?.run(number).inspect_err(complain).ok()
