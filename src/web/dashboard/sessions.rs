@@ -413,8 +413,10 @@ mod tests {
         let session = second.session(&cookie, now).expect("still signed in");
         assert_eq!((session.visitor.clone(), session.csrf()), (ann(), form.as_str()));
         assert!(second.session(&other, now).is_none(), "who was signed out stays so");
-        let rest = SESSION_AGE - Duration::from_secs(60);
+        // The session began a moment after `clock` was read.
+        let moment = Duration::from_secs(1);
+        let rest = SESSION_AGE - Duration::from_secs(60) + moment;
         assert!(second.session(&cookie, now + rest).is_none(), "it does not begin anew");
-        assert!(restarted(SESSION_AGE).await.session(&cookie, now).is_none());
+        assert!(restarted(SESSION_AGE + moment).await.session(&cookie, now).is_none());
     }
 }
