@@ -89,6 +89,7 @@ impl Bot {
             launcher: Arc::new(agents),
             outlet: Arc::new(discord),
             router: None,
+            unwatched_agents: false,
             journal: Some(workspace.journal().await.unwrap()),
             workspace,
             recorder: Recorder::new(

@@ -242,6 +242,7 @@ impl Gateway {
             outlet: Arc::new(Counter(failed.clone())),
             workspace,
             router: None,
+            unwatched_agents: false,
             journal,
             recorder: Recorder::new(
                 folder("recordings"),
