@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 /// Names of agents, prefixes of their variables, and names of their tools, as they stand in string
 /// literals.
-const WORDS: [&str; 25] = [
+const WORDS: [&str; 26] = [
     "\"claude",
     "\"codex",
     "\"gemini",
     "\"opencode",
     "\"droid",
-    "\"acp",
+    "\"acp\"",
+    "\"acp.",
     "ANTHROPIC_",
     "CLAUDE_",
     "OPENAI_",

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::agent::{Action, Input, Outcome, TurnKey};
-use crate::turn::conservation::lost_in_replay;
 use crate::turn::recording::{Entry, What};
+use crate::turn::replay::lost_text;
 use crate::turn::replay::{Replayed, Tape};
 
 /// The position of a line that is no JSON.
@@ -34,7 +34,7 @@ pub fn unread(tape: &Tape, replayed: &Replayed) -> Vec<Unread> {
         if !told.transcript.unrecognised().is_empty() {
             return None;
         }
-        let position = lost_in_replay(&tape.entries, &replayed.steps, *turn, Some(done))?;
+        let position = lost_text(&tape.entries, &replayed.steps, *turn, Some(done))?;
         let end = replayed.steps.iter().find(|step| {
             step.actions
                 .iter()

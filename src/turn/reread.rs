@@ -10,9 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Backend;
-use super::conservation::lost_in_replay;
 use super::recording::What;
-use super::replay::{Batches, Tape, replay};
+use super::replay::{Batches, Tape, lost_text, replay};
 use crate::agent::descriptor::Sharing;
 use crate::agent::{Command, Input, Outcome, SessionReady, Usage};
 
@@ -106,7 +105,7 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
     let steps = std::mem::take(&mut replayed.steps);
     let replayed = replayed.turns.remove(&key).unwrap_or_default();
     if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(Outcome::Completed))
-        && lost_in_replay(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
+        && lost_text(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
     {
         return Err("it finds the end of the turn, but no answer".to_owned());
     }

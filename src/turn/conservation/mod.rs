@@ -13,11 +13,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use self::scan::Scan;
 use self::shown::{Shown, normal};
-use super::recording::{Entry, What};
-use super::replay::Step;
 use crate::agent::{
-    Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TimedInput,
-    TurnDone, TurnKey, Value,
+    Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TurnDone,
+    TurnKey, Value,
 };
 
 /// Bytes of raw output kept of the turns of a link; the oldest go first.
@@ -107,9 +105,9 @@ impl Ledger {
     }
 
     /// Takes in what a call tells the guest.
-    pub fn inputs<'a>(&mut self, inputs: impl IntoIterator<Item = &'a TimedInput>) {
+    pub fn inputs<'a>(&mut self, inputs: impl IntoIterator<Item = &'a Input>) {
         self.batch = self.next;
-        inputs.into_iter().for_each(|timed| self.input(&timed.input));
+        inputs.into_iter().for_each(|input| self.input(input));
     }
 
     fn input(&mut self, input: &Input) {
@@ -273,34 +271,6 @@ impl Ledger {
         units.for_each(|unit| scan.unit(&unit.text));
         scan.unaccounted(&self.shown.index())
     }
-}
-
-/// Returns where the text stands that a replayed turn lost; see [`Ledger::lost`].
-#[must_use]
-pub fn lost_in_replay(
-    entries: &[Entry],
-    steps: &[Step],
-    turn: TurnKey,
-    done: Option<&TurnDone>,
-) -> Option<String> {
-    let mut ledger = Ledger::default();
-    let mut told = 0;
-    for step in steps {
-        ledger.batch = ledger.next;
-        for entry in &entries[told..=step.entry.max(told).min(entries.len() - 1)] {
-            if let What::In(input) = &entry.what {
-                ledger.input(input);
-            }
-        }
-        told = step.entry + 1;
-        ledger.actions(&step.actions);
-    }
-    for entry in entries.get(told..).unwrap_or_default() {
-        if let What::In(input) = &entry.what {
-            ledger.input(input);
-        }
-    }
-    ledger.lost(turn, done)
 }
 
 /// Returns what people can see of a text: empty only if it is blank, as an emoji is not.

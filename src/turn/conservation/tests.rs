@@ -1,9 +1,9 @@
 use super::*;
 use crate::agent::{AgentEvent, Line, Safety, StartTurn, Text, ToolStart};
 
-fn line(text: &str) -> TimedInput {
+fn line(text: &str) -> Input {
     let line = Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false };
-    TimedInput { at_ms: 0.0, input: Input::Line(line) }
+    Input::Line(line)
 }
 
 fn event(kind: EventKind) -> Action {
@@ -31,7 +31,7 @@ fn lost(calls: &[(&[&str], &[Action])]) -> Option<String> {
     let mut ledger = Ledger::default();
     let start = StartTurn::plain("What is in the folder?", Safety::Default);
     let command = Input::Command(Command::StartTurn(start));
-    ledger.inputs(&[TimedInput { at_ms: 0.0, input: command }]);
+    ledger.inputs([&command]);
     for (lines, actions) in calls {
         ledger.inputs(&lines.iter().map(|text| line(text)).collect::<Vec<_>>());
         ledger.actions(*actions);
@@ -121,7 +121,7 @@ fn memory_is_bounded() {
     let mut ledger = Ledger::default();
     let start = StartTurn::plain("x", Safety::Default);
     let command = Input::Command(Command::StartTurn(start));
-    ledger.inputs(&[TimedInput { at_ms: 0.0, input: command }]);
+    ledger.inputs([&command]);
     let long = line(&"a b ".repeat(10_000));
     for _ in 0..100 {
         ledger.inputs(std::slice::from_ref(&long));

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Replayed;
+use super::{Replayed, lost_text};
 use crate::agent::{Action, Command, Exit, Failure, FailureKind, Input, TurnKey};
 use crate::fold::Transcript;
 use crate::turn::Ending;
-use crate::turn::conservation::lost_in_replay;
 use crate::turn::ending::{Observed, Seen};
 use crate::turn::recording::{Entry, What};
 
@@ -60,7 +59,7 @@ fn ending(entries: &[Entry], replayed: &Replayed, turn: TurnKey) -> Ending {
     let done = replayed_turn.and_then(|replayed| replayed.done.as_ref());
     let text = replayed_turn.map(super::ReplayedTurn::text).unwrap_or_default();
     let usage = done.and_then(|done| done.usage.clone()).or_else(|| transcript.usage());
-    let lost = lost_in_replay(entries, steps, turn, done);
+    let lost = lost_text(entries, steps, turn, done);
     let failure = replayed.failure.as_ref().map(|(_, failure)| failure.clone());
     Ending::of(done.map(|done| done.outcome.clone()), failure, None, trouble).unless_unread(&Seen {
         observed,

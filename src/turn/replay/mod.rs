@@ -10,11 +10,13 @@
 
 mod endings;
 mod keys;
+mod lost;
 
 use std::collections::BTreeMap;
 
 pub use self::endings::endings;
 pub use self::keys::Keys;
+pub use self::lost::lost_text;
 use super::recording::{Entry, Header, What, read_numbered};
 use super::{Backend, Guest, GuestFailure};
 use crate::agent::{

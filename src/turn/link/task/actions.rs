@@ -24,7 +24,7 @@ impl Task {
         let inputs = std::mem::take(&mut self.inputs);
         inputs.iter().for_each(|input| self.recording.input(input));
         self.inputs_recorded(&inputs);
-        self.ledger.inputs(&inputs);
+        self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         let interrupting =
             inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
         let Ok(guest) = self.guest.as_mut() else { return };

@@ -221,7 +221,7 @@ impl Task {
         t: f64,
     ) -> Result<(), NotRebuilt> {
         let inputs = std::mem::take(&mut self.inputs);
-        self.ledger.inputs(&inputs);
+        self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
         let actions = guest.handle(inputs).await?;
         self.ledger.actions(&actions);

@@ -1,0 +1,33 @@
+//! Answers that a replayed turn lost.
+
+use super::Step;
+use crate::agent::{Input, TurnDone, TurnKey};
+use crate::turn::conservation::Ledger;
+use crate::turn::recording::{Entry, What};
+
+/// Returns where the text stands that a replayed turn lost; see [`Ledger::lost`].
+#[must_use]
+pub fn lost_text(
+    entries: &[Entry],
+    steps: &[Step],
+    turn: TurnKey,
+    done: Option<&TurnDone>,
+) -> Option<String> {
+    let mut ledger = Ledger::default();
+    let mut read = 0;
+    for step in steps {
+        let upto = (step.entry + 1).clamp(read, entries.len());
+        ledger.inputs(inputs(&entries[read..upto]));
+        read = upto;
+        ledger.actions(&step.actions);
+    }
+    ledger.inputs(inputs(&entries[read..]));
+    ledger.lost(turn, done)
+}
+
+fn inputs(entries: &[Entry]) -> impl Iterator<Item = &Input> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        What::In(input) => Some(input),
+        _ => None,
+    })
+}
