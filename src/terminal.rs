@@ -155,6 +155,11 @@ pub fn fail(fault: &str) {
     let _ = std::io::stderr().write_all(telemetry::fault_line(format(), fault).as_bytes());
 }
 
+/// Prints a warning to stderr where there is no log yet.
+pub fn warn(text: &str) {
+    let _ = std::io::stderr().write_all(telemetry::warning_line(format(), text).as_bytes());
+}
+
 /// Prints a line to stderr; where that is gone the exit code still tells.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");

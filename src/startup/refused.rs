@@ -32,9 +32,7 @@ impl Refused {
     /// Prints the warnings and every reason, then how many reasons there are. Returns the exit
     /// code.
     pub fn print(&self) -> u8 {
-        if terminal::format() != LogFormat::Json {
-            self.warnings.iter().for_each(|text| terminal::say(&format!("warning: {text}")));
-        }
+        self.warnings.iter().for_each(|text| terminal::warn(text));
         for fault in &self.faults {
             terminal::fail(fault);
         }

@@ -142,11 +142,21 @@ fn tell_panics() {
 /// form of the log.
 #[must_use]
 pub fn fault_line(format: LogFormat, text: &str) -> String {
+    line_without_log(format, ("ERROR", "error"), text)
+}
+
+/// Returns the line of a warning that is reported before or without a log; see [`fault_line`].
+#[must_use]
+pub fn warning_line(format: LogFormat, text: &str) -> String {
+    line_without_log(format, ("WARN", "warning"), text)
+}
+
+fn line_without_log(format: LogFormat, (level, word): (&str, &str), text: &str) -> String {
     if format != LogFormat::Json {
-        return format!("error: {text}\n");
+        return format!("{word}: {text}\n");
     }
     let (now, text) = (jiff::Timestamp::now(), serde_json::Value::from(text));
-    format!("{{\"timestamp\":\"{now:.6}\",\"level\":\"ERROR\",\"message\":{text}}}\n")
+    format!("{{\"timestamp\":\"{now:.6}\",\"level\":\"{level}\",\"message\":{text}}}\n")
 }
 
 /// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the

@@ -73,7 +73,7 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
         message.contains("start the program `mini`; ask `mini` for its version with `--version`"),
         "{message}"
     );
-    assert!(message.contains("hint: `aetheel backend approve NAME`"), "{message}");
+    assert!(message.contains("`aetheel backend approve NAME`"), "{message}");
     local
         .wait_for_message(OTHER, |text| {
             text.contains("start the program `mini`")
@@ -165,9 +165,9 @@ async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_befor
 
     // Its only file may not serve: what was accepted does, and everybody who looks is told.
     for (command, said) in [
-        (&["check"][..], "serves meanwhile; `aetheel backend approve demo` shows all of it"),
-        (&["doctor", "--offline"], "hint: `aetheel backend approve demo` shows all of it"),
-        (&["backend", "list"], "serves meanwhile; `aetheel backend approve demo`"),
+        (&["check"][..], "serves meanwhile; it will not run until you accept it"),
+        (&["doctor", "--offline"], "`aetheel backend approve demo` shows all of it"),
+        (&["backend", "list"], "serves meanwhile; it will not run until you accept it"),
     ] {
         let ended = installation.run(command, "").await;
         assert!(ended.stdout.contains(said), "{command:?}: {}", ended.stdout);

@@ -435,7 +435,7 @@ async fn what_cannot_be_installed_changes_nothing() {
         for command in [&["backend", "install", &second][..], &["run"], &["check"]] {
             let refused = installation.run(command, "").await;
             assert_eq!(refused.code, 78, "{command:?} {}", refused.stderr);
-            assert!(refused.stderr.contains(fault), "{command:?} {}", refused.stderr);
+            assert!(refused.faults().contains(fault), "{command:?} {}", refused.stderr);
         }
     }
 }

@@ -250,7 +250,7 @@ async fn a_file_that_cannot_be_made_keeps_it_from_starting_and_is_named() {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{command}: {ended:?}");
         assert!(
-            ended.faults().contains("error: CONFIG_DIR: cannot use `")
+            ended.faults().contains("error: CONFIG_DIR: cannot read `")
                 && ended.stderr.contains("soul.md"),
             "{}",
             ended.stderr
@@ -261,8 +261,7 @@ async fn a_file_that_cannot_be_made_keeps_it_from_starting_and_is_named() {
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{ended:?}");
     assert!(
-        ended.faults().contains("error: CONFIG_DIR: cannot make `")
-            && ended.stderr.contains("soul.md"),
+        ended.faults().contains("error: CONFIG_DIR: cannot ") && ended.stderr.contains("soul.md"),
         "{}",
         ended.stderr
     );

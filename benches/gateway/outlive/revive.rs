@@ -58,7 +58,7 @@ pub fn measure() {
             gateway.dispatcher.revive().await;
             times.push(begun.elapsed());
             cpus.push(Used::since(used).own);
-            gateway.dispatcher.recover();
+            let _ = gateway.dispatcher.recover().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
             launcher.leave().await;
         });
