@@ -173,7 +173,7 @@ async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_befor
         assert!(ended.stdout.contains(said), "{command:?}: {}", ended.stdout);
     }
     let bot = serving(&installation).await;
-    refused(&bot, "its file waits to be accepted; what served before serves meanwhile").await;
+    refused(&bot, "the component that served before serves until then").await;
     answers(&local, "hello").await;
     let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
     assert!(status.contains("aetheel backend approve demo"), "{status}");
