@@ -8,6 +8,7 @@
 
 #[path = "../../src/agent/mod.rs"]
 mod agent;
+mod config;
 #[path = "../../src/disk/mod.rs"]
 mod disk;
 #[path = "../../src/event.rs"]
