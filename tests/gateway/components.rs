@@ -13,7 +13,7 @@ use super::{installed, serving};
 use crate::backend::digest;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::guests::{EXITED, Wat};
-use crate::support::program::{Ended, Installation, Program};
+use crate::support::program::{Ended, Installation, Program, copy_program};
 
 /// A component of the backend `mini`, which answers with its version.
 pub(super) fn mini(version: &str, descriptor: Value) -> Vec<u8> {
@@ -247,7 +247,7 @@ async fn without_a_gateway_both_work_and_the_next_start_takes_it_up() {
 #[tokio::test]
 async fn of_a_profile_the_component_beneath_is_rolled_back() {
     let installation = prepared(Installation::new()).with("AGENT_BACKEND", "goose");
-    fs::copy(installation.path("bin/mini"), installation.path("bin/goose")).unwrap();
+    copy_program(&installation.path("bin/mini"), &installation.path("bin/goose"));
     fs::write(installation.path("config/acp.md"), "## goose\n- command: goose acp\n").unwrap();
     for version in ["1.0.0", "2.0.0"] {
         Wat::new("acp", version).accepted_in(&installation.path("config"));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{installed, serving};
 use crate::support::discord::{APPLICATION, LocalDiscord, OWNER, TOKEN};
-use crate::support::program::{Ended, Installation, Program, aetheel, built};
+use crate::support::program::{Ended, Installation, Program, aetheel, built, copy_program};
 
 /// What the bot uses: the bits of Discord's documentation, as the guide names them.
 const PERMISSIONS: u64 = 1 << 6 | 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 35 | 1 << 38;
@@ -387,9 +387,7 @@ async fn init_elsewhere(installation: &Installation, flags: &str) -> Ended {
     let program = installation.path("elsewhere/aetheel");
     if !program.exists() {
         fs::create_dir(installation.path("elsewhere")).unwrap();
-        fs::hard_link(aetheel(), &program)
-            .or_else(|_| fs::copy(aetheel(), &program).map(drop))
-            .unwrap();
+        copy_program(aetheel(), &program);
     }
     let token = installation.path("token").display().to_string();
     let line = format!("exec {} init --yes --token-file {token} {flags}", program.display());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::program::{Ended, Installation, aetheel, built, rebuilt};
+use crate::support::program::{Ended, Installation, aetheel, built, copy_program, rebuilt};
 
 /// The program in a tree of its own, with `demo` as the component it ships.
 fn installed() -> Installation {
@@ -15,9 +15,7 @@ fn installed() -> Installation {
     }
     // A link would be the program where it was built.
     let program = installation.path("usr/bin/aetheel");
-    fs::hard_link(aetheel(), &program)
-        .or_else(|_| fs::copy(aetheel(), &program).map(drop))
-        .unwrap();
+    copy_program(aetheel(), &program);
     ship(&installation, &built("demo"));
     installation
 }

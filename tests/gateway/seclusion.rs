@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::installed;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
-use crate::support::program::{Installation, Program, aetheel};
+use crate::support::program::{Installation, Program, aetheel, copy_program};
 
 const SECRET: &str = "whsec_canary0123456789abcdefghijklmnopqrstuv";
 /// An ordinary user, where the tests are run by root.
@@ -77,7 +77,7 @@ fn program_of(installation: &Installation) -> PathBuf {
         return aetheel().to_owned();
     }
     let copy = installation.path("aetheel");
-    fs::copy(aetheel(), &copy).unwrap();
+    copy_program(aetheel(), &copy);
     copy
 }
 

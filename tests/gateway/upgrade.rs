@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
-use crate::support::program::{Ended, Installation, aetheel, built, rebuilt};
+use crate::support::program::{Ended, Installation, aetheel, built, copy_program, rebuilt};
 
 /// An installation with a recording of the demo agent for each of the prompts.
 async fn after(prompts: &[&str]) -> Installation {
@@ -179,7 +179,7 @@ async fn without_a_gateway_the_file_alone_is_replaced() {
     let installation = after(&["hello"]).await;
     let (old, new) = (installation.path("aetheel"), installation.path("new"));
     executable(&old, "old\n");
-    fs::copy(aetheel(), &new).unwrap();
+    copy_program(aetheel(), &new);
     fs::create_dir_all(installation.path("config/state")).unwrap();
     // Who served last says which program is the installed one.
     let last = format!("1\n0.0.9\n{}\n", old.display());
@@ -201,12 +201,14 @@ async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_ove
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_HOLDER", "require");
     let (old, new) = (installation.path("aetheel"), installation.path("new"));
-    fs::copy(aetheel(), &old).unwrap();
+    copy_program(aetheel(), &old);
     // The same program, with other bytes.
     let mut changed = fs::read(aetheel()).unwrap();
     changed.extend(b"later");
-    fs::copy(aetheel(), &new).unwrap();
-    fs::write(&new, &changed).unwrap();
+    let written = installation.path("written");
+    fs::write(&written, &changed).unwrap();
+    fs::set_permissions(&written, fs::metadata(aetheel()).unwrap().permissions()).unwrap();
+    copy_program(&written, &new);
     let start = format!("exec {} run", old.display());
     let mut bot = installation.start_in_shell(&start);
     bot.logs("aetheel is ready").await;

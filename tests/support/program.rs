@@ -215,6 +215,15 @@ pub fn aetheel() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_aetheel"))
 }
 
+/// Copies a program to where it will be started.
+///
+/// Another process writes the copy. If this one did, a child that another test starts meanwhile
+/// could hold the copy open for writing, and starting it would fail with "Text file busy".
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success(), "cp {} {}", from.display(), to.display());
+}
+
 /// Reads a component that `make guests` built; panics where there is none.
 pub fn built(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"));
