@@ -281,3 +281,16 @@ fn holder_of(installation: &Installation) -> rustix::process::Pid {
     assert_eq!(pids.len(), 1, "one holder for the folder");
     rustix::process::Pid::from_raw(pids[0]).expect("a process")
 }
+
+#[tokio::test]
+async fn a_holder_that_leaves_without_agents_makes_nobody_ask_about_turns() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut killed = serving(&installation).await;
+    assert!(installation.read("state/holder.md").contains("- holder: "));
+    killed.signal(Signal::KILL);
+    killed.ended().await;
+    local.wait_for("no holder", |_| installation.holders().is_empty().then_some(())).await;
+    let noted = installation.path("config/state/holder.md");
+    assert!(!noted.exists(), "{:?}", std::fs::read_to_string(&noted));
+}

@@ -1,7 +1,8 @@
 //! The name of the holder that keeps a gateway's agents, on disk.
 //!
 //! The next gateway compares it with the holder it finds. If they differ, agents may have worked
-//! after the last gateway ended, and their output is lost.
+//! after the last gateway ended, and their output is lost. A holder that leaves without having lost
+//! any output removes its name.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -51,5 +52,12 @@ pub(super) fn remove(state: &Path) -> bool {
             tracing::warn!(%error, "cannot remove `state/{FILE}`; interrupted turns are asked about");
             true
         }
+    }
+}
+
+/// Removes the name if it is this holder's.
+pub(super) fn remove_own(state: &Path, name: &str) {
+    if read(state).is_some_and(|written| written == name) {
+        remove(state);
     }
 }

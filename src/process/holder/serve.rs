@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::held::{Held, Listener};
+use super::latest;
 use super::outbox::Outbox;
 use super::place::{self, HolderError, Place};
 use super::protocol::{Answer, FRAME, GREETING, Hello, Refusal, Request, VERSION, read_frame};
@@ -83,8 +84,12 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     holder.sweep();
     tracing::info!(folder = %holder.options.state.display(), "holder: ready");
     (holder.options.ready)();
-    holder.serve(&place, &stop).await;
+    let is_empty = holder.serve(&place, &stop).await;
     holder.end_agents().await;
+    if is_empty && !holder.ended_agents.load(Ordering::SeqCst) {
+        // The next gateway need not ask about turns that had begun: no agent worked on them.
+        latest::remove_own(&holder.options.state, &holder.custody.scratch());
+    }
     // Before a gateway loses its connection: it then looks for the next holder at once.
     drop(place);
     holder.close().await;
@@ -108,6 +113,8 @@ struct Holder {
     gateways: TaskTracker,
     /// Nothing is started or taken over any more.
     ending: AtomicBool,
+    /// Agents were ended because no gateway came or none may act, so output may be lost.
+    ended_agents: AtomicBool,
     closing: CancellationToken,
 }
 
@@ -125,6 +132,7 @@ impl Holder {
             agents: TaskTracker::new(),
             gateways: TaskTracker::new(),
             ending: AtomicBool::new(false),
+            ended_agents: AtomicBool::new(false),
             closing: CancellationToken::new(),
         }))
     }
@@ -145,7 +153,8 @@ impl Holder {
         });
     }
 
-    async fn serve(self: &Arc<Self>, place: &Place, stop: &CancellationToken) {
+    /// Serves gateways. Returns whether it ended because there is neither gateway nor agent.
+    async fn serve(self: &Arc<Self>, place: &Place, stop: &CancellationToken) -> bool {
         let mut alone_since = Instant::now();
         let mut given_up = false;
         let mut attended = false;
@@ -155,10 +164,10 @@ impl Holder {
                 (attended, alone_since, given_up) = (now_attended, Instant::now(), false);
             }
             if self.may_leave(attended, given_up) {
-                return;
+                return true;
             }
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return false,
                 () = self.changed.notified() => {}
                 () = sleep(CLOCK_INTERVAL), if self.lease.ends() => self.fence(),
                 () = sleep_until(alone_since + self.options.claim_within), if !attended && !given_up => {
@@ -191,6 +200,7 @@ impl Holder {
         if !left.is_empty() {
             let agents = left.len();
             tracing::error!(agents, "the gateway may not act any more; its agents are ended");
+            self.ended_agents.store(true, Ordering::SeqCst);
         }
         left.iter().for_each(|held| held.abandon());
     }
@@ -205,6 +215,7 @@ impl Holder {
                 seconds,
                 "no gateway came for its agents; they are ended"
             );
+            self.ended_agents.store(true, Ordering::SeqCst);
         }
         left.iter().for_each(|held| held.abandon());
     }
