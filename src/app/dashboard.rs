@@ -27,14 +27,15 @@ use crate::web::dashboard::{
 };
 use crate::workspace::{Hook, SignIns, Workspace};
 
-/// What a dashboard needs before it serves.
+/// The parts of a dashboard that are made before it serves.
 pub(super) struct Ready {
     bound: Bound,
     push: Option<Push>,
     sign_ins: SignIns,
 }
 
-/// Takes the address, and opens the files of sessions and pushes, if the operator wants a dashboard.
+/// Binds the address, and opens the files of sessions and pushes, if the operator wants a
+/// dashboard.
 ///
 /// # Errors
 /// When it cannot be had.

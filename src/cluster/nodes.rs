@@ -1,4 +1,4 @@
-//! What is known of all nodes, for whoever looks at the cluster from outside.
+//! The state of all nodes, for commands that look at the cluster from outside.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -22,9 +22,9 @@ pub struct Node {
     pub lease_ms: i64,
     /// Whether it has its bot's seat, or had it last.
     pub seat: bool,
-    /// What its operator says it has.
+    /// Labels that its operator gave it.
     pub labels: Vec<String>,
-    /// What it said of itself last.
+    /// Its last report of its load.
     pub load: Load,
     /// Whether an operator wants it to hand over its lanes.
     pub drain_wanted: bool,

@@ -15,7 +15,7 @@ const NO_TOKEN: &str =
 /// The next step where a message names none.
 const MORE: &str = "`aetheel doctor` looks at more";
 
-/// What was found, as JSON. Only ever grows.
+/// The findings as JSON. Fields are only ever added.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Report {

@@ -1,4 +1,4 @@
-//! What people read whose messages wait for the database of the cluster.
+//! The notice to people whose messages wait for the database of the cluster.
 
 use std::time::Duration;
 

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::agent::{Action, Input, Outcome, TurnKey};
 use crate::turn::recording::{Entry, What};
-use crate::turn::replay::lost_text;
-use crate::turn::replay::{Replayed, Tape};
+use crate::turn::replay::{Replayed, Tape, lost_text};
 
 /// The position of a line that is no JSON.
 const PLAIN: &str = "plain text";

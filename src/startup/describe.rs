@@ -7,7 +7,7 @@ use super::prepare::Prepared;
 use crate::sources;
 use crate::turn::Backends as _;
 
-/// What was found, one line each.
+/// The findings, one line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// How the gateway would run, such as `backends: claude, demo`.

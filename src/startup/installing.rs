@@ -5,8 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
-
 use super::LoadedBackends;
 use crate::agents::AgentRegistry;
 use crate::backend::{
@@ -14,7 +12,7 @@ use crate::backend::{
 };
 use crate::config::Config;
 use crate::plain::with_causes;
-use crate::workspace::{Components, Served};
+use crate::workspace::{Components, Served, component_digest};
 
 /// Longest name of a file that is taken from another machine, bytes.
 const LONGEST_NAME: usize = 200;
@@ -149,8 +147,9 @@ impl Installer {
             let is_component = |path: &PathBuf| path.extension().is_some_and(|end| end == "wasm");
             let mut files: Vec<PathBuf> = files.filter(is_component).collect();
             files.sort();
-            let is_same =
-                |path: &&PathBuf| std::fs::read(path).is_ok_and(|bytes| sha256(&bytes) == digest);
+            let is_same = |path: &&PathBuf| {
+                std::fs::read(path).is_ok_and(|bytes| component_digest(&bytes) == digest)
+            };
             if let Some(same) = files.iter().find(is_same) {
                 return Some(same.clone());
             }
@@ -163,14 +162,10 @@ impl Installer {
     }
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Returns the SHA-256 of a file; `None` if it cannot be read.
 async fn digest_of(path: &Path) -> Option<String> {
     let path = path.to_owned();
-    let read = move || Some(sha256(&std::fs::read(path).ok()?));
+    let read = move || Some(component_digest(&std::fs::read(path).ok()?));
     tokio::task::spawn_blocking(read).await.ok()?
 }
 

@@ -238,7 +238,9 @@ fn remove(folder: &Path, place: &Place) -> io::Result<()> {
     fs::remove_file(place.component(folder))
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// Returns the SHA-256 of a component's bytes in hexadecimal.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -55,7 +55,7 @@ pub use channels::{
     Channels, LaneSettings, directory as channel_directory, is_label, plain as is_plain_model,
     with_channel, with_project,
 };
-pub use components::{Components, KEPT, Last, Served};
+pub use components::{Components, KEPT, Last, Served, digest as component_digest};
 pub use deliveries::{Claim, Claimed, Deliveries};
 pub use discord_notes::{DiscordNotes, Noted};
 pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};

@@ -8,15 +8,13 @@ use std::future::pending;
 use std::path::Path;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
-
 use super::mail::patiently;
 use crate::backend::AdmissionError;
 use crate::cluster::{Cluster, Component};
 use crate::kit::selftest;
 use crate::plain::with_causes;
 use crate::startup::{Installer, Plan, is_component_name};
-use crate::workspace::Served;
+use crate::workspace::{Served, component_digest};
 
 /// After which one is tried again that could not be written.
 const AGAIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -95,7 +93,7 @@ async fn install(installer: &Installer, component: &Component, most: u64) -> Res
             "is larger than {most} bytes; raise COMPONENT_LIMIT_BYTES and hand it out again"
         ));
     }
-    if sha256(bytes) != *digest {
+    if component_digest(bytes) != *digest {
         return refused("is not what was handed out: its SHA-256 is another one; look who else writes to the database of the cluster".to_owned());
     }
     let hint = |error: &AdmissionError| {
@@ -136,8 +134,4 @@ async fn install(installer: &Installer, component: &Component, most: u64) -> Res
         )),
         None => Taken::There,
     })
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -63,7 +63,7 @@ pub(super) struct Place {
     /// Takes letters, and gives channels to others.
     reader: Option<JoinHandle<()>>,
     mover: Option<JoinHandle<()>>,
-    /// Channels that were taken over by an earlier life and are closed yet.
+    /// Channels that an earlier process of this node took over and that are still closed.
     waiting: WaitingLanes,
 }
 
@@ -101,9 +101,9 @@ impl Place {
         Ok(Self { cluster, fence, seat, hands, reader, mover, waiting })
     }
 
-    /// Goes on with what an earlier life left, but for channels in which agents of another machine
-    /// may still run. Reports that all other agents of this machine have ended. Returns what
-    /// [`Dispatcher::recover`] does.
+    /// Goes on with the events that an earlier process left, except in channels in which agents of
+    /// another machine may still run. Reports that all other agents of this machine have ended.
+    /// Returns the same as [`Dispatcher::recover`].
     pub(super) async fn recover(&mut self, dispatcher: &Dispatcher) -> bool {
         let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::discord::{Discord, Heard};
 use crate::vigil;
 
-/// What was heard and is not posted. Cheap to clone; clones are the same.
+/// Messages from Discord that are not in the database yet. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Unposted(Arc<(Mutex<State>, Notify)>);
 
@@ -18,8 +18,8 @@ pub(super) struct Unposted(Arc<(Mutex<State>, Notify)>);
 struct State {
     heard: u64,
     posted: u64,
-    /// Messages for the bot whose authors were told nothing, each with its place among all that was
-    /// heard.
+    /// Messages for the bot whose authors got no notice, each with its place in the order of
+    /// arrival.
     untold: VecDeque<(u64, Heard)>,
 }
 
@@ -35,7 +35,7 @@ impl Unposted {
         }
     }
 
-    /// Notes that the next `count` of what was heard are posted, or left out.
+    /// Notes that the next `count` messages are posted or left out.
     pub(super) fn posted(&self, count: usize) {
         let mut state = self.0.0.lock();
         state.posted += count as u64;

@@ -1,12 +1,12 @@
-//! Channels that this node took over and that stay closed: a turn had begun there, and its agent may
-//! still run on the other machine.
+//! Channels that this node took over and that stay closed, because the agent of a turn that had
+//! begun there may still run on the other machine.
 
 use std::collections::HashMap;
 
 use crate::cluster::LaneRow;
 use crate::dispatch::Absorbed;
 
-/// The events of such channels, by root; they begin when the channel is opened.
+/// The events of such channels, by root. They begin when the channel is opened.
 #[derive(Default)]
 pub(super) struct WaitingLanes(HashMap<String, Vec<Absorbed>>);
 

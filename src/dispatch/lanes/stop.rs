@@ -134,7 +134,8 @@ impl Dispatcher {
 
     /// Leaves running turns to the next start, whose holder keeps their agents: takes nothing new,
     /// waits up to `grace` for answers that are being delivered and for reports of unknown output,
-    /// and returns when the journal is on disk. The caller ends the process then, without dropping any turn.
+    /// and returns when the journal is on disk. The caller ends the process then, without dropping
+    /// any turn.
     pub async fn leave_running(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = self.inner.lanes.queue.lock();

@@ -1,4 +1,5 @@
-//! What a permission question says will run: once, however often the agent's own title repeats it.
+//! States once which command a permission question is about, however often the agent's own title
+//! repeats it.
 //! Pure.
 
 use super::excerpt::Excerpt;

@@ -115,7 +115,7 @@ pub(super) async fn once(
     axum::Json(json!({"cards": cards, "turns": turns, "ended": ended})).into_response()
 }
 
-/// What a turn says, as scripts take it.
+/// The text of a turn in the form that the page's script reads.
 fn said(event: Sequence, html: &str) -> Value {
     json!({"turn": event.to_string(), "html": html})
 }

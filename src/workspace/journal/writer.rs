@@ -18,7 +18,7 @@ const TOGETHER: usize = 4_096;
 /// After which what could not be written is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The journal is compacted once it is larger than this and twice its size after the last time.
-/// What it remembers of finished events takes up to 0.7 MiB (`FINISHED_MOST`).
+/// The finished events that it keeps take up to 0.7 MiB (`FINISHED_MOST`).
 pub(super) const COMPACTION_BYTES: usize = 1 << 20;
 
 /// A line to write, and whoever waits for it to be on the disk.

@@ -31,7 +31,7 @@ pub enum Often {
     AtTimes,
 }
 
-const GEMINI_KEEPS_NOTHING: &str = "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the next message is told so, and the one after begins anew";
+const GEMINI_KEEPS_NOTHING: &str = "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the answer to the next message says so, and the one after it begins anew";
 
 /// Says what the agent does wrong in a cell, and how often.
 pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)> {

@@ -1,5 +1,5 @@
-//! What is noted while a link is rebuilt: the turns, sessions, processes, requests and timers that
-//! its recording leaves open.
+//! Notes that are taken while a link is rebuilt: the turns, sessions, processes, requests and timers
+//! that its recording leaves open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
