@@ -93,7 +93,6 @@ const RELOADS: &str = "aetheel_reloads_total";
 const GENERATION: &str = "aetheel_backend_generation";
 const QUESTIONS: &str = "aetheel_questions_total";
 const QUESTIONS_OPEN: &str = "aetheel_questions_open";
-const PUSHES: &str = "aetheel_pushes_total";
 const CONNECTED: &str = "aetheel_discord_connected";
 const SHARDS: &str = "aetheel_discord_shards";
 const LOGINS: &str = "aetheel_discord_logins_total";
@@ -144,7 +143,6 @@ pub const FIGURES: &[Figure] = &[
     f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
     f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
-    f(PUSHES, Counter, &["outcome"], "Pushes to people's devices: `taken`, `gone`, `refused`, `silent`, or `left-out` (too many at the same time)"),
     f(CONNECTED, Gauge, &[], "Shards that are connected to Discord's gateway"),
     f(SHARDS, Gauge, &[], "Shards that this node is to have connected; 0: another node has them"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
@@ -326,11 +324,6 @@ pub fn generation(backend: &str, number: u32) {
 /// Something became of a question.
 pub fn question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
-}
-
-/// Something became of a push to somebody's device.
-pub fn pushed(outcome: &'static str) {
-    counter!(PUSHES, "outcome" => outcome).increment(1);
 }
 
 /// So many of so many shards are connected to Discord's gateway.

@@ -13,8 +13,8 @@ const AT_HOME: [(&str, &[&str]); 8] = [
     ("wasmtime", &["backend"]),
     ("wasmtime_wasi", &["backend"]),
     ("serenity", &["discord"]),
-    // Discord's API, agents' servers on loopback, and push services.
-    ("reqwest", &["discord", "turn", "web"]),
+    // Discord's API, and agents' servers on loopback.
+    ("reqwest", &["discord", "turn"]),
     ("tokio_tungstenite", &["discord"]),
     ("tokio_postgres", &["cluster"]),
     ("metrics_exporter_prometheus", &["web"]),

@@ -22,23 +22,20 @@ use crate::sources::{Plan, plan};
 use crate::startup::Refused;
 use crate::turn::Backends;
 use crate::web::dashboard::{
-    Bound, Dashboard, Drawn, Entry, House, Origin, Push, PushServices, RecordedTurn, Schedule,
-    Schedules,
+    Bound, Dashboard, Drawn, Entry, House, Origin, RecordedTurn, Schedule, Schedules,
 };
 use crate::workspace::{Hook, SignIns, Workspace};
 
 /// The parts of a dashboard that are made before it serves.
 pub(super) struct Ready {
     bound: Bound,
-    push: Option<Push>,
     sign_ins: SignIns,
 }
 
-/// Binds the address, and opens the files of sessions and pushes, if the operator wants a
-/// dashboard.
+/// Binds the address and opens the file of sessions, if the operator wants a dashboard.
 ///
 /// # Errors
-/// When it cannot be had.
+/// The address is invalid or taken, or the file cannot be read.
 pub(super) async fn bind(config: &Config, workspace: &Workspace) -> Result<Option<Ready>, Refused> {
     let Some(address) = config.dashboard_address else { return Ok(None) };
     let refused = |code, why: String| Refused::because(code, why);
@@ -49,30 +46,21 @@ pub(super) async fn bind(config: &Config, workspace: &Workspace) -> Result<Optio
         let why = format!("DASHBOARD_ADDRESS: cannot listen at {address}: {error}; {hint}");
         refused(exit::UNAVAILABLE, why)
     })?;
-    let services = PushServices::parse(&config.push_services);
-    let services =
-        services.map_err(|why| refused(exit::CONFIG, format!("PUSH_SERVICES: {why}")))?;
-    let failed = |why: String| refused(exit::UNAVAILABLE, why);
-    let sign_ins = workspace.sign_ins().await.map_err(|error| failed(with_causes(&error)))?;
-    if services.is_empty() {
-        return Ok(Some(Ready { bound, push: None, sign_ins }));
-    }
-    let notes = workspace.push_notes().await.map_err(|error| failed(with_causes(&error)))?;
-    let (contact, lifetime) = (config.push_contact.clone(), config.ask_timeout);
-    let push = Push::open(notes, services, contact, bound.origin(), lifetime).await;
-    Ok(Some(Ready { bound, push: Some(push.map_err(failed)?), sign_ins }))
+    let sign_ins = workspace.sign_ins().await;
+    let sign_ins = sign_ins.map_err(|error| refused(exit::UNAVAILABLE, with_causes(&error)))?;
+    Ok(Some(Ready { bound, sign_ins }))
 }
 
 /// Opens it, and has `/dashboard` let people in.
 pub(super) fn open(
-    Ready { bound, push, sign_ins }: Ready,
+    Ready { bound, sign_ins }: Ready,
     dispatcher: &Dispatcher,
     house: Rooms,
     (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
     let discord = house.discord.clone();
     let (dispatcher, health) = (dispatcher.clone(), Arc::new(health.clone()));
-    let dashboard = bound.serve(dispatcher, Arc::new(house), health, push, (sign_ins, sharing));
+    let dashboard = bound.serve(dispatcher, Arc::new(house), health, (sign_ins, sharing));
     discord.offer_sign_in(Arc::new(Doorkeeper(dashboard.entry())));
     dashboard
 }

@@ -20,7 +20,7 @@ use secrecy::SecretString;
 pub use self::nearness::{nearest, suggestion};
 use self::reader::Reader;
 pub use self::runs::{Run, Runs};
-pub use self::variables::{VARIABLES, Variable};
+pub use self::variables::{REMOVED, VARIABLES, Variable};
 pub use self::words::{
     AllowLists, BusyPolicy, FooterPart, HolderWish, Limits, LogFormat, SandboxWish, Trust,
 };
@@ -155,10 +155,6 @@ pub struct Config {
     pub dashboard_address: Option<SocketAddr>,
     /// The address under which people reach the dashboard; none: that where it is served.
     pub dashboard_url: Option<String>,
-    /// Push services that are sent to, as the operator wrote them.
-    pub push_services: Vec<String>,
-    /// How people of push services reach the operator.
-    pub push_contact: Option<String>,
     /// Whether people may make read-only links to turns there.
     pub dashboard_sharing: bool,
     /// Second name of the command `/ask`.
@@ -318,8 +314,6 @@ impl Config {
             status_address: read.socket("STATUS_ADDRESS", 9464),
             dashboard_address: read.socket("DASHBOARD_ADDRESS", 8788),
             dashboard_url: read.optional("DASHBOARD_URL").map(|url| url.trim().to_owned()),
-            push_services: read.list("PUSH_SERVICES"),
-            push_contact: read.optional("PUSH_CONTACT").map(|text| text.trim().to_owned()),
             dashboard_sharing: read.one_of("DASHBOARD_SHARING", &[("on", true), ("off", false)]),
             discord_api_base: read.address("DISCORD_API_BASE"),
             discord_requests_per_second: read.number("DISCORD_REQUESTS_PER_SECOND", 0, 1_000_000)

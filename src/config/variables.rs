@@ -15,6 +15,13 @@ const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> 
     Variable { name, default, meaning }
 }
 
+const NO_WEB_PUSH: &str = "the dashboard sends no push notifications any more, since Discord notifies people of questions";
+
+/// Variables that an earlier version read, each with what to know now. One that is still set is
+/// reported and ignored.
+pub const REMOVED: &[(&str, &str)] =
+    &[("PUSH_SERVICES", NO_WEB_PUSH), ("PUSH_CONTACT", NO_WEB_PUSH)];
+
 /// Every variable, in the order of the documentation.
 pub const VARIABLES: &[Variable] = &[
     v(
@@ -125,16 +132,6 @@ pub const VARIABLES: &[Variable] = &[
         "DASHBOARD_URL",
         "",
         "Address under which people reach the dashboard, for example `https://agents.example.com`; empty: `http://` and `DASHBOARD_ADDRESS`",
-    ),
-    v(
-        "PUSH_SERVICES",
-        "fcm.googleapis.com,*.push.services.mozilla.com,*.notify.windows.com,*.push.apple.com",
-        "Push services that people's browsers may be told through when an agent asks: hosts, `*.` before one for all below it, or whole addresses, separated by commas; `none`: nobody is told",
-    ),
-    v(
-        "PUSH_CONTACT",
-        "",
-        "Your address for the people of push services, `mailto:you@example.com` or `https://…`; empty: `DASHBOARD_URL` where it begins with `https://`",
     ),
     v(
         "DASHBOARD_SHARING",

@@ -240,12 +240,6 @@ impl Dispatcher {
         self.inner.questions.may_answer(question, person)
     }
 
-    /// Whether a question is open and a person may answer it, for whoever only wants to know.
-    #[must_use]
-    pub fn could_answer(&self, question: &str, person: &Person) -> bool {
-        self.inner.questions.could_answer(question, person)
-    }
-
     /// Starts what may start.
     ///
     /// A runtime that goes away drops a task at once, and with it the slot, which comes back here:

@@ -1,27 +1,11 @@
 //! What a start needs of the dashboard: an address where nobody on the way takes a session over.
 
-use std::net::SocketAddr;
-
 use crate::config::Config;
-use crate::web::dashboard::{Origin, PushServices, is_contact};
+use crate::web::dashboard::Origin;
 
 /// What is wrong with its settings, each with what to do; nothing where it is not wanted.
 pub fn faults(config: &Config) -> Vec<String> {
     let Some(address) = config.dashboard_address else { return Vec::new() };
-    let mut faults = place(config, address);
-    if let Err(why) = PushServices::parse(&config.push_services) {
-        faults.push(format!("PUSH_SERVICES: {why}"));
-    }
-    if let Some(contact) = config.push_contact.as_deref().filter(|text| !is_contact(text)) {
-        faults.push(format!(
-            "PUSH_CONTACT {contact:?} must be an address of yours, such as `mailto:you@example.com`"
-        ));
-    }
-    faults
-}
-
-/// What is wrong with where it is to be served.
-fn place(config: &Config, address: SocketAddr) -> Vec<String> {
     let url = match &config.dashboard_url {
         None => None,
         Some(url) => match Origin::parse(url) {
@@ -52,23 +36,6 @@ mod tests {
             _ => None,
         };
         faults(&Config::read(read).expect("a configuration"))
-    }
-
-    #[test]
-    fn push_services_are_hosts_and_a_contact_an_address_where_there_is_a_dashboard() {
-        let faults_of = |address: &str| {
-            let read = |name: &str| match name {
-                "DASHBOARD_ADDRESS" => Some(address.to_owned()),
-                "PUSH_SERVICES" => Some("fcm.googleapis.com,*".to_owned()),
-                "PUSH_CONTACT" => Some("ann".to_owned()),
-                _ => None,
-            };
-            faults(&Config::read(read).expect("a configuration"))
-        };
-        let faults = faults_of("127.0.0.1:8788");
-        assert!(faults.len() == 2 && faults[0].starts_with("PUSH_SERVICES: \"*\""), "{faults:?}");
-        assert!(faults[1].starts_with("PUSH_CONTACT \"ann\" must"), "{faults:?}");
-        assert_eq!(faults_of(""), Vec::<String>::new());
     }
 
     #[test]

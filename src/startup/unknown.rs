@@ -3,7 +3,7 @@
 use super::shipped;
 use crate::agent::descriptor::Credential;
 use crate::agents::AgentRegistry;
-use crate::config::{Config, VARIABLES, suggestion};
+use crate::config::{Config, REMOVED, VARIABLES, suggestion};
 use crate::turn::{Backend, Backends};
 
 /// Of variables that mean nothing to the gateway itself, each with the place it stands in: those
@@ -20,15 +20,34 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
     let unknown = unplaced.iter().filter(|(name, _)| !given(name));
     unknown
         .map(|(name, place)| {
-            format!("{place}: {name} is no setting, and no agent here is given it{}", meant(name))
+            removed(name, place).unwrap_or_else(|| {
+                format!(
+                    "{place}: {name} is no setting, and no agent here is given it{}",
+                    meant(name)
+                )
+            })
         })
         .collect()
 }
 
-/// Variables that are probably misspelt settings, for when it is not known what agents are given.
+/// Reports removed settings and probably misspelt ones, for when it is not known which variables
+/// agents are given.
 pub fn slips(unplaced: &[(String, String)]) -> Vec<String> {
-    let slips = unplaced.iter().filter(|(name, _)| !meant(name).is_empty());
-    slips.map(|(name, place)| format!("{place}: {name} is no setting{}", meant(name))).collect()
+    unplaced
+        .iter()
+        .filter_map(|(name, place)| {
+            removed(name, place).or_else(|| {
+                let meant = meant(name);
+                (!meant.is_empty()).then(|| format!("{place}: {name} is no setting{meant}"))
+            })
+        })
+        .collect()
+}
+
+/// Returns the warning about a variable that only an earlier version read.
+fn removed(name: &str, place: &str) -> Option<String> {
+    let (_, why) = REMOVED.iter().find(|(removed, _)| *removed == name)?;
+    Some(format!("{place}: {name} is ignored: {why}; hint: delete the line"))
 }
 
 /// The setting whose name is nearest, as a question.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::deliveries::Delivery;
 use super::ledger::{Entry, Ledger};
 use super::{Drift, FileError, Journal, LostTurn, Past};
-use super::{Share, SignIn, bindings, blocking, discord_notes, push_notes, schedule_notes};
+use super::{Share, SignIn, bindings, blocking, discord_notes, schedule_notes};
 use crate::plain::with_causes;
 
 /// What is in a state file.
@@ -41,7 +41,6 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/drift.md", entries::<Drift>),
             at("state/lost.md", entries::<LostTurn>),
             at("state/webhooks.md", entries::<Delivery>),
-            at("state/push.md", entries::<push_notes::Item>),
             at("state/shares.md", entries::<Share>),
             at("state/sign-ins.md", entries::<SignIn>),
         ]

@@ -325,7 +325,7 @@ async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
     assert!(check.stderr.contains("COMMAND_ALIAS \"x$HOME\""), "nothing was put in: {check:?}");
     std::fs::write(
         &file,
-        "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nBACKEND_MODEL=x$HOME\n",
+        "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nBACKEND_MODEL=x$HOME\nPUSH_SERVICES=none\n",
     )
     .unwrap();
     let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
@@ -334,6 +334,7 @@ async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
         "line 1: MAX_CONCURENT_QUERIES is no setting",
         "did you mean `MAX_CONCURRENT_QUERIES`?",
         "line 3: `$` in BACKEND_MODEL",
+        "line 4: PUSH_SERVICES is ignored: the dashboard sends no push notifications any more",
     ] {
         assert!(check.stdout.contains(part), "{part} is missing in\n{}", check.stdout);
     }
@@ -470,7 +471,6 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
         .with("STATUS_ADDRESS", "")
         .with("WEBHOOKS_ADDRESS", &address)
         .with("DASHBOARD_ADDRESS", "0.0.0.0:8788")
-        .with("PUSH_CONTACT", "ann")
         .with("DISCORD_BOT_TOKEN", "abc")
         .with("AGENT_BACKEND", "dmeo");
     let check = installation.run(&["check"], "").await;
@@ -482,7 +482,6 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
         &[
             &format!("WEBHOOKS_ADDRESS: cannot listen at {address}"),
             "DASHBOARD_ADDRESS 0.0.0.0:8788 can be reached from other machines",
-            "PUSH_CONTACT \"ann\" must be an address of yours",
             "does not look like a bot token",
             "AGENT_BACKEND \"dmeo\" is not one of the backends",
         ],

@@ -11,7 +11,6 @@ pub mod model_server;
 pub mod postgres;
 pub mod processes;
 pub mod program;
-pub mod push_service;
 pub mod recordings;
 pub mod scripted;
 pub mod shelf;

@@ -155,20 +155,6 @@ impl Questions {
         found.into_iter().map(|entry| entry.shown.clone()).collect()
     }
 
-    /// All open questions with their lanes, as people see them, the oldest first.
-    pub(crate) fn all(&self) -> Vec<(Lane, OpenQuestion)> {
-        let open = self.open.lock();
-        let mut found: Vec<_> = open.values().collect();
-        found.sort_by_key(|entry| entry.asked);
-        let shown = |entry: &Entry| (entry.context.lane.clone(), entry.shown.clone());
-        found.into_iter().map(shown).collect()
-    }
-
-    /// Whether a question is open and a person may answer it.
-    pub(crate) fn could_answer(&self, id: &str, person: &Person) -> bool {
-        self.open.lock().get(id).is_some_and(|entry| self.may(entry, person))
-    }
-
     /// Closes a question without an answer; false when it was not open any more.
     pub(crate) fn close(&self, id: &str) -> bool {
         // Dropped after the lock is free: the agent learns of it by that.

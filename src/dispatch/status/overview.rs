@@ -99,12 +99,6 @@ impl Dispatcher {
         channels
     }
 
-    /// All open questions of agents with their lanes, the oldest first.
-    #[must_use]
-    pub fn open_questions(&self) -> Vec<(Lane, OpenQuestion)> {
-        self.inner.questions.all()
-    }
-
     /// The turns that were, in all lanes: whoever shows them decides who may see which.
     #[must_use]
     pub fn turns(&self) -> Turns {

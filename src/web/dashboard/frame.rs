@@ -119,10 +119,8 @@ mod tests {
 
     #[test]
     fn the_script_and_the_style_are_small_and_ask_nobody_else() {
-        const WORKER: &str = include_str!("assets/worker.js");
-        let scripts = SCRIPT.len() + WORKER.len();
-        assert!(scripts <= 15 << 10, "{scripts} bytes");
-        for file in [SCRIPT, WORKER, STYLE] {
+        assert!(SCRIPT.len() <= 12 << 10, "{} bytes", SCRIPT.len());
+        for file in [SCRIPT, STYLE] {
             assert!(!file.contains("//www") && !file.contains("http:") && !file.contains("https:"));
         }
         assert!(!STYLE.contains("@import") && !STYLE.contains("url("));

@@ -25,7 +25,7 @@ use crate::event::Lane;
 /// Longest time for an answer that is no stream.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Own files and forms, and nothing else from anywhere.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; worker-src 'self'; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Stands before all pages.
@@ -103,13 +103,17 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// What they may in a lane now. A channel is what it is in Discord; what is no channel is the
-    /// owners'.
+    /// Returns the user's current permissions in a lane: Discord's for channels, and everything or
+    /// nothing for other lanes, depending on whether the user is an owner. Permissions that cannot
+    /// be looked up count as none.
     pub(super) async fn standing_in(&self, shared: &Shared, lane: &Lane) -> Standing {
         let user = self.session.visitor.user;
-        let standing = standing_in(shared, (user, self.standing.owner), lane).await;
-        standing.unwrap_or_else(|why| {
-            tracing::debug!(user, %lane, why, "it is not known what a user may; it counts as nothing");
+        let Lane::Channel(channel) = lane else {
+            let (owner, place) = (self.standing.owner, lane.to_string());
+            return Standing { sees: owner, acts: owner, owner, place, ..Standing::default() };
+        };
+        shared.house.standing(user, *channel).await.unwrap_or_else(|why| {
+            tracing::debug!(user, %lane, why, "cannot look up a user's permissions; assuming none");
             Standing::default()
         })
     }
@@ -123,22 +127,6 @@ impl Guest {
             name: self.session.visitor.name.clone(),
         }
     }
-}
-
-/// What a user, who may be an owner, may in a lane now.
-///
-/// # Errors
-/// Why that is not known, for the log; it counts as nothing.
-pub(super) async fn standing_in(
-    shared: &Shared,
-    (user, owner): (u64, bool),
-    lane: &Lane,
-) -> Result<Standing, String> {
-    if let Lane::Channel(channel) = lane {
-        return shared.house.standing(user, *channel).await;
-    }
-    let place = lane.to_string();
-    Ok(Standing { sees: owner, acts: owner, owner, place, ..Standing::default() })
 }
 
 /// Why somebody is not let in.

@@ -20,7 +20,6 @@
 //! | [`machine`] | a recorded turn, step by step |
 //! | [`plot`] | drawings made of numbers |
 //! | [`deeds`] | what the forms of running turns do |
-//! | [`push`] | telling people on their devices that an agent asks |
 
 mod cards;
 mod channels;
@@ -38,7 +37,6 @@ mod now;
 mod once;
 mod origin;
 mod plot;
-mod push;
 mod rendered;
 mod schedules;
 mod secret;
@@ -62,7 +60,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::origin::Origin;
-pub use self::push::{Push, Services as PushServices, is_contact};
 use self::sessions::Sessions;
 use self::transcripts::{list, sharing, turn};
 use super::connection::{Caller, Door};
@@ -187,8 +184,6 @@ struct Shared {
     local: Origin,
     streams: Arc<Semaphore>,
     turns: live::Turns,
-    /// None: nobody is told on their devices.
-    push: Option<Arc<Push>>,
     /// Whether people may make read-only links to turns.
     sharing: bool,
     /// Places of requests with such a link.
@@ -220,15 +215,14 @@ impl Bound {
         &self.origin
     }
 
-    /// Begins to answer; without `push` nobody is told on their devices what waits for them.
-    /// Sessions are kept in `sign_ins`. `sharing`: people may make read-only links to turns.
+    /// Starts serving. Sessions are kept in `sign_ins`. `sharing`: people may make read-only links
+    /// to turns.
     #[must_use]
     pub fn serve(
         self,
         dispatcher: Dispatcher,
         house: Arc<dyn House>,
         health: Arc<dyn Health>,
-        push: Option<Push>,
         (sign_ins, sharing): (SignIns, bool),
     ) -> Dashboard {
         let shared = Arc::new(Shared {
@@ -240,7 +234,6 @@ impl Bound {
             local: Origin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
             turns: live::Turns::default(),
-            push: push.map(Arc::new),
             sharing,
             outsiders: Semaphore::new(OUTSIDERS),
             closing: CancellationToken::new(),
@@ -252,12 +245,8 @@ impl Bound {
                 tracing::error!(%error, "the dashboard is gone; start again");
             }
         });
-        let telling = shared
-            .push
-            .clone()
-            .map(|push| vigil::task("pushes", push::watch(Arc::clone(&shared), push)));
         tracing::info!(address = %self.address, url = %shared.origin, "the dashboard is open");
-        Dashboard { shared, server, telling }
+        Dashboard { shared, server }
     }
 }
 
@@ -265,18 +254,16 @@ impl Bound {
 pub struct Dashboard {
     shared: Arc<Shared>,
     server: JoinHandle<()>,
-    telling: Option<JoinHandle<()>>,
 }
 
 impl Dashboard {
     /// Lets people in.
     #[must_use]
     pub fn entry(&self) -> Entry {
-        let Shared { sessions, origin, push, dispatcher, .. } = &*self.shared;
+        let Shared { sessions, origin, dispatcher, .. } = &*self.shared;
         Entry {
             sessions: sessions.clone(),
             origin: origin.clone(),
-            push: push.clone(),
             shares: dispatcher.shares().clone(),
         }
     }
@@ -286,9 +273,6 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         self.shared.closing.cancel();
         self.server.abort();
-        if let Some(telling) = &self.telling {
-            telling.abort();
-        }
     }
 }
 
@@ -297,7 +281,6 @@ impl Drop for Dashboard {
 pub struct Entry {
     sessions: Sessions,
     origin: Origin,
-    push: Option<Arc<Push>>,
     shares: Shares,
 }
 
@@ -311,14 +294,10 @@ impl Entry {
         Ok(format!("{}/enter/{secret}", self.origin))
     }
 
-    /// Ends all links and sessions of a user, and all read-only links that they made; they are told
-    /// on no device any more. Returns how many sessions there were. Must be called within a Tokio
-    /// runtime.
+    /// Ends all links and sessions of a user, and all read-only links that they made. Returns the
+    /// number of sessions ended.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
-        if let Some(push) = self.push.clone() {
-            tokio::spawn(async move { push.forget(user).await });
-        }
         self.shares.end_of(user, Timestamp::now());
         self.sessions.revoke(user)
     }
@@ -354,10 +333,6 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/enter/{link}", get(entrance::door))
         .route("/enter", post(entrance::enter))
         .route("/leave", post(entrance::leave))
-        .route("/push/on", post(push::pages::on))
-        .route("/push/off", post(push::pages::off))
-        .route("/push/waiting", get(push::pages::waiting))
-        .route("/worker.js", get(push::pages::worker))
         .route("/style.css", get(frame::style))
         .route("/script.js", get(frame::script))
         .route("/icon.svg", get(frame::icon))

@@ -8,7 +8,6 @@ use maud::html;
 
 use super::guard::Guest;
 use super::layout::{self, Here};
-use super::push::pages::section;
 use super::{Shared, cards};
 
 pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
@@ -17,7 +16,6 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
         |lane: &_, event| shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
     let main = html! {
         div id="cards" data-live="/live" data-once="/live/once" { (cards::list((&seen, more), &guest, text)) }
-        @if let Some(push) = &shared.push { (section(push, &guest)) }
     };
     layout::page(&guest, Here::Now, true, &main)
 }

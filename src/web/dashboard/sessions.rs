@@ -210,13 +210,6 @@ impl Sessions {
         Some(session)
     }
 
-    /// Whether somebody has a page open that follows what changes.
-    pub(super) fn is_followed_by(&self, user: u64) -> bool {
-        let known = self.known.lock();
-        let mut theirs = known.sessions.values().filter(|session| session.visitor.user == user);
-        theirs.any(|session| session.streams.available_permits() < STREAMS)
-    }
-
     /// Ends a session.
     pub(super) fn end(&self, session: &Arc<Session>) {
         session.over.cancel();

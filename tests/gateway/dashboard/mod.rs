@@ -7,7 +7,6 @@ mod hostile;
 mod machine;
 mod now;
 mod owners;
-mod push;
 mod signing_in;
 mod transcripts;
 

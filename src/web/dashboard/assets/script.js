@@ -260,73 +260,6 @@
     }
   };
 
-  // Eight bytes of a text's SHA-256: how the page knows a device without holding its address.
-  const mark = async (text) => {
-    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-    const bytes = new Uint8Array(digest).slice(0, 8);
-    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  };
-
-  const key = (text) => {
-    const plain = text.replaceAll("-", "+").replaceAll("_", "/");
-    return Uint8Array.from(atob(plain), (letter) => letter.charCodeAt(0));
-  };
-
-  // Being told on this device when an agent asks.
-  const notify = async (push) => {
-    const says = document.getElementById("push-says");
-    const [on, off] = ["push-on", "push-off"].map((id) => document.getElementById(id));
-    if (!window.isSecureContext) {
-      says.textContent = "Browsers can tell you when an agent asks only on pages with TLS, and on localhost.";
-      return;
-    }
-    if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) {
-      says.textContent = "This browser cannot tell you when an agent asks.";
-      return;
-    }
-    const found = await navigator.serviceWorker.getRegistration();
-    const now = found && (await found.pushManager.getSubscription());
-    if (now && push.dataset.devices.split(" ").includes(await mark(now.endpoint))) {
-      says.textContent = "This device tells you when an agent asks.";
-      off.querySelector("button").textContent = "Do not tell me on this device any more";
-      off.addEventListener("submit", async (event) => {
-        event.preventDefault();
-        off.elements.endpoint.value = now.endpoint;
-        await now.unsubscribe().catch(() => {});
-        off.submit();
-      });
-      return;
-    }
-    if (Notification.permission === "denied") {
-      says.textContent = "Your browser shows no notifications of this page, so it cannot tell you when an agent asks.";
-      return;
-    }
-    says.textContent = "";
-    on.hidden = false;
-    on.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      try {
-        if ((await Notification.requestPermission()) !== "granted") {
-          says.textContent = "Your browser shows no notifications of this page.";
-          return;
-        }
-        await navigator.serviceWorker.register("/worker.js");
-        const worker = await navigator.serviceWorker.ready;
-        const old = await worker.pushManager.getSubscription();
-        if (old) {
-          await old.unsubscribe();
-        }
-        const made = await worker.pushManager.subscribe({
-          userVisibleOnly: true, applicationServerKey: key(push.dataset.key),
-        });
-        on.elements.endpoint.value = made.endpoint;
-        on.submit();
-      } catch (fault) {
-        says.textContent = `Your browser did not do it: ${fault.message}`;
-      }
-    });
-  };
-
   // Steps of a recorded turn: arrows go where the links lead.
   const steps = () => {
     const at = document.getElementById("at");
@@ -366,10 +299,6 @@
   const again = document.querySelector("[data-again]");
   if (again) {
     setTimeout(() => location.reload(), Number(again.dataset.again));
-  }
-  const push = document.getElementById("push");
-  if (push) {
-    notify(push).catch(() => {});
   }
   const cards = document.querySelector("[data-live]");
   if (cards && "EventSource" in window) {
