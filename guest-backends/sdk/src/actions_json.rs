@@ -1,7 +1,6 @@
-//! Actions and inputs as JSON in the form of recordings: kebab-case, one key per variant.
+//! Writes actions and inputs as JSON in the form of recordings: kebab-case, one key per variant.
 //!
-//! A serializer that renames on the way, because the bindings are generated and only their names
-//! differ from that form; it needs no change when the contract grows.
+//! A serializer renames the generated names, so nothing here changes when the contract grows.
 
 use std::fmt::Display;
 
@@ -34,8 +33,8 @@ struct Kebab;
 struct List(Vec<Value>);
 struct Record(&'static str, Map<String, Value>);
 
-/// Fields that the contract 0.1 lacked. Where they say nothing they are left out, so that
-/// recordings stay as they were.
+/// Fields that contract 0.1 did not have. They are omitted when they hold their default, so that
+/// old recordings stay unchanged.
 const LATER: [(&str, &[&str]); 5] = [
     ("Text", &["parent"]),
     ("FileDiff", &["change", "old_path", "binary"]),
@@ -72,8 +71,9 @@ impl ser::Serializer for Kebab {
     type SerializeStruct = Record;
     type SerializeStructVariant = Impossible<Value, Error>;
 
-    plain!(serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_u8: u8,
-        serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_f32: f32, serialize_f64: f64, serialize_str: &str);
+    plain!(serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32,
+        serialize_i64: i64, serialize_u8: u8, serialize_u16: u16, serialize_u32: u32,
+        serialize_u64: u64, serialize_f32: f32, serialize_f64: f64, serialize_str: &str);
 
     fn serialize_char(self, value: char) -> Result<Value, Error> {
         Ok(Value::from(value.to_string()))

@@ -1,5 +1,4 @@
-//! Words of the contract that say nothing yet: what a backend does not know of a change, a
-//! question, what was used.
+//! Default values for types of the contract whose fields a backend often leaves out.
 
 use crate::wit::{AnswerForm, Choice, FileChange, FileDiff, Question, Usage};
 
@@ -53,7 +52,7 @@ impl Default for Question {
 }
 
 impl Choice {
-    /// One that is called what it is.
+    /// Creates an option whose id is its label.
     #[must_use]
     pub fn plain(label: impl Into<String>) -> Self {
         let label = label.into();

@@ -1,18 +1,21 @@
-//! Recorded dialogues with long-lived agents as tests: both sides' lines, played through a backend
-//! natively.
+//! Tests from recorded dialogues with long-lived agents: plays both sides' lines to a native
+//! backend.
 //!
-//! A dialogue is a file `NAME.dialogue`, one object `{"t", "dir", "msg" | "raw"}` a line: `t` seconds since the start; `dir` is `>` host to agent, `<` agent to host, `!`
-//! a line of the agent's stderr, `#` a note (`spawn`, `exit`). [`Play`] feeds the agent's half of
-//! it to a backend. Backends number their requests themselves, so the id of a recorded response is
-//! replaced by that of the request the backend really made: the third `turn/start` of the recording
-//! answers the third one written. Requests that the backend never made are not answered.
+//! A dialogue is a file `NAME.dialogue` with one object `{"t", "dir", "msg" | "raw"}` per line. `t`
+//! is the time in seconds; `dir` is `>` for a line from host to agent, `<` from agent to host, `!`
+//! on the agent's stderr, and `#` for a note (`spawn`, `exit`). [`Play`] passes the agent's lines
+//! to a backend. Backends number their requests themselves, so the id in a recorded response is
+//! replaced by that of the backend's matching request: the response to the third `turn/start` of
+//! the recording answers the third one that the backend wrote. Responses to requests that the
+//! backend did not make are skipped.
 //!
-//! Commands come from the test, between the pieces it lets play. [`Play::check`] writes down the
-//! recording (`NAME.jsonl`) and the actions, for the component to be compared with.
+//! The test sends commands between the parts of the dialogue that it plays. [`Play::check`]
+//! compares the resulting recording (`NAME.jsonl`) and actions, which are also used to test the
+//! component.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "part of tests: a panic says what is wrong"
+    reason = "used in tests, where a panic reports the problem"
 )]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,26 +31,27 @@ use crate::wit::{
     StartTurn, TimedInput, TurnDone,
 };
 
-/// The marks of a line that is half of a call.
+/// The id and method of a line that is a request or a response.
 #[derive(Debug)]
 pub struct Half<'a> {
-    /// Where its id stands.
+    /// The id.
     pub id: &'a mut Value,
-    /// The method that is called; none: it is an answer.
+    /// The method of a request, or `None` for a response.
     pub method: Option<String>,
 }
 
-/// Finds the half of a call that a line is, in either direction; none: it is not part of one.
+/// Finds the id and method of a line in either direction. Returns `None` if the line is neither a
+/// request nor a response.
 pub type Calls = fn(&mut Value) -> Option<Half<'_>>;
 
-/// JSON-RPC and its dialects: `id` and `method`.
+/// Reads JSON-RPC and its dialects: `id` and `method`.
 pub fn json_rpc(line: &mut Value) -> Option<Half<'_>> {
     let method = line.get("method").and_then(Value::as_str).map(str::to_owned);
     let id = line.get_mut("id").filter(|id| !id.is_null())?;
     Some(Half { id, method })
 }
 
-/// The control protocol of Claude Code: `control_request` and `control_response`.
+/// Reads the control protocol of Claude Code: `control_request` and `control_response`.
 pub fn control(line: &mut Value) -> Option<Half<'_>> {
     match line.get("type")?.as_str()? {
         "control_request" => {
@@ -62,43 +66,44 @@ pub fn control(line: &mut Value) -> Option<Half<'_>> {
 }
 
 #[derive(Debug)]
-enum Said {
+enum RecordedLine {
     Host(String),
     Agent(String),
     Stderr(String),
     Exit(Exit),
 }
 
-/// A dialogue while it is played through a backend.
+/// A dialogue that is being played to a backend.
 #[derive(Debug)]
 pub struct Play<B> {
     backend: B,
-    /// Where the dialogue is, without the ending `.dialogue`.
+    /// Path of the dialogue without `.dialogue`.
     case: PathBuf,
     calls: Calls,
-    /// The recorded lines still to come, each with its time in milliseconds.
-    rest: VecDeque<(f64, Said)>,
-    /// Recorded requests of the host: id to method and how many of the method came before.
+    /// The recorded lines that remain, each with its time in milliseconds.
+    rest: VecDeque<(f64, RecordedLine)>,
+    /// Recorded requests of the host: id to method and the number of earlier requests with this
+    /// method.
     asked: BTreeMap<String, (String, usize)>,
     counts: BTreeMap<String, usize>,
     timers: BTreeMap<u32, f64>,
-    /// Processes that run, oldest first: that is the one which speaks.
+    /// Running processes, oldest first. Recorded output comes from the oldest.
     procs: VecDeque<u32>,
     stderr: Vec<String>,
     now: f64,
-    /// Everything the backend was told.
+    /// All inputs to the backend so far.
     pub inputs: Vec<TimedInput>,
-    /// Everything the backend did.
+    /// All actions of the backend so far.
     pub actions: Vec<Action>,
-    /// Everything it wrote to the agent, one line each; `<base64 of 1>` stands for the bytes of
-    /// blob 1.
+    /// All lines the backend wrote to the agent; `<base64 of 1>` stands for the bytes of blob 1.
     pub written: Vec<String>,
-    /// Recorded lines left out: they answer what the backend did not ask, or no process runs.
+    /// Recorded lines that were skipped: responses to requests that the backend did not make, and
+    /// output while no process runs.
     pub skipped: Vec<String>,
 }
 
 impl<B: Backend> Play<B> {
-    /// Reads a dialogue: `case` is its path without `.dialogue`. Nothing is played yet.
+    /// Reads a dialogue without playing it; `case` is its path without `.dialogue`.
     #[must_use]
     pub fn load(case: &Path, calls: Calls) -> Self {
         let path = beside(case, "dialogue");
@@ -107,14 +112,14 @@ impl<B: Backend> Play<B> {
         Self { case: case.to_owned(), ..Self::of(&text, calls) }
     }
 
-    /// A dialogue that is not in a file.
+    /// Creates a dialogue from text.
     #[must_use]
     pub fn of(text: &str, calls: Calls) -> Self {
         Self {
             backend: B::default(),
             case: PathBuf::new(),
             calls,
-            rest: text.lines().filter_map(said).collect(),
+            rest: text.lines().filter_map(parse_line).collect(),
             asked: BTreeMap::new(),
             counts: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -128,17 +133,17 @@ impl<B: Backend> Play<B> {
         }
     }
 
-    /// Hands the backend the command that starts a turn.
+    /// Sends the command that starts a turn.
     pub fn start(&mut self, start: StartTurn) -> &mut Self {
         self.command(Command::StartTurn(start))
     }
 
-    /// Hands the backend a command of the host.
+    /// Sends a command of the host.
     pub fn command(&mut self, command: Command) -> &mut Self {
         self.input(Input::Command(command))
     }
 
-    /// Gives any input. A process the backend asks for is `spawned` at once.
+    /// Passes any input. If the backend starts a process, the input `spawned` follows at once.
     pub fn input(&mut self, input: Input) -> &mut Self {
         if let Input::Exited(Exited { proc, .. }) | Input::SpawnFailed(SpawnFailed { proc, .. }) =
             &input
@@ -150,7 +155,7 @@ impl<B: Backend> Play<B> {
         self.inputs.push(input.clone());
         self.backend
             .handle(input, &mut self.actions)
-            .expect("a backend does not give up over output");
+            .expect("a backend accepts any output of its agent");
         let mut spawned = Vec::new();
         for action in &self.actions[seen..] {
             match action {
@@ -176,25 +181,24 @@ impl<B: Backend> Play<B> {
         self
     }
 
-    /// The agent says a line that is not recorded, verbatim.
+    /// Passes a line of stdout that is not recorded.
     pub fn say(&mut self, text: &str) -> &mut Self {
         self.pipe(Pipe::Stdout, text)
     }
 
-    /// The agent ends; what it wrote to stderr so far is the tail.
+    /// Ends the agent's process, with everything it wrote to stderr so far as the tail.
     pub fn exit(&mut self, how: Exit) -> &mut Self {
         let stderr_tail = self.stderr.join("\n");
         let proc = self.proc();
         self.input(Input::Exited(Exited { proc, how, stderr_tail }))
     }
 
-    /// Lets time pass; timers run out.
+    /// Advances the time; timers expire.
     pub fn elapse(&mut self, ms: f64) -> &mut Self {
         self.until_time(microseconds(self.now + ms))
     }
 
-    /// Plays up to and with the line after which an action that fits appears, and returns that
-    /// action.
+    /// Plays until an action fits, and returns that action.
     pub fn until(&mut self, fits: impl Fn(&Action) -> bool) -> Action {
         let mut seen = self.actions.len();
         loop {
@@ -202,16 +206,15 @@ impl<B: Backend> Play<B> {
                 return action.clone();
             }
             seen = self.actions.len();
-            assert!(self.step(), "the dialogue is over and no such action came");
+            assert!(self.step(), "the dialogue ended without such an action");
         }
     }
 
     /// Plays up to the next recorded line of the host that contains a text, for example
-    /// `"turn/interrupt"`. That line is passed: what answers it comes next.
+    /// `"turn/interrupt"`, and skips that line. The agent's answer to it is played next.
     pub fn until_host(&mut self, contains: &str) -> &mut Self {
         loop {
-            let here =
-                matches!(self.rest.front(), Some((_, Said::Host(text))) if text.contains(contains));
+            let here = matches!(self.rest.front(), Some((_, RecordedLine::Host(text))) if text.contains(contains));
             assert!(self.step(), "no further line of the host contains {contains}");
             if here {
                 return self;
@@ -219,10 +222,10 @@ impl<B: Backend> Play<B> {
         }
     }
 
-    /// Plays up to and with the next recorded line of the agent that contains a text.
+    /// Plays up to and including the next recorded line of the agent that contains a text.
     pub fn until_agent(&mut self, contains: &str) -> &mut Self {
         loop {
-            let here = matches!(self.rest.front(), Some((_, Said::Agent(text))) if text.contains(contains));
+            let here = matches!(self.rest.front(), Some((_, RecordedLine::Agent(text))) if text.contains(contains));
             assert!(self.step(), "no further line of the agent contains {contains}");
             if here {
                 return self;
@@ -230,25 +233,25 @@ impl<B: Backend> Play<B> {
         }
     }
 
-    /// Plays all that is left.
+    /// Plays all remaining lines.
     pub fn finish(&mut self) -> &mut Self {
         while self.step() {}
         self
     }
 
-    /// Forgets what is left, as when the test goes its own way from here.
+    /// Discards the remaining lines.
     pub fn cut(&mut self) -> &mut Self {
         self.rest.clear();
         self
     }
 
-    /// The id, as JSON, of the last request of a method that the backend wrote.
+    /// Returns the id, as JSON, of the last request of a method that the backend wrote.
     #[must_use]
     pub fn id_of(&self, method: &str) -> Option<String> {
         self.ids(method).pop().map(|id| id.to_string())
     }
 
-    /// Lines the backend wrote that contain a text, parsed.
+    /// Returns the lines that the backend wrote and that contain a text, parsed.
     #[must_use]
     pub fn written_with(&self, contains: &str) -> Vec<Value> {
         self.written
@@ -258,7 +261,7 @@ impl<B: Backend> Play<B> {
             .collect()
     }
 
-    /// How the turns ended, in that order.
+    /// Returns the ends of turns, in order.
     #[must_use]
     pub fn done(&self) -> Vec<&TurnDone> {
         self.actions
@@ -269,19 +272,19 @@ impl<B: Backend> Play<B> {
             .collect()
     }
 
-    /// How the turns ended, in a word each and in that order.
+    /// Returns the outcomes of turns, in order.
     #[must_use]
     pub fn outcomes(&self) -> Vec<&Outcome> {
         self.done().into_iter().map(|done| &done.outcome).collect()
     }
 
-    /// The backend, to be saved.
+    /// Returns the backend.
     #[must_use]
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// Another instance takes over, as after a reload: what the first one saved is loaded into it.
+    /// Replaces the backend by a new instance that loads its saved state, as after a reload.
     pub fn reload(&mut self) -> &mut Self {
         let state = self.backend.save().expect("an idle link can be saved");
         let mut backend = B::default();
@@ -290,8 +293,8 @@ impl<B: Backend> Play<B> {
         self
     }
 
-    /// Plays everything again to an instance that is replaced by another whenever it can be saved,
-    /// and compares what is done. Returns how often it was.
+    /// Plays all inputs again, replaces the instance whenever it can be saved, and compares the
+    /// actions. Returns the number of replacements.
     pub fn check_moving(&self) -> usize {
         let (mut backend, mut actions, mut moves) = (B::default(), Vec::new(), 0);
         for (number, input) in self.inputs.iter().enumerate() {
@@ -303,7 +306,7 @@ impl<B: Backend> Play<B> {
             let seen = actions.len();
             backend
                 .handle(input.clone(), &mut actions)
-                .expect("a backend does not give up over output");
+                .expect("a backend accepts any output of its agent");
             let done =
                 &self.actions[seen.min(self.actions.len())..actions.len().min(self.actions.len())];
             assert_eq!(
@@ -317,28 +320,28 @@ impl<B: Backend> Play<B> {
         moves
     }
 
-    /// Compares the recording and the actions beside the dialogue with what the backend got and did,
-    /// or writes them when `UPDATE_GOLDEN` is set.
+    /// Compares inputs and actions with the golden files beside the dialogue, or writes them if
+    /// `UPDATE_GOLDEN` is set.
     pub fn check(&self) {
         check(&self.case, &self.inputs, &self.actions);
     }
 
-    /// Plays one recorded line. Returns false when there is none left.
+    /// Plays one recorded line. Returns false if none is left.
     fn step(&mut self) -> bool {
-        let Some((at, said)) = self.rest.pop_front() else { return false };
+        let Some((at, event)) = self.rest.pop_front() else { return false };
         self.until_time(at);
-        match said {
-            Said::Host(text) => self.host(&text),
-            Said::Exit(_) if self.procs.is_empty() => {}
-            Said::Agent(text) | Said::Stderr(text) if self.procs.is_empty() => {
+        match event {
+            RecordedLine::Host(text) => self.host(&text),
+            RecordedLine::Exit(_) if self.procs.is_empty() => {}
+            RecordedLine::Agent(text) | RecordedLine::Stderr(text) if self.procs.is_empty() => {
                 self.skipped.push(text)
             }
-            Said::Agent(text) => match self.answering(&text) {
+            RecordedLine::Agent(text) => match self.answering(&text) {
                 Some(text) => drop(self.pipe(Pipe::Stdout, &text)),
                 None => self.skipped.push(text),
             },
-            Said::Stderr(text) => drop(self.pipe(Pipe::Stderr, &text)),
-            Said::Exit(how) => drop(self.exit(how)),
+            RecordedLine::Stderr(text) => drop(self.pipe(Pipe::Stderr, &text)),
+            RecordedLine::Exit(how) => drop(self.exit(how)),
         }
         true
     }
@@ -363,8 +366,8 @@ impl<B: Backend> Play<B> {
         *count += 1;
     }
 
-    /// A line of the agent with the id of the request it answers here; none: it answers nothing
-    /// asked here.
+    /// Returns a line of the agent with the id of the backend's matching request, or `None` if the
+    /// line responds to a request that the backend did not make.
     fn answering(&self, text: &str) -> Option<String> {
         let mut line: Value = match serde_json::from_str(text) {
             Ok(line) => line,
@@ -380,7 +383,7 @@ impl<B: Backend> Play<B> {
         Some(text.to_owned())
     }
 
-    /// Ids of the requests of a method that the backend wrote, in order.
+    /// Returns the ids of the backend's requests with this method, in order.
     fn ids(&self, method: &str) -> Vec<Value> {
         let id = |line: &String| {
             let mut line = serde_json::from_str(line).ok()?;
@@ -403,25 +406,24 @@ impl<B: Backend> Play<B> {
     }
 }
 
-fn said(line: &str) -> Option<(f64, Said)> {
+fn parse_line(line: &str) -> Option<(f64, RecordedLine)> {
     let line: Value = serde_json::from_str(line).unwrap();
     let at = microseconds(line["t"].as_f64().unwrap() * 1000.0);
     let text = || line["raw"].as_str().map_or_else(|| line["msg"].to_string(), str::to_owned);
-    let said = match line["dir"].as_str().unwrap() {
-        ">" => Said::Host(text()),
-        "<" => Said::Agent(text()),
-        "!" => Said::Stderr(text()),
+    let event = match line["dir"].as_str().unwrap() {
+        ">" => RecordedLine::Host(text()),
+        "<" => RecordedLine::Agent(text()),
+        "!" => RecordedLine::Stderr(text()),
         _ => match line["msg"].get("exit")?.as_i64() {
-            Some(code @ 0..) => Said::Exit(Exit::Code(u32::try_from(code).unwrap())),
-            Some(signal) => Said::Exit(Exit::Signal(u32::try_from(-signal).unwrap())),
-            None => Said::Exit(Exit::Unknown),
+            Some(code @ 0..) => RecordedLine::Exit(Exit::Code(u32::try_from(code).unwrap())),
+            Some(signal) => RecordedLine::Exit(Exit::Signal(u32::try_from(-signal).unwrap())),
+            None => RecordedLine::Exit(Exit::Unknown),
         },
     };
-    Some((at, said))
+    Some((at, event))
 }
 
-/// Milliseconds to three decimals: as short a number reads back as it was written, whatever reads
-/// it.
+/// Rounds milliseconds to three decimals, so that the number survives being written and read.
 #[must_use]
 pub fn microseconds(ms: f64) -> f64 {
     (ms * 1000.0).round() / 1000.0

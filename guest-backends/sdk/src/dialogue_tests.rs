@@ -4,8 +4,7 @@ use crate::fixture::{TURN, start};
 use crate::one_shot::spawn;
 use crate::wit::{Event, EventKind, SetTimer, Text, TurnRef};
 
-/// Asks for a method of the same name for every turn, with ids from 70 up, and ends the turn with
-/// the answer.
+/// Sends one request `ask` per turn, with ids from 70 up, and ends the turn with the response.
 #[derive(Default)]
 struct Toy {
     next: u32,
@@ -97,7 +96,7 @@ const DIALOGUE: &str = r##"{"t":0.0,"dir":"#","msg":{"spawn":["toy"]}}
 {"t":0.8,"dir":"#","msg":{"exit":-9,"how":"killed"}}"##;
 
 #[test]
-fn responses_answer_what_the_backend_asked_and_only_that() {
+fn responses_are_matched_to_the_requests_of_the_backend() {
     let mut play = Play::<Toy>::of(DIALOGUE, json_rpc);
     play.start(start("one")).until_host("\"a\"").start(StartTurn { turn: 2, ..start("two") });
     assert_eq!(play.id_of("ask").as_deref(), Some("71"));
@@ -116,7 +115,7 @@ fn responses_answer_what_the_backend_asked_and_only_that() {
 }
 
 #[test]
-fn the_control_protocol_has_its_ids_elsewhere() {
+fn ids_of_the_control_protocol_are_matched() {
     let text = r#"{"t":0,"dir":">","msg":{"type":"control_request","request_id":"req_1","request":{"subtype":"ask"}}}
 {"t":1,"dir":"<","msg":{"type":"control_response","response":{"subtype":"success","request_id":"req_1"}}}"#;
     let mut play = Play::<Toy>::of(text, control);
@@ -125,7 +124,7 @@ fn the_control_protocol_has_its_ids_elsewhere() {
 }
 
 #[test]
-fn a_disturbance_changes_lines_alone_and_what_must_hold_is_checked() {
+fn a_disturbance_changes_only_lines() {
     let mut play = Play::<Toy>::of(DIALOGUE, json_rpc);
     play.start(start("one")).finish();
     let inputs: Vec<Input> = play.inputs.into_iter().map(|input| input.input).collect();
@@ -140,7 +139,7 @@ fn a_disturbance_changes_lines_alone_and_what_must_hold_is_checked() {
 
 #[test]
 #[should_panic(expected = "turns without an end")]
-fn a_turn_that_is_never_ended_is_found() {
+fn a_turn_without_an_end_is_detected() {
     #[derive(Default)]
     struct Forgetful;
     impl Backend for Forgetful {

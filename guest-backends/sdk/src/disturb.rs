@@ -1,12 +1,12 @@
-//! Disturbed recordings for backends: lines cut, doubled, dropped, moved and garbled, and what must
-//! hold then.
+//! Disturbs recordings (cuts, doubles, drops, moves and garbles lines) and checks what a backend
+//! must still guarantee.
 //!
-//! It has no source of randomness: a test makes the [`Change`]s, for example with `proptest`'s
-//! `collection::vec(any::<Change>(), 0..12)`.
+//! There is no source of randomness here: a test makes the [`Change`]s, for example with
+//! `proptest`'s `collection::vec(any::<Change>(), 0..12)`.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "part of tests: a panic says what is wrong"
+    reason = "used in tests, where a panic reports the problem"
 )]
 
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use crate::Backend;
 use crate::wit::{Action, Command, Exit, Exited, Input, SpawnFailed, TimedInput};
 
-/// One disturbance: which line, what is done to it, another place, a letter.
+/// One disturbance: the line, the kind of change, another position, and a character.
 pub type Change = (u16, u8, u16, char);
 
-/// Returns the inputs with some lines disturbed. Everything but lines stays where it was.
+/// Returns the inputs with some lines disturbed. Other inputs stay in place.
 #[must_use]
 pub fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     let mut inputs = inputs.to_vec();
@@ -47,14 +47,14 @@ pub fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     inputs
 }
 
-/// Feeds a fresh backend, lets every process that is left die, and checks what must hold whatever
-/// the agent said; returns the actions. Commands the host would not give any more, because the turn
-/// is over or the ask never came, and lines of processes that were never started are left out.
+/// Plays inputs to a new backend, ends every process that still runs, checks the guarantees below,
+/// and returns the actions. Skips inputs that the host would not send: commands for turns that are
+/// over, answers to questions that were not asked, and lines of processes that were not started.
 ///
-/// Holds: the backend does not give up; it does not look at what it did before (which is what
-/// batching could change); every turn started here ends exactly once, and has no event and no ask
-/// before its start or after its end; keys of processes and asks are new; nothing is written to a
-/// process that has ended; every query is answered at most once.
+/// The guarantees: the backend returns no error; its actions do not depend on earlier actions in
+/// the same list (as they would if batching mattered); every turn ends exactly once and has no
+/// event or question before its start or after its end; keys of processes and questions are new;
+/// nothing is written to a process that has ended; every query is answered at most once.
 pub fn survive<B: Backend>(inputs: Vec<Input>) -> Vec<Action> {
     let mut run =
         Run { backend: B::default(), at_ms: 0.0, actions: Vec::new(), host: HostView::default() };
@@ -66,12 +66,12 @@ pub fn survive<B: Backend>(inputs: Vec<Input>) -> Vec<Action> {
         }
         let timed = TimedInput { at_ms: run.at_ms, input };
         let mut out = Vec::new();
-        alone.handle(timed.clone(), &mut out).expect("a backend does not give up over output");
+        alone.handle(timed.clone(), &mut out).expect("a backend accepts any output of its agent");
         apart.extend(out);
         run.feed(timed.input);
     }
-    assert_eq!(apart, run.actions, "what was done before changes what is done");
-    // What runs dies, and whatever is started after that fails.
+    assert_eq!(apart, run.actions, "the actions depend on how inputs are batched");
+    // End the running processes, and fail those that the backend starts after that.
     loop {
         if let Some(&proc) = run.host.running.first() {
             run.feed(Input::Exited(Exited {
@@ -105,7 +105,7 @@ struct Run<B> {
 struct HostView {
     open: BTreeSet<(u32, u32)>,
     turns: BTreeSet<(u32, u32)>,
-    /// Asked for and neither started nor failed.
+    /// Requested, and neither started nor failed.
     asked: BTreeSet<u32>,
     running: BTreeSet<u32>,
     procs: BTreeSet<u32>,
@@ -131,7 +131,7 @@ impl<B: Backend> Run<B> {
         let from = self.actions.len();
         self.backend
             .handle(TimedInput { at_ms: self.at_ms, input }, &mut self.actions)
-            .expect("a backend does not give up over output");
+            .expect("a backend accepts any output of its agent");
         self.at_ms += 1.0;
         for action in &self.actions[from..] {
             self.host.see(action);
@@ -140,8 +140,8 @@ impl<B: Backend> Run<B> {
 }
 
 impl HostView {
-    /// Whether the host would say it: one turn a session, no key twice, answers only to asks,
-    /// nothing about processes that are not there.
+    /// Returns whether the host would send the input: one turn per session, no key twice, answers
+    /// only to open questions, nothing about processes that do not run.
     fn possible(&self, input: &Input) -> bool {
         match input {
             Input::Command(Command::StartTurn(start)) => {
@@ -165,13 +165,16 @@ impl HostView {
 
     fn see(&mut self, action: &Action) {
         let open = |host: &Self, session, turn| {
-            assert!(host.open.contains(&(session, turn)), "out of turn: {action:?}")
+            assert!(host.open.contains(&(session, turn)), "outside its turn: {action:?}")
         };
         match action {
             Action::Event(event) => open(self, event.session, event.turn),
             Action::Ask(ask) => {
                 open(self, ask.session, ask.turn);
-                assert!(self.asks.insert(ask.ask), "a key of an ask is used twice: {action:?}");
+                assert!(
+                    self.asks.insert(ask.ask),
+                    "the key of a question is used twice: {action:?}"
+                );
             }
             Action::TurnBegun(turn) => {
                 assert!(
@@ -198,7 +201,7 @@ impl HostView {
                 );
             }
             Action::QueryAnswer(answer) => {
-                assert!(self.answered.insert(answer.query), "answered twice: {action:?}")
+                assert!(self.answered.insert(answer.query), "a query is answered twice: {action:?}")
             }
             _ => {}
         }

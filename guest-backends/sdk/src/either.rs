@@ -1,15 +1,15 @@
-//! Backends that run their agent either long-lived or once a turn, as the operator chose.
+//! Backends that run their agent either long-lived or once per turn, as the operator chooses.
 
 use crate::Backend;
 use crate::wit::{Action, Command, Input, TimedInput};
 
-/// A long-lived backend `L` that can also run as the one-shot backend `O`; the first turn says
-/// which (`start-turn.one-shot`). The descriptor is that of `L` and declares `one-shot`.
+/// A long-lived backend `L` that can also run as the one-shot backend `O`. The first turn decides
+/// (`start-turn.one-shot`). The descriptor is that of `L` and must declare `one-shot`.
 #[derive(Debug)]
 pub enum Either<L, O> {
-    /// One agent for many turns. Also what a link is before its first turn.
+    /// One agent for many turns. Also the state of a link before its first turn.
     Live(L),
-    /// One agent, one turn.
+    /// One agent for one turn.
     Once(O),
 }
 

@@ -8,7 +8,7 @@ use crate::wit::{
     SessionReady, Text, ToolEnd, ToolOutput, ToolStart, TurnRef, Unrecognised, Usage,
 };
 
-/// Writes the agent-events of one turn in few words.
+/// Writes the events of one turn.
 #[derive(Debug)]
 pub struct Emit<'a> {
     turn: TurnRef,
@@ -16,17 +16,17 @@ pub struct Emit<'a> {
 }
 
 impl<'a> Emit<'a> {
-    /// Writes events of `turn` to the end of `out`.
+    /// Creates a writer that appends events of `turn` to `out`.
     pub fn new(turn: TurnRef, out: &'a mut Vec<Action>) -> Self {
         Self { turn, out }
     }
 
-    /// Asks the host for something that is not an event.
+    /// Appends an action that is not an event.
     pub fn action(&mut self, action: Action) {
         self.out.push(action);
     }
 
-    /// Adds an event of the turn to the actions.
+    /// Appends an event of the turn.
     pub fn event(&mut self, kind: EventKind) {
         self.out.push(Action::Event(Event {
             session: self.turn.session,
@@ -35,18 +35,18 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Adds to a part of the answer.
+    /// Appends text to a part of the answer.
     pub fn text(&mut self, part: u32, text: impl Into<String>) {
         self.event(EventKind::Text(Text { part, text: text.into(), replace: false, parent: None }));
     }
 
-    /// Tells a part of the answer whole; an empty one is withdrawn.
+    /// Replaces a part of the answer; an empty text withdraws it.
     pub fn whole_text(&mut self, part: u32, text: impl Into<String>) {
         self.event(EventKind::Text(Text { part, text: text.into(), replace: true, parent: None }));
     }
 
-    /// Adds to what a sub-agent says; `parent` is the tool use that it works for. No part of the
-    /// answer.
+    /// Appends to the text of a sub-agent, which is not part of the answer. `parent` is the id of
+    /// the tool use that started the sub-agent.
     pub fn text_of(&mut self, parent: impl Into<String>, part: u32, text: impl Into<String>) {
         self.event(EventKind::Text(Text {
             part,
@@ -56,7 +56,7 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Adds to a part of the thinking.
+    /// Appends text to a part of the thinking.
     pub fn thinking(&mut self, part: u32, text: impl Into<String>) {
         self.event(EventKind::Thinking(Text {
             part,
@@ -66,7 +66,7 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Tells a part of the thinking whole; an empty one is withdrawn.
+    /// Replaces a part of the thinking; an empty text withdraws it.
     pub fn whole_thinking(&mut self, part: u32, text: impl Into<String>) {
         self.event(EventKind::Thinking(Text {
             part,
@@ -76,7 +76,7 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Reports the use of a tool; a second time with the same id tells more about it.
+    /// Reports the use of a tool. A second report with the same id adds details.
     pub fn tool_start(&mut self, start: ToolStart) {
         self.event(EventKind::ToolStart(start));
     }
@@ -91,17 +91,17 @@ impl<'a> Emit<'a> {
         self.event(EventKind::ToolEnd(end));
     }
 
-    /// Reports the agent's whole plan.
+    /// Reports the agent's whole plan, which replaces the one before.
     pub fn plan(&mut self, entries: Vec<PlanEntry>) {
         self.event(EventKind::Plan(entries));
     }
 
-    /// Reports what the turn used so far.
+    /// Reports the tokens and cost of the turn so far.
     pub fn usage(&mut self, usage: Usage) {
         self.event(EventKind::Usage(usage));
     }
 
-    /// Reports that the agent tries again by itself, in `after_ms` milliseconds where known.
+    /// Reports that the agent retries by itself, after `after_ms` milliseconds if known.
     pub fn retry(&mut self, kind: FailureKind, message: impl Into<String>, after_ms: Option<u32>) {
         self.event(EventKind::Retry(Failure {
             kind,
@@ -110,13 +110,13 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Tells people something, in one line.
+    /// Shows people one line beside the answer.
     pub fn notice(&mut self, text: impl Into<String>) {
         self.event(EventKind::Notice(text.into()));
     }
 
-    /// Reports output this parser does not know: `what` in words without values, `path` where it
-    /// was, and the output.
+    /// Reports output that this parser does not know: `what` names it without values, `path` is its
+    /// location.
     pub fn unrecognised(&mut self, what: impl Into<String>, path: Option<String>, output: &str) {
         self.event(EventKind::Unrecognised(Unrecognised {
             what: what.into(),
@@ -125,8 +125,8 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Returns the text of a field that the agent always sends. A field that is missing or holds
-    /// something else is reported, and the text is empty. `path` is the way to the field from the
+    /// Returns the text of a field that the agent always sends. If the field is missing or has
+    /// another type, reports that and returns an empty text. `path` leads to the field from the
     /// root of `output`; its last key is looked up in `object`.
     pub fn required_text<'v>(
         &mut self,
@@ -140,8 +140,8 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Returns an id that the agent always sends, as [`Self::required_text`]; an empty one is
-    /// reported, too.
+    /// Returns an id that the agent always sends, as [`Self::required_text`] does. Also reports an
+    /// empty id.
     pub fn required_id<'v>(
         &mut self,
         object: &'v Value,
@@ -154,7 +154,7 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Returns the elements of a list that the agent always sends; reports one that is missing.
+    /// Returns the elements of a list that the agent always sends; reports a missing list.
     pub fn required_list<'v, 'l>(
         &mut self,
         object: &'v Value<'l>,
@@ -167,7 +167,7 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Returns an object that the agent always sends; reports one that is missing.
+    /// Returns an object that the agent always sends; reports a missing object.
     pub fn required_object<'v, 'l>(
         &mut self,
         object: &'v Value<'l>,
@@ -187,13 +187,13 @@ impl<'a> Emit<'a> {
         self.unrecognised(what, Some(path.to_owned()), &output.to_string());
     }
 
-    /// Returns a line of output that is a JSON object. Others are told of as unrecognised, blank
-    /// ones passed over.
+    /// Parses a line of output that is a JSON object. Reports other lines as unrecognised and skips
+    /// blank ones.
     pub fn object<'l>(&mut self, line: &'l Line) -> Option<Value<'l>> {
         json::object(line, |what, text| self.unrecognised(what, None, text))
     }
 
-    /// Asks people; the decision comes as an answer with the same key.
+    /// Asks people a question. The decision arrives as an answer with the same key.
     pub fn ask(
         &mut self,
         ask: u32,
@@ -204,8 +204,8 @@ impl<'a> Emit<'a> {
         self.out.push(Action::Ask(offer.into().ask(ask, self.turn, title.into(), kind)));
     }
 
-    /// Reports the agent's session. An id that the contract does not allow is no session that could
-    /// be taken up again; it is told of as unrecognised.
+    /// Reports the agent's session. An id that the contract does not allow cannot be resumed and is
+    /// reported as unrecognised.
     pub fn session_ready(&mut self, native_id: impl Into<String>, model: Option<String>) {
         let native_id = native_id.into();
         let fits = |letter: u8| {
@@ -221,7 +221,7 @@ impl<'a> Emit<'a> {
         self.out.push(Action::SessionReady(ready));
     }
 
-    /// Writes a line for the operator's log.
+    /// Writes a line to the operator's log.
     pub fn diagnostic(&mut self, level: Level, text: impl Into<String>) {
         self.out.push(Action::Diagnostic(Diagnostic { level, text: text.into() }));
     }
@@ -240,8 +240,8 @@ mod tests {
         read(&mut Emit::new(TurnRef { session: 1, turn: 1 }, &mut out));
         out.into_iter()
             .filter_map(|action| match action {
-                Action::Event(Event { kind: EventKind::Unrecognised(told), .. }) => {
-                    Some((told.what, told.path, told.sample))
+                Action::Event(Event { kind: EventKind::Unrecognised(report), .. }) => {
+                    Some((report.what, report.path, report.sample))
                 }
                 _ => None,
             })
@@ -269,9 +269,9 @@ mod tests {
             (|emit, inner| _ = emit.required_object(inner, "a.gone", "x"), "object", "a.gone"),
         ];
         for (read, kind, path) in reads {
-            let told = reports(|emit| read(emit, inner));
+            let report = reports(|emit| read(emit, inner));
             let what = format!("no {kind} in `{path}`");
-            assert_eq!(told, [(what, Some(path.to_owned()), "x".to_owned())]);
+            assert_eq!(report, [(what, Some(path.to_owned()), "x".to_owned())]);
         }
     }
 }

@@ -1,47 +1,47 @@
-//! How turns end: results, failures, and the last words of a process.
+//! How turns end: results, failures, and messages about processes that exited.
 
 use crate::text;
 use crate::wit::{Exit, Exited, Failure, FailureKind, Outcome, Usage};
 
-/// The end of a turn as the agent told it.
+/// The result of a turn as the agent reported it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnResult {
-    /// Completed, interrupted, failed, lost, or stopped by a limit of the agent's.
+    /// How the turn ended.
     pub outcome: Outcome,
-    /// The whole answer where the agent tells it; none: the text parts in order.
+    /// The whole answer if the agent reports it; `None` means the text parts in order.
     pub text: Option<String>,
     /// Tokens and money of the turn.
     pub usage: Option<Usage>,
 }
 
 impl TurnResult {
-    /// The agent did what was asked; the text parts are its answer.
+    /// Creates the result of a successful turn whose answer is its text parts.
     #[must_use]
     pub fn completed(usage: Option<Usage>) -> Self {
         Self { outcome: Outcome::Completed, text: None, usage }
     }
 
-    /// A failure of a kind with the agent's own words.
+    /// Creates the result of a failed turn with the agent's own message.
     #[must_use]
     pub fn failed(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed(failure(kind, message)), text: None, usage: None }
     }
 
-    /// The result of a run whose process exited without one, see [`without_result`].
+    /// Creates the result of a turn whose process exited without one, see [`without_result`].
     #[must_use]
     pub fn without(exited: &Exited, why: impl FnOnce(&str) -> Failure) -> Self {
         Self { outcome: without_result(exited, why), text: None, usage: None }
     }
 }
 
-/// A failure in words; nothing is known of when to try again.
+/// Creates a failure without a time after which to retry.
 #[must_use]
 pub fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
     Failure { kind, message: message.into(), retry_after_ms: None }
 }
 
-/// The kind an agent calls by the contract's own name for it, as `rate-limited`; `other` for all
-/// else.
+/// Returns the kind for the contract's own name of it, such as `rate-limited`, and `Other` for any
+/// other word.
 #[must_use]
 pub fn failure_kind(word: &str) -> FailureKind {
     match word {
@@ -60,14 +60,13 @@ pub fn failure_kind(word: &str) -> FailureKind {
     }
 }
 
-/// Tokens of which nothing else is told.
+/// Creates a usage that counts only input and output tokens.
 #[must_use]
 pub fn tokens(input: u32, output: u32) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
-/// Returns what is known of the end of a process that was not to end: how it ended, and the end of
-/// its stderr.
+/// Describes how a process ended unexpectedly: exit code or signal, and the end of its stderr.
 #[must_use]
 pub fn last_words(name: &str, exited: &Exited) -> String {
     let how = match exited.how {
@@ -76,31 +75,31 @@ pub fn last_words(name: &str, exited: &Exited) -> String {
         Exit::Unknown => format!("{name} ended"),
     };
     match text::stderr_end(&exited.stderr_tail, 5) {
-        said if said.is_empty() => how,
-        said => format!("{how}: {said}"),
+        stderr if stderr.is_empty() => how,
+        stderr => format!("{how}: {stderr}"),
     }
 }
 
-/// Returns how a turn ended whose process exited without a result. `failure` says why a run with a
-/// non-zero exit code failed, given a summary of the end of stderr, which may be empty.
+/// Returns the outcome of a turn whose process exited without a result. For a non-zero exit code,
+/// `failure` returns the reason, given the end of stderr (which may be empty).
 pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) -> Outcome {
-    let lost = |kind, how: String, said: &str| {
-        let message = if said.is_empty() { how } else { format!("{how}: {said}") };
+    let lost = |kind, how: String, stderr: &str| {
+        let message = if stderr.is_empty() { how } else { format!("{how}: {stderr}") };
         Outcome::Lost(Failure { kind, message, retry_after_ms: None })
     };
-    let said = text::stderr_end(&exited.stderr_tail, 5);
+    let stderr = text::stderr_end(&exited.stderr_tail, 5);
     match exited.how {
         Exit::Signal(signal) => {
-            lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &said)
+            lost(FailureKind::Crashed, format!("the agent was ended by signal {signal}"), &stderr)
         }
-        // Shells and agents tell a signal they died of as 128 and its number.
+        // Shells and agents report that a signal ended them as exit code 128 plus its number.
         Exit::Code(code @ 129..=159) => lost(
             FailureKind::Crashed,
             format!("the agent was ended by signal {}", code - 128),
-            &said,
+            &stderr,
         ),
         Exit::Code(code) if code != 0 => {
-            let failure = failure(&said);
+            let failure = failure(&stderr);
             if failure.message.is_empty() {
                 lost(
                     FailureKind::Protocol,
@@ -112,7 +111,7 @@ pub fn without_result(exited: &Exited, failure: impl FnOnce(&str) -> Failure) ->
             }
         }
         Exit::Code(_) | Exit::Unknown => {
-            lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &said)
+            lost(FailureKind::Protocol, "the agent ended without a result".to_owned(), &stderr)
         }
     }
 }

@@ -1,15 +1,14 @@
-//! Recorded agents as tests: what an agent printed and how it ended, fed to a backend natively.
+//! Tests from recordings: plays the recorded output and exit of an agent to a native backend.
 //!
-//! A case is a recording `NAME.jsonl` in the gateway's own format (`docs/recordings.md`) with the
-//! actions a backend must make of it beside it, `NAME.actions.jsonl`, one action a line. The second
-//! is read by people in review: `UPDATE_GOLDEN=1 cargo test` writes it anew. [`cases`] plays such
-//! files as they are; [`Fixture`] is a recorded run of one process that a test can change before it
-//! is played. The results are picked from the actions by [`done`], [`events`], [`shown`] and the
-//! like.
+//! A case is a recording `NAME.jsonl` in the gateway's own format (`docs/recordings.md`) and the
+//! actions that a backend must return for it, `NAME.actions.jsonl`, one action per line. People
+//! read the second file in review; `UPDATE_GOLDEN=1 cargo test` rewrites it. [`cases`] plays such
+//! files unchanged. [`Fixture`] is a recorded run of one process that a test can change before it
+//! is played. [`done`], [`events`], [`shown`] and similar functions pick results from the actions.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "part of tests: a panic says what is wrong"
+    reason = "used in tests, where a panic reports the problem"
 )]
 
 use std::path::{Path, PathBuf};
@@ -24,23 +23,23 @@ use crate::wit::{
 };
 use crate::{Backend, actions_json, inputs_json};
 
-/// The turn of [`start`].
+/// The turn that [`start`] starts.
 pub const TURN: TurnRef = TurnRef { session: 1, turn: 1 };
 
 /// A recorded run of an agent.
 #[derive(Clone, Debug)]
 pub struct Fixture {
-    /// Where its recording is, without the ending `.jsonl`.
+    /// Path of the recording without `.jsonl`.
     case: PathBuf,
-    /// The command that was started, program first.
+    /// The command that was started, beginning with the program.
     pub argv: Vec<String>,
-    /// The turn it was started for.
+    /// The command that started the turn.
     pub start: StartTurn,
-    /// Lines of stdout, in order and without their ends.
+    /// Lines of stdout, in order and without line endings.
     pub stdout: Vec<String>,
-    /// Lines of stderr, in order and without their ends.
+    /// Lines of stderr, in order and without line endings.
     pub stderr: Vec<String>,
-    /// The end of the process: exit code or signal.
+    /// How the process ended.
     pub exit: Exit,
 }
 
@@ -74,8 +73,8 @@ impl Fixture {
         fixture
     }
 
-    /// Reads all recorded runs in a folder, in the order of their names; recordings made of a
-    /// dialogue are none.
+    /// Reads all recorded runs in a folder, ordered by name. Skips recordings that were made from a
+    /// dialogue.
     #[must_use]
     pub fn all(folder: &Path) -> Vec<Self> {
         let mut cases = cases_in(folder);
@@ -83,14 +82,14 @@ impl Fixture {
         cases.iter().map(|case| Self::load(case)).collect()
     }
 
-    /// The name of its recording.
+    /// Returns the name of the recording.
     #[must_use]
     pub fn name(&self) -> &str {
         self.case.file_name().unwrap().to_str().unwrap()
     }
 
-    /// Returns the inputs the host would send a backend after the process was asked for: all of
-    /// stdout, then stderr, then the end.
+    /// Returns the inputs that the host sends after it started the process: all of stdout, then
+    /// stderr, then the exit.
     #[must_use]
     pub fn inputs(&self) -> Vec<Input> {
         let mut inputs = vec![Input::Spawned(Spawned { proc: 1, agent_version: None })];
@@ -100,28 +99,27 @@ impl Fixture {
         inputs
     }
 
-    /// The last input about its process.
+    /// Returns the input about the exit of the process.
     #[must_use]
     pub fn exited(&self) -> Input {
         Input::Exited(Exited { proc: 1, how: self.exit, stderr_tail: self.stderr.join("\n") })
     }
 
-    /// Runs it on a fresh backend.
+    /// Plays the run to a new backend and returns its actions.
     #[must_use]
     pub fn run<B: Backend>(&self) -> Vec<Action> {
         run::<B>(self.start.clone(), self.inputs())
     }
 
-    /// Compares actions with those beside the recording, or writes them when `UPDATE_GOLDEN` is
-    /// set.
+    /// Compares actions with the golden file, or writes it if `UPDATE_GOLDEN` is set.
     pub fn check(&self, actions: &[Action]) {
         check_actions(&self.case, actions);
     }
 }
 
-/// Plays the recordings in a folder to a backend and compares what it does with
-/// `NAME.actions.jsonl` beside each, or writes that when `UPDATE_GOLDEN` is set. The same as
-/// `aetheel backend test` does with the component.
+/// Plays the recordings in a folder to a backend and compares its actions with
+/// `NAME.actions.jsonl`, or writes that file if `UPDATE_GOLDEN` is set. `aetheel backend test` does
+/// the same with the component.
 pub fn cases<B: Backend>(folder: &Path) {
     for case in cases_in(folder) {
         let path = beside(&case, "jsonl");
@@ -130,7 +128,7 @@ pub fn cases<B: Backend>(folder: &Path) {
         for line in fs::read_to_string(&path).unwrap().lines() {
             if let Some(input) = input(line) {
                 backend.handle(input, &mut out).unwrap_or_else(|error| {
-                    panic!("{}: the backend gives up: {error}\n{line}", path.display())
+                    panic!("{}: the backend returned an error: {error}\n{line}", path.display())
                 });
             }
         }
@@ -138,7 +136,7 @@ pub fn cases<B: Backend>(folder: &Path) {
     }
 }
 
-/// The recordings in a folder, sorted, without their ending.
+/// Returns the recordings in a folder, sorted, without their extension.
 pub(crate) fn cases_in(folder: &Path) -> Vec<PathBuf> {
     let listed =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -152,19 +150,19 @@ pub(crate) fn cases_in(folder: &Path) -> Vec<PathBuf> {
     cases
 }
 
-/// A file of a case: its path with an ending.
+/// Returns the path of a file of a case, given its extension.
 pub(crate) fn beside(case: &Path, ending: &str) -> PathBuf {
     PathBuf::from(format!("{}.{ending}", case.display()))
 }
 
-/// The lines of a recording but its header.
+/// Reads the lines of a recording after its header.
 fn entries(path: &Path) -> Vec<Value> {
     let text =
         fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Reads a line of a recording; none: it holds no input.
+/// Reads a line of a recording. Returns `None` if the line is not an input.
 #[must_use]
 pub fn input(line: &str) -> Option<TimedInput> {
     let mut entry: Value = serde_json::from_str(line).unwrap();
@@ -173,8 +171,8 @@ pub fn input(line: &str) -> Option<TimedInput> {
     Some(TimedInput { at_ms: entry["t"].as_f64().unwrap(), input })
 }
 
-/// Compares the recording of a case and the actions beside it with what a backend got and did, or
-/// writes them when `UPDATE_GOLDEN` is set.
+/// Compares a backend's inputs and actions with the golden files of a case, or writes them if
+/// `UPDATE_GOLDEN` is set.
 pub fn check(case: &Path, inputs: &[TimedInput], actions: &[Action]) {
     let header = json!({
         "aetheel-recording": 1, "link": "fixture", "backend": "fixture", "backend-version": "1",
@@ -192,7 +190,7 @@ fn check_actions(case: &Path, actions: &[Action]) {
     golden(&beside(case, "actions.jsonl"), &actions);
 }
 
-/// Compares a file of one JSON value a line, or writes it when `UPDATE_GOLDEN` is set.
+/// Compares a file of one JSON value per line, or writes it if `UPDATE_GOLDEN` is set.
 fn golden(path: &Path, now: &[Value]) {
     if env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(path, now.iter().map(|value| format!("{value}\n")).collect::<String>()).unwrap();
@@ -209,13 +207,13 @@ fn golden(path: &Path, now: &[Value]) {
     assert_eq!(golden.lines().count(), now.len(), "{}: number of lines", path.display());
 }
 
-/// One line of output of the process.
+/// Returns one line of output of process 1.
 #[must_use]
 pub fn line(pipe: Pipe, text: &str) -> Input {
     Input::Line(Line { proc: 1, pipe, text: text.to_owned(), truncated: false })
 }
 
-/// A turn with everything at its plainest and the highest safety level; change what matters.
+/// Returns a turn with default settings and the highest safety level, for tests to change.
 #[must_use]
 pub fn start(prompt: &str) -> StartTurn {
     StartTurn {
@@ -240,13 +238,13 @@ pub fn start(prompt: &str) -> StartTurn {
     }
 }
 
-/// Runs a turn on a fresh backend, the inputs one millisecond apart.
+/// Runs a turn on a new backend, with inputs one millisecond apart.
 #[must_use]
 pub fn run<B: Backend>(start: StartTurn, inputs: Vec<Input>) -> Vec<Action> {
     let mut backend = B::default();
     let mut out = Vec::new();
     for input in timed(start, inputs) {
-        backend.handle(input, &mut out).expect("a backend does not give up over output");
+        backend.handle(input, &mut out).expect("a backend accepts any output of its agent");
     }
     out
 }
@@ -255,12 +253,12 @@ fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
     let inputs = std::iter::once(Input::Command(Command::StartTurn(start))).chain(inputs);
     #[allow(
         clippy::cast_precision_loss,
-        reason = "a test has fewer inputs than an f64 has whole numbers"
+        reason = "a test has fewer inputs than an f64 has integers"
     )]
     inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
 }
 
-/// The one end of the one turn; fails where there is none or a second one.
+/// Returns the end of the only turn. Panics if there is none or a second one.
 pub fn done(actions: &[Action]) -> &TurnDone {
     let mut done = picked(actions, |action| match action {
         Action::TurnDone(done) => Some(done),
@@ -272,13 +270,13 @@ pub fn done(actions: &[Action]) -> &TurnDone {
     first
 }
 
-/// Whether an action ends a turn.
+/// Returns whether an action ends a turn.
 #[must_use]
 pub fn is_done(action: &Action) -> bool {
     matches!(action, Action::TurnDone(_))
 }
 
-/// All agent-events, of all turns.
+/// Returns the events of all turns.
 pub fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
     actions.iter().filter_map(|action| match action {
         Action::Event(event) => Some(&event.kind),
@@ -286,7 +284,7 @@ pub fn events(actions: &[Action]) -> impl Iterator<Item = &EventKind> {
     })
 }
 
-/// The texts people see in the end, by parts; those withdrawn are left out.
+/// Returns the final text of every part, without those that were withdrawn.
 #[must_use]
 pub fn shown(actions: &[Action]) -> Vec<String> {
     joined(actions, |event| match event {
@@ -295,7 +293,7 @@ pub fn shown(actions: &[Action]) -> Vec<String> {
     })
 }
 
-/// As [`shown`], of the thinking.
+/// Returns the final text of every part of the thinking, as [`shown`] does for the answer.
 #[must_use]
 pub fn thoughts(actions: &[Action]) -> Vec<String> {
     joined(actions, |event| match event {
@@ -319,7 +317,7 @@ fn joined(actions: &[Action], pick: impl Fn(&EventKind) -> Option<&Text>) -> Vec
     parts.into_iter().map(|(_, text)| text).filter(|text| !text.is_empty()).collect()
 }
 
-/// The notices to people beside the answer.
+/// Returns the notices to people.
 #[must_use]
 pub fn notices(actions: &[Action]) -> Vec<&str> {
     events(actions)
@@ -330,7 +328,7 @@ pub fn notices(actions: &[Action]) -> Vec<&str> {
         .collect()
 }
 
-/// The uses of tools that began.
+/// Returns the starts of tool uses.
 #[must_use]
 pub fn tool_starts(actions: &[Action]) -> Vec<&ToolStart> {
     events(actions)
@@ -341,7 +339,7 @@ pub fn tool_starts(actions: &[Action]) -> Vec<&ToolStart> {
         .collect()
 }
 
-/// The uses of tools that ended.
+/// Returns the ends of tool uses.
 #[must_use]
 pub fn tool_ends(actions: &[Action]) -> Vec<&ToolEnd> {
     events(actions)
@@ -352,7 +350,7 @@ pub fn tool_ends(actions: &[Action]) -> Vec<&ToolEnd> {
         .collect()
 }
 
-/// How uses of tools ended: with their output and exit code.
+/// Returns how uses of tools ended, with their output and exit code.
 #[must_use]
 pub fn ends(actions: &[Action]) -> Vec<(ToolStatus, &str, Option<u32>)> {
     tool_ends(actions)
@@ -361,7 +359,7 @@ pub fn ends(actions: &[Action]) -> Vec<(ToolStatus, &str, Option<u32>)> {
         .collect()
 }
 
-/// Output the backend does not know.
+/// Returns the reports of unrecognised output.
 #[must_use]
 pub fn unrecognised(actions: &[Action]) -> Vec<&Unrecognised> {
     events(actions)
@@ -372,7 +370,7 @@ pub fn unrecognised(actions: &[Action]) -> Vec<&Unrecognised> {
         .collect()
 }
 
-/// The sessions the agent named.
+/// Returns the reports of the agent's session.
 #[must_use]
 pub fn ready(actions: &[Action]) -> Vec<&SessionReady> {
     picked(actions, |action| match action {
@@ -381,7 +379,7 @@ pub fn ready(actions: &[Action]) -> Vec<&SessionReady> {
     })
 }
 
-/// The questions to people.
+/// Returns the questions to people.
 #[must_use]
 pub fn asks(actions: &[Action]) -> Vec<&Ask> {
     picked(actions, |action| match action {
@@ -390,7 +388,7 @@ pub fn asks(actions: &[Action]) -> Vec<&Ask> {
     })
 }
 
-/// The answers to queries.
+/// Returns the answers to queries.
 #[must_use]
 pub fn answers(actions: &[Action]) -> Vec<&QueryResult> {
     picked(actions, |action| match action {

@@ -1,13 +1,13 @@
-//! The permissions people gave for the whole session, and up to which level.
+//! Permissions that people gave for a whole session, each with the safety level it was given at.
 
 use crate::wit::{Mode, Safety, Settings};
 
-/// Things that were allowed "always", of one session. None outlives a turn that may do less than
-/// the one it was given in: a lower safety level and planning ask again, and what they took back
-/// stays so.
+/// The permissions of one session that were given as "always". A turn with a lower safety level, or
+/// one that only plans, revokes the permissions given above its level; they stay revoked in later
+/// turns.
 #[derive(Clone, Debug)]
 pub struct Grants<G> {
-    /// How far the current turn may go.
+    /// Safety level of the current turn; 0 for planning.
     reach: u8,
     given: Vec<(u8, G)>,
 }
@@ -18,12 +18,12 @@ impl<G> Default for Grants<G> {
     }
 }
 
-/// The least reach at which anything can be allowed: planning allows nothing, so what is allowed in
-/// a turn that planned is for carrying the plan out.
+/// Lowest level of a permission. Planning allows nothing, so a permission given in a planning turn
+/// is for carrying out the plan.
 const ASKING: u8 = 1;
 
 impl<G: PartialEq> Grants<G> {
-    /// A turn with these settings begins. Returns whether anything was taken back.
+    /// Begins a turn with these settings. Returns whether permissions were revoked.
     pub fn begin(&mut self, settings: &Settings) -> bool {
         self.reach = reach(settings);
         let before = self.given.len();
@@ -31,30 +31,30 @@ impl<G: PartialEq> Grants<G> {
         self.given.len() < before
     }
 
-    /// Something is allowed from now on.
+    /// Adds a permission.
     pub fn give(&mut self, grant: G) {
         if !self.holds(&grant) {
             self.given.push((self.reach.max(ASKING), grant));
         }
     }
 
-    /// Whether it is allowed.
+    /// Returns whether a permission is given.
     pub fn holds(&self, grant: &G) -> bool {
         self.given.iter().any(|(_, given)| given == grant)
     }
 
-    /// Returns the grants, with the reach each was given at, for [`Self::restored`].
+    /// Returns the permissions with the level each was given at, for [`Self::restored`].
     pub fn given(&self) -> &[(u8, G)] {
         &self.given
     }
 
-    /// Takes over what another link held between turns.
+    /// Restores the permissions that another instance of the link held between turns.
     #[must_use]
     pub fn restored(given: Vec<(u8, G)>) -> Self {
         Self { given, ..Self::default() }
     }
 
-    /// Takes all grants back: the next use of each is asked for again.
+    /// Revokes all permissions: the next use of each is asked about again.
     pub fn clear(&mut self) {
         self.given.clear();
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allowed_at_a_level_holds_there_and_above_and_never_below() {
+    fn a_grant_holds_at_its_level_and_above() {
         let mut grants = Grants::default();
         assert!(!grants.begin(&settings(Safety::Default, Mode::Build)));
         grants.give("ls");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_once_a_plan_is_carried_out_is_not_allowed_while_planning() {
+    fn a_grant_from_a_planning_turn_holds_only_outside_planning() {
         let mut grants = Grants::default();
         grants.begin(&settings(Safety::Edit, Mode::Plan));
         grants.give("make");

@@ -1,37 +1,37 @@
-//! The memory of a component: free pieces in a list for each size.
+//! The allocator of a component: a free list for each size.
 //!
-//! A line is taken apart into dozens of small pieces, which are all given back before the call
-//! ends. The allocator of libc looks for neighbours to merge with at every one of them; here a
-//! piece goes to the list of its size, and the next of that size is it again. Nothing is merged: of
-//! each size a guest keeps as many pieces as it once needed at a time. Large ones are libc's
-//! affair.
+//! Parsing a line allocates dozens of small blocks, which are all freed before the call ends. The
+//! allocator of libc tries to merge neighbours at every free. This one puts a freed block on the
+//! list of its size and reuses it for the next allocation of that size. It never merges blocks, so
+//! a guest keeps as many blocks of each size as it once needed at a time. Large blocks are left to
+//! libc.
 //!
-//! The first pieces lie one behind the other in memory that is there from the beginning: most
-//! guests live for one short turn, and what costs them most is every page that they touch for the
+//! The first blocks come from static memory. Most guests live for one short turn, in which touching
+//! a new page and asking the host for more memory are the largest costs.
 //! first time, and every call to the host for more.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 
-/// Every piece begins at a multiple of this, and has one as its size.
+/// Alignment of every block, and the unit of its size.
 const STEP: usize = 16;
-/// Up to here there is a size for every step, above it four for each doubling.
+/// Largest size with one list per step. Above it, each doubling has four lists.
 const FINE: usize = 128;
-/// Larger pieces are libc's.
+/// Largest block. Larger ones are allocated by libc.
 const LARGEST: usize = 32 << 10;
 const SIZES: usize = FINE / STEP + 4 * (LARGEST / FINE).ilog2() as usize;
-/// The size of the memory at the beginning, and of each piece asked of libc once that is used up.
+/// Size of the static memory, and of each chunk requested from libc after it is used up.
 const CHUNK: usize = 256 << 10;
 
-/// See the module. For one thread only.
-pub(crate) struct Heap(UnsafeCell<Pieces>);
+/// The allocator; see the module. Must be used by one thread only.
+pub(crate) struct Heap(UnsafeCell<Blocks>);
 
-/// Zero all over, so that it takes no room in the file.
-struct Pieces {
-    /// The first free piece of each size; in it stands where the next one is.
+/// Initialised to zero, so that it takes no space in the file.
+struct Blocks {
+    /// The first free block of each size, which stores the address of the next one.
     free: [*mut u8; SIZES],
-    /// The rest of the last chunk; none: there was none yet.
+    /// The unused rest of the current chunk; null before the first allocation.
     next: *mut u8,
     left: usize,
     first: First,
@@ -45,7 +45,7 @@ unsafe impl Sync for Heap {}
 
 impl Heap {
     pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(Pieces {
+        Self(UnsafeCell::new(Blocks {
             free: [null_mut(); SIZES],
             next: null_mut(),
             left: 0,
@@ -54,7 +54,7 @@ impl Heap {
     }
 }
 
-/// The number of a size and the bytes of its pieces; none: it is libc's.
+/// Returns the index of a size and the size of its blocks, or `None` if libc allocates it.
 fn size_for(layout: Layout) -> Option<(usize, usize)> {
     if layout.align() > STEP || layout.size() > LARGEST {
         return None;
@@ -70,23 +70,24 @@ fn size_for(layout: Layout) -> Option<(usize, usize)> {
     Some((FINE / STEP + 4 * doublings + quarter, (5 + quarter) << (doubling - 2)))
 }
 
-impl Pieces {
+impl Blocks {
     #[inline]
     fn take(&mut self, number: usize, size: usize) -> *mut u8 {
-        let piece = self.free[number];
-        if piece.is_null() {
+        let block = self.free[number];
+        if block.is_null() {
             return self.cut(size);
         }
-        // SAFETY: a free piece of ours is large enough and aligned for it.
-        self.free[number] = unsafe { piece.cast::<*mut u8>().read() };
-        piece
+        // SAFETY: a free block is large enough and aligned for a pointer.
+        self.free[number] = unsafe { block.cast::<*mut u8>().read() };
+        block
     }
 
     #[inline]
-    fn give_back(&mut self, number: usize, piece: *mut u8) {
-        // SAFETY: nobody else has the piece any more; it is large enough and aligned for it.
-        unsafe { piece.cast::<*mut u8>().write(self.free[number]) };
-        self.free[number] = piece;
+    fn release(&mut self, number: usize, block: *mut u8) {
+        // SAFETY: the block was freed, so it is not in use; it is large enough and aligned for a
+        // pointer.
+        unsafe { block.cast::<*mut u8>().write(self.free[number]) };
+        self.free[number] = block;
     }
 
     #[cold]
@@ -95,56 +96,57 @@ impl Pieces {
             (self.next, self.left) = (self.first.0.as_mut_ptr(), CHUNK);
         }
         if self.left < size {
-            // SAFETY: neither size nor alignment is zero.
+            // SAFETY: size and alignment are not zero.
             let chunk = unsafe { System.alloc(Layout::from_size_align_unchecked(CHUNK, STEP)) };
             if chunk.is_null() {
                 return chunk;
             }
             (self.next, self.left) = (chunk, CHUNK);
         }
-        let piece = self.next;
-        // SAFETY: there is so much left.
-        self.next = unsafe { piece.add(size) };
+        let block = self.next;
+        // SAFETY: at least `size` bytes are left.
+        self.next = unsafe { block.add(size) };
         self.left -= size;
-        piece
+        block
     }
 }
 
-// SAFETY: a piece is as large and as aligned as its layout wants, nobody else's until it is given
-// back, and never moves.
+// SAFETY: a block is at least as large and as aligned as its layout requires, is used by nobody
+// else until it is freed, and never moves.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match size_for(layout) {
-            // SAFETY: one thread, and nothing in there allocates from us.
+            // SAFETY: there is one thread, and this code does not allocate from `self`.
             Some((number, size)) => unsafe { &mut *self.0.get() }.take(number, size),
-            // SAFETY: as of the caller.
+            // SAFETY: guaranteed by the caller.
             None => unsafe { System.alloc(layout) },
         }
     }
 
-    unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match size_for(layout) {
             // SAFETY: as above.
-            Some((number, _)) => unsafe { &mut *self.0.get() }.give_back(number, piece),
-            // SAFETY: as of the caller.
-            None => unsafe { System.dealloc(piece, layout) },
+            Some((number, _)) => unsafe { &mut *self.0.get() }.release(number, block),
+            // SAFETY: guaranteed by the caller.
+            None => unsafe { System.dealloc(block, layout) },
         }
     }
 
-    unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as of the caller.
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: guaranteed by the caller.
         let fresh = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         match (size_for(layout), size_for(fresh)) {
-            (Some((before, _)), Some((after, _))) if before == after => piece,
-            // SAFETY: as of the caller.
-            (None, None) => unsafe { System.realloc(piece, layout, size) },
+            (Some((before, _)), Some((after, _))) if before == after => block,
+            // SAFETY: guaranteed by the caller.
+            (None, None) => unsafe { System.realloc(block, layout, size) },
             _ => {
-                // SAFETY: both are at least as large as what is copied, and not the same.
+                // SAFETY: both blocks are at least as large as the copied length, and they do not
+                // overlap.
                 unsafe {
                     let moved = self.alloc(fresh);
                     if !moved.is_null() {
-                        moved.copy_from_nonoverlapping(piece, layout.size().min(size));
-                        self.dealloc(piece, layout);
+                        moved.copy_from_nonoverlapping(block, layout.size().min(size));
+                        self.dealloc(block, layout);
                     }
                     moved
                 }
@@ -162,17 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn every_size_fits_its_pieces_and_wastes_at_most_a_fifth() {
+    fn every_block_fits_its_size_and_wastes_at_most_a_fifth() {
         let mut last = (0, 0);
         for size in 1..=LARGEST {
-            let (number, piece) = size_for(layout(size)).unwrap();
-            assert!(number < SIZES && piece >= size && piece.is_multiple_of(STEP), "{size}");
-            assert!(piece - size < STEP || piece * 4 <= size * 5, "{size} in {piece}");
+            let (number, block) = size_for(layout(size)).unwrap();
+            assert!(number < SIZES && block >= size && block.is_multiple_of(STEP), "{size}");
+            assert!(block - size < STEP || block * 4 <= size * 5, "{size} in {block}");
             assert!(
-                (number, piece) == last || (number == last.0 + 1 && piece > last.1) || size == 1,
+                (number, block) == last || (number == last.0 + 1 && block > last.1) || size == 1,
                 "{size}"
             );
-            last = (number, piece);
+            last = (number, block);
         }
         assert_eq!(last, (SIZES - 1, LARGEST));
         assert_eq!(size_for(layout(LARGEST + 1)), None);
@@ -180,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn pieces_keep_what_is_in_them_whatever_is_taken_and_given_back_around_them() {
+    fn blocks_keep_their_content_while_others_are_allocated_and_freed() {
         let (heap, mut held, mut seed) =
             (Box::new(Heap::new()), Vec::<(*mut u8, usize, u8)>::new(), 1_u32);
         let mut random = |below: usize| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (seed >> 8) as usize % below
         };
-        let whole = |(piece, size, mark): &(*mut u8, usize, u8)| {
-            // SAFETY: it is held, and was filled.
-            unsafe { std::slice::from_raw_parts(*piece, *size) }.iter().all(|byte| byte == mark)
+        let whole = |(block, size, mark): &(*mut u8, usize, u8)| {
+            // SAFETY: the block is allocated and was filled.
+            unsafe { std::slice::from_raw_parts(*block, *size) }.iter().all(|byte| byte == mark)
         };
         for round in 0..20_000 {
             let (mark, size) =
@@ -198,26 +200,26 @@ mod tests {
                 0 | 1 if !held.is_empty() => {
                     let gone = held.swap_remove(random(held.len()));
                     assert!(whole(&gone));
-                    // SAFETY: it was taken with this layout.
+                    // SAFETY: it was allocated with this layout.
                     unsafe { heap.dealloc(gone.0, layout(gone.1)) };
                 }
                 2 if !held.is_empty() => {
                     let at = random(held.len());
-                    let (piece, before, mark) = held[at];
-                    // SAFETY: it was taken with this layout.
-                    let moved = unsafe { heap.realloc(piece, layout(before), size) };
+                    let (block, before, mark) = held[at];
+                    // SAFETY: it was allocated with this layout.
+                    let moved = unsafe { heap.realloc(block, layout(before), size) };
                     assert!(whole(&(moved, before.min(size), mark)));
-                    // SAFETY: it is so large.
+                    // SAFETY: it has this size.
                     unsafe { moved.write_bytes(mark, size) };
                     held[at] = (moved, size, mark);
                 }
                 _ => {
                     // SAFETY: the size is not zero.
-                    let piece = unsafe { heap.alloc(layout(size)) };
-                    assert!(piece.addr().is_multiple_of(STEP));
-                    // SAFETY: it is so large.
-                    unsafe { piece.write_bytes(mark, size) };
-                    held.push((piece, size, mark));
+                    let block = unsafe { heap.alloc(layout(size)) };
+                    assert!(block.addr().is_multiple_of(STEP));
+                    // SAFETY: it has this size.
+                    unsafe { block.write_bytes(mark, size) };
+                    held.push((block, size, mark));
                 }
             }
         }
@@ -225,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_taken_again_before_anything_new() {
+    fn freed_blocks_are_reused_first() {
         let heap = Box::new(Heap::new());
-        // SAFETY: sizes are not zero, and pieces are given back with their layouts.
+        // SAFETY: sizes are not zero, and blocks are freed with their layouts.
         unsafe {
             let (first, second) = (heap.alloc(layout(40)), heap.alloc(layout(40)));
             heap.dealloc(first, layout(40));

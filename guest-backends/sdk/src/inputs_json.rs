@@ -1,6 +1,5 @@
-//! Inputs from JSON in the form of recordings: the way back of `actions_json`.
-//!
-//! A deserializer that renames on the way, for the same reason.
+//! Reads inputs from JSON in the form of recordings, the inverse of `actions_json`, with a
+//! deserializer that renames keys.
 
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
@@ -9,7 +8,7 @@ use serde_json::{Error, Value};
 
 use crate::actions_json::kebab;
 
-/// Reads an input, or any other word of the contract, from the form of recordings.
+/// Reads an input, or any other type of the contract, from the form of recordings.
 pub(crate) fn read<T: DeserializeOwned>(json: Value) -> Result<T, Error> {
     T::deserialize(Kebab(json))
 }
@@ -61,15 +60,16 @@ impl<'de> Deserializer<'de> for Kebab {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let variant = |told: &str| {
-            let found = variants.iter().find(|variant| kebab(variant) == told);
-            found.copied().ok_or_else(|| Error::custom(format!("{name} has no case `{told}`")))
+        let variant = |case: &str| {
+            let found = variants.iter().find(|variant| kebab(variant) == case);
+            found.copied().ok_or_else(|| Error::custom(format!("{name} has no case `{case}`")))
         };
         match self.0 {
-            Value::String(told) => visitor.visit_enum(variant(&told)?.into_deserializer()),
+            Value::String(case) => visitor.visit_enum(variant(&case)?.into_deserializer()),
             Value::Object(object) if object.len() == 1 => {
-                let (told, value) = object.into_iter().next().expect("there is one");
-                let case = MapDeserializer::new(std::iter::once((variant(&told)?, Kebab(value))));
+                let (variant_name, value) = object.into_iter().next().expect("there is one");
+                let case =
+                    MapDeserializer::new(std::iter::once((variant(&variant_name)?, Kebab(value))));
                 visitor.visit_enum(MapAccessDeserializer::new(case))
             }
             other => Err(Error::custom(format!("{name} is {other}"))),
@@ -77,8 +77,8 @@ impl<'de> Deserializer<'de> for Kebab {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct seq tuple
-        tuple_struct map identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct newtype_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use crate::wit::{Answer, Command, Decision, Exit, Exited, Input, Pipe};
 
     #[test]
-    fn an_input_reads_back_from_the_form_of_recordings() {
+    fn an_input_survives_a_round_trip() {
         let answers = Decision::Answers(vec![(
             "colour".to_owned(),
             vec!["red".to_owned(), "blue".to_owned()],

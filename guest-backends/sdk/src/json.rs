@@ -1,10 +1,10 @@
-//! Picking fields from JSON that may have drifted: wrong types and missing fields are `None`, never
-//! an error.
+//! Reads fields of JSON whose shape may have changed: wrong types and missing fields are `None`,
+//! never an error.
 //!
-//! Agents print duplicate keys, fractions where whole numbers were, and new fields all the time, so
-//! output is parsed to a [`Value`] first (the last duplicate wins) and only then asked for what is
-//! needed. It borrows from the line what has no escapes in it: in a sandbox, memory taken piece by
-//! piece is what costs most.
+//! Agents print duplicate keys, fractions in place of whole numbers, and new fields. Output is
+//! therefore parsed into a [`Value`] first (the last duplicate wins), and fields are looked up in
+//! it. Strings without escapes borrow from the line, because many small allocations are the largest
+//! cost in a sandbox.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,13 +19,13 @@ use crate::wit::{Line, Pipe};
 /// Parses a line.
 ///
 /// # Errors
-/// It is not JSON, or nested more than 128 deep.
+/// Fails if the line is not JSON or is nested more than 128 levels deep.
 pub fn parse(line: &str) -> Result<Value<'_>, serde_json::Error> {
     serde_json::from_str(line)
 }
 
-/// Returns a line of stdout that is a JSON object. Blank lines and those of stderr are passed over;
-/// for others `unrecognised` gets what they are, in words, and the line.
+/// Parses a line of stdout that is a JSON object. Skips blank lines and lines of stderr. Calls
+/// `unrecognised` with a description and the text of any other line.
 pub fn object<'l>(
     line: &'l Line,
     unrecognised: impl FnOnce(&'static str, &'l str),
@@ -50,8 +50,8 @@ pub fn object<'l>(
     }
 }
 
-/// A JSON value that may borrow from the text it was parsed from. Shown as JSON, with the keys
-/// sorted.
+/// A JSON value that may borrow from the text it was parsed from. Displays as JSON with sorted
+/// keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs, reason = "as in JSON")]
 pub enum Value<'a> {
@@ -64,28 +64,28 @@ pub enum Value<'a> {
     Object(Object<'a>),
 }
 
-/// The fields of an object, as they came.
+/// The fields of an object, in the order they were printed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 impl<'a> Object<'a> {
-    /// Returns a field; of duplicates the last.
+    /// Returns a field; the last one of duplicates.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// Returns all fields, also duplicates.
+    /// Returns all fields, including duplicates.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Value<'a>)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// Returns all values, also those of duplicates.
+    /// Returns all values, including those of duplicates.
     pub fn values(&self) -> impl Iterator<Item = &Value<'a>> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// Whether it has no field.
+    /// Returns whether there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -93,7 +93,7 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns a field of an object; of duplicates the last.
+    /// Returns a field of an object; the last one of duplicates.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.get(key)
@@ -123,7 +123,7 @@ impl<'a> Value<'a> {
         if let Self::Object(fields) = self { Some(fields) } else { None }
     }
 
-    /// Whether it is null.
+    /// Returns whether the value is null.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
@@ -145,26 +145,27 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the text of a field.
+    /// Returns the text of a field that is a string.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_str()
     }
 
-    /// Returns the text of a field as a string of its own; empty where there is none.
+    /// Returns the text of a field as an owned string, or an empty one if the field is not a
+    /// string.
     #[must_use]
     pub fn string(&self, key: &str) -> String {
         self.text(key).unwrap_or_default().to_owned()
     }
 
-    /// Returns a field that is true.
+    /// Returns whether a field is `true`.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         self.get(key).and_then(Self::as_bool).unwrap_or(false)
     }
 
-    /// Returns a number as a count: fractions are rounded, negative numbers are 0, large ones
-    /// `u32::MAX`.
+    /// Returns a numeric field as a count: fractions are rounded, negative numbers become 0, large
+    /// ones `u32::MAX`.
     #[must_use]
     #[allow(
         clippy::cast_possible_truncation,
@@ -179,13 +180,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the number under a key of an object; none: there is no such key, or it is no number.
+    /// Returns a numeric field.
     #[must_use]
     pub fn number(&self, key: &str) -> Option<f64> {
         if let Self::Number(number) = self.get(key)? { number.as_f64() } else { None }
     }
 
-    /// Returns the elements of a list; none where there is no list.
+    /// Returns the elements of a field that is a list, or no elements if it is not.
     #[must_use]
     pub fn list(&self, key: &str) -> &[Self] {
         self.get(key).and_then(Self::as_array).unwrap_or_default()
@@ -195,7 +196,7 @@ impl<'a> Value<'a> {
 impl<'a> Index<&str> for Value<'a> {
     type Output = Value<'a>;
 
-    /// Returns a field, or null where there is none.
+    /// Returns a field, or null if it does not exist.
     fn index(&self, key: &str) -> &Value<'a> {
         self.get(key).unwrap_or(&Value::Null)
     }
@@ -215,7 +216,7 @@ impl Serialize for Value<'_> {
             Self::Number(number) => number.serialize(serializer),
             Self::String(text) => serializer.serialize_str(text),
             Self::Array(values) => serializer.collect_seq(values),
-            // Later duplicates replace earlier ones.
+            // The last duplicate wins.
             Self::Object(Object(fields)) => {
                 let sorted: std::collections::BTreeMap<&str, &Value<'_>> =
                     fields.iter().map(|(name, value)| (&**name, value)).collect();
@@ -277,7 +278,7 @@ impl<'de> de::Visitor<'de> for Reader {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value<'de>, A::Error> {
-        // Most objects have a few fields: growing from 1 would move them three times.
+        // Reserves room for most objects: growing from 1 field would move the fields three times.
         let mut fields = Vec::with_capacity(8);
         while let Some((Key(name), value)) = entries.next_entry()? {
             fields.push((name, value));
@@ -292,7 +293,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match deserializer.deserialize_str(Reader)? {
             Value::String(text) => Ok(Self(text)),
-            _ => Err(de::Error::custom("a key is text")),
+            _ => Err(de::Error::custom("the key is not a string")),
         }
     }
 }
@@ -302,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_is_survived() {
+    fn changed_types_and_missing_fields_are_not_errors() {
         let value = parse(r#"{"n":551.86,"m":-3,"big":1e12,"s":7,"id":"a","id":"b","l":{}}"#)
             .expect("JSON");
         assert_eq!(value.count("n"), Some(552));
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_shown_as_serde_json_shows_it() {
+    fn a_value_is_displayed_as_serde_json_displays_it() {
         let text = r#"{"b":[1,-2,2.5,null,true,"q\"\n\u00e9",{}],"a":{"k":"1","k":"2"},"\u006b":"escaped key"}"#;
         let value = parse(text).expect("JSON");
         let theirs: serde_json::Value = serde_json::from_str(text).expect("JSON");
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_escapes_is_copied() {
+    fn only_strings_with_escapes_are_copied() {
         let value = parse(r#"{"plain":"text","escaped":"a\nb"}"#).expect("JSON");
         assert!(matches!(value.get("plain"), Some(Value::String(Cow::Borrowed("text")))));
         assert!(

@@ -1,23 +1,24 @@
-//! The parts of an Aetheel backend that need no knowledge of its agent.
+//! Building blocks for Aetheel backends, independent of any particular agent.
 //!
-//! A backend is the understanding half of one link between the gateway and an agent: it is told
-//! what happened ([`wit::Input`]) and answers with what is to be done ([`wit::Action`]). It has no
-//! clock, no files and no network, so that the same code is tested natively and runs sandboxed.
-//! Begin with the kind of agent you have:
+//! A backend is a state machine between the gateway and an agent. It receives what happened
+//! ([`wit::Input`]) and returns what the gateway must do ([`wit::Action`]). It has no clock, no
+//! files and no network, so the same code runs natively in tests and sandboxed in the gateway.
+//! Start with the module that fits your agent:
 //!
-//! - one process for every turn, which exits when it is done: [`one_shot`], three functions;
+//! - one process per turn, which exits when it is done: [`one_shot`], three functions;
 //! - one process for many turns: [`live`], four functions;
 //! - both, as the operator chooses: [`Either`] of the two;
-//! - neither: [`Backend`] itself.
+//! - neither: implement [`Backend`] directly.
 //!
-//! Then say what a line means, in the words of [`Emit`]. [`json`] reads fields that may have
-//! drifted, [`tool`] knows what tools are about, [`rpc`] keeps JSON-RPC in order, [`live::Asks`]
-//! what people are asked and [`Grants`] what they allowed. Tests play recordings
-//! ([`fixture::cases`]) or whole dialogues ([`dialogue`]) to the backend, also disturbed
-//! ([`disturb`]) or against the clock ([`throughput`]).
+//! Then report what each line of output means with [`Emit`]. [`json`] reads fields that may be
+//! missing or have another type, [`tool`] describes uses of tools, [`rpc`] matches JSON-RPC
+//! requests and responses, [`live::Asks`] tracks questions to people, and [`Grants`] tracks
+//! permissions that people gave. Tests play recordings ([`fixture::cases`]) or whole dialogues
+//! ([`dialogue`]) to the backend, also with disturbed lines ([`disturb`]), or measure its speed
+//! ([`throughput`]).
 //!
-//! Owns the bindings of the contract (the folder `wit` beside this one) and the export of a
-//! [`Backend`] as a component. It knows no agent.
+//! The crate contains the bindings of the contract (the folder `wit` beside this one) and the macro
+//! that exports a [`Backend`] as a component.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;
@@ -79,8 +80,7 @@ pub use offer::Offer;
 #[cfg(not(target_arch = "wasm32"))]
 pub use outline::outline;
 
-/// The words of the contract, as generated from `wit/types.wit`; the documentation of each item
-/// lives there.
+/// Types of the contract, generated from `wit/types.wit`, where each item is documented.
 pub mod wit {
     pub use crate::bindings::aetheel::backend::types::*;
 }
@@ -91,35 +91,37 @@ use wit::{Action, TimedInput};
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap::new();
 
-/// A backend: the understanding half of one link. Made with `Default` for every link; sees inputs
-/// in order.
+/// A backend: the state machine of one link. The host creates one with `Default` for every link and
+/// passes it the inputs in order.
 pub trait Backend: Default + 'static {
-    /// Returns the descriptor: JSON that fits `wit/descriptor.schema.json`. Constant.
+    /// Returns the descriptor: JSON that fits `wit/descriptor.schema.json`. Must return the same
+    /// text on every call.
     fn describe() -> String;
 
-    /// Takes one input in and adds everything there is to do to `out`.
+    /// Handles one input and appends the resulting actions to `out`.
     ///
     /// # Errors
-    /// Gives up: the host ends the link and fails its open turns with the text. For states the
-    /// backend cannot go on from, not for strange output of the agent.
+    /// An error makes the host end the link and fail its open turns with this text. Return one only
+    /// if the backend cannot continue, never for unexpected output of the agent.
     fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String>;
 
-    /// Returns the state of an idle link for a newer generation; by default a link cannot move.
+    /// Returns the state of an idle link for a newer generation. The default returns `None`: the
+    /// link cannot move.
     fn save(&self) -> Option<String> {
         None
     }
 
-    /// Takes over the state that `save` of another generation returned.
+    /// Restores the state that `save` of another generation returned.
     ///
     /// # Errors
-    /// The state does not fit; by default none does.
+    /// Fails if the state does not fit. The default always fails.
     fn load(&mut self, _state: &str, saved_by: &str) -> Result<(), String> {
         Err(format!("this backend takes over no state, not even from version {saved_by}"))
     }
 }
 
-/// Exports a [`Backend`] as the component. Does nothing natively, so that the crate also builds for
-/// tests.
+/// Exports a [`Backend`] as the component. Expands to nothing on native targets, so that the crate
+/// also builds for tests.
 #[macro_export]
 macro_rules! export_backend {
     ($backend:ty) => {

@@ -1,9 +1,9 @@
-//! Tests that a backend notices when its agent changes: every recording is played again with every
-//! key renamed, moved or retyped ([`mutation`](crate::mutation)).
+//! Tests that a backend notices when its agent changes: plays every recording again with every key
+//! renamed, moved or retyped ([`mutation`](crate::mutation)).
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "part of tests: a panic says what is wrong"
+    reason = "used in tests, where a panic reports the problem"
 )]
 
 use std::collections::BTreeMap;
@@ -19,12 +19,12 @@ use crate::mutation::{Change, Position, Recording, silent_loss};
 use crate::wit::TimedInput;
 use crate::{Backend, actions_json, inputs_json};
 
-/// Recordings in which the same change of the same position is tried.
+/// Number of recordings in which one change of one position is tried.
 const RECORDINGS_PER_CHANGE: usize = 2;
 
-/// Plays the changes of the recordings in the folders to a backend, and fails if one loses the
-/// text of an answer, and nothing is reported. A change of a position that many recordings have is
-/// tried in the first two of them.
+/// Plays changed copies of the recordings in the folders to a backend. Fails if a change loses text
+/// of an answer without a report. A change at a position that many recordings have is tried in the
+/// first two of them.
 pub fn no_answer_is_lost<B: Backend>(folders: &[PathBuf]) {
     let cases: Vec<Case> =
         folders.iter().flat_map(|folder| cases_in(folder)).map(|case| Case::read(&case)).collect();
@@ -51,8 +51,8 @@ pub fn no_answer_is_lost<B: Backend>(folders: &[PathBuf]) {
                     work.get(next.fetch_add(1, Ordering::Relaxed))
                 {
                     let at = cases.iter().position(|other| other.path == case.path).unwrap();
-                    if let Some(said) = case.lost::<B>(position, *change, &unchanged[at]) {
-                        losses.lock().unwrap().insert((&position.name, *change), said);
+                    if let Some(loss) = case.lost::<B>(position, *change, &unchanged[at]) {
+                        losses.lock().unwrap().insert((&position.name, *change), loss);
                     }
                 }
             });
@@ -62,7 +62,7 @@ pub fn no_answer_is_lost<B: Backend>(folders: &[PathBuf]) {
         .into_inner()
         .unwrap()
         .into_iter()
-        .map(|((position, change), said)| format!("{position} {change}: {said}"))
+        .map(|((position, change), loss)| format!("{position} {change}: {loss}"))
         .collect();
     assert!(
         losses.is_empty(),
@@ -85,7 +85,7 @@ impl Case {
         Self { path, recording: Recording::new(entries) }
     }
 
-    /// Says which answer a change loses, if it loses one silently.
+    /// Returns a description of the answer that a change loses silently, if any.
     fn lost<B: Backend>(
         &self,
         position: &Position,
@@ -98,7 +98,7 @@ impl Case {
     }
 }
 
-/// Plays the inputs among the entries of a recording to a fresh backend.
+/// Plays the inputs among the entries of a recording to a new backend.
 fn play<B: Backend>(entries: &[Value]) -> Vec<Value> {
     let (mut backend, mut out) = (B::default(), Vec::new());
     for entry in entries {
@@ -107,7 +107,7 @@ fn play<B: Backend>(entries: &[Value]) -> Vec<Value> {
         let at_ms = entry["t"].as_f64().unwrap();
         backend
             .handle(TimedInput { at_ms, input }, &mut out)
-            .expect("a backend does not give up over output");
+            .expect("a backend accepts any output of its agent");
     }
     out.iter().map(actions_json::json).collect()
 }

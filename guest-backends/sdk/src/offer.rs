@@ -1,16 +1,16 @@
 use crate::wit::{Ask, AskKind, AskOption, FileDiff, TurnRef};
 
-/// The companions of a question's subject: what "always" means, the agent's own answers, what would
-/// be changed. A label for "always", or none, is one.
+/// Details of a question beside its subject: the label for "always", the agent's own answers, and
+/// the changes that it is about. Converts from an optional label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// The meaning of "always"; none: not offered.
+    /// The label of the answer "always", or `None` if it is not offered.
     pub always: Option<String>,
     /// The agent's own answers.
     pub options: Vec<AskOption>,
-    /// The changes that would be made.
+    /// The changes that would be made to files.
     pub diffs: Vec<FileDiff>,
-    /// Whether the agent takes another input.
+    /// Whether the agent accepts another input instead of its own.
     pub changeable: bool,
 }
 

@@ -1,13 +1,14 @@
-//! One-shot agents: a process for every turn, which reads a prompt, prints what it does and exits.
+//! One-shot agents: each turn has its own process, which reads the prompt, prints what it does and
+//! exits.
 //!
-//! Owns what all of them have in common, so that a backend says only what to start
-//! ([`Agent::plan`]), what a line means ([`Agent::line`]) and, where the agent does not tell its
-//! result, what a run came to ([`Agent::finish`]). Whatever the agent and the backend do: one turn
-//! a link, and exactly one `turn-done` for it (`tests` below).
+//! A backend implements only the parts that depend on its agent: the process to start
+//! ([`Agent::plan`]), the meaning of a line ([`Agent::line`]) and, if the agent does not print its
+//! result, the result of a run ([`Agent::finish`]). This module ensures that a link has one turn
+//! and that the turn ends with exactly one `turn-done`.
 //!
-//! A turn is over when its process has exited, because an agent may print a second, better result,
-//! and because ending it earlier could cut off the writing of its session. An agent that has told
-//! its result and does not leave is not waited for longer than [`LINGER_MS`].
+//! A turn ends when its process has exited: an agent may print a second, better result, and
+//! stopping it earlier could interrupt it while it saves its session. An agent that printed its
+//! result and does not exit is waited for at most [`LINGER_MS`].
 //!
 //! ```
 //! use aetheel_backend_sdk::one_shot::{Agent, OneShot, prompt, spawn};
@@ -20,7 +21,9 @@
 //!
 //! impl Agent for Mini {
 //!     fn describe() -> String {
-//!         r#"{"name":"mini","version":"1","programs":[{"name":"mini","flags":[{"name":"--quiet"}]}]}"#.to_owned()
+//!         r#"{"name":"mini","version":"1",
+//!             "programs":[{"name":"mini","flags":[{"name":"--quiet"}]}]}"#
+//!             .to_owned()
 //!     }
 //!     fn plan(&mut self, start: StartTurn, _: &mut Emit) -> Result<Spawn, Failure> {
 //!         Ok(spawn("mini", [Value::Text("--quiet".to_owned())], prompt(&start.parts)))
@@ -34,7 +37,7 @@
 //!     fn finish(&mut self, exited: &Exited, _: &mut Emit) -> TurnResult {
 //!         match exited.how {
 //!             Exit::Code(0) => TurnResult::completed(None),
-//!             _ => TurnResult::without(exited, |said| self.failure(said)),
+//!             _ => TurnResult::without(exited, |stderr| self.failure(stderr)),
 //!         }
 //!     }
 //! }
@@ -50,53 +53,53 @@ use crate::wit::{
 };
 use crate::{Backend, Emit, TurnResult, failure, text};
 
-/// Milliseconds an agent may take to exit after its result before the turn ends without it.
+/// Milliseconds an agent may take to exit after its result. The turn ends without the exit after
+/// that.
 pub const LINGER_MS: u32 = 2000;
-/// Milliseconds between an interrupt and the end of everything the agent started.
+/// Milliseconds between an interrupt and SIGKILL to every process that the agent started.
 pub const INTERRUPT_GRACE_MS: u32 = 3000;
 
 const PROC: u32 = 1;
 const LINGER: u32 = 1;
 
-/// The knowledge of a one-shot backend about its agent. Made anew for every turn.
+/// The agent-specific part of a one-shot backend. Created anew for every turn.
 pub trait Agent: Default + 'static {
-    /// The signal that interrupts the agent. Everything it started is killed [`INTERRUPT_GRACE_MS`]
-    /// later in any case.
+    /// The signal that interrupts the agent. Every process it started is killed
+    /// [`INTERRUPT_GRACE_MS`] later in any case.
     const INTERRUPT: Signal = Signal::Interrupt;
 
     /// Returns the descriptor, see [`Backend::describe`].
     fn describe() -> String;
 
-    /// Returns the process to start; `proc`, `session` and `turn` are filled in. Files are put with
-    /// `emit`.
+    /// Returns the process to start; the caller fills in `proc`, `session` and `turn`. Files are
+    /// created with `emit`.
     ///
     /// # Errors
-    /// The turn fails with it and nothing is started.
+    /// An error fails the turn, and nothing is started.
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure>;
 
-    /// Takes a line of output in. Returns a result once the agent told one; a later one replaces
-    /// it, but for a success, which only another success replaces: what an agent says after its own
-    /// end does not undo it.
+    /// Handles a line of output. Returns a result once the agent reported one. A later result
+    /// replaces it, except that a success is replaced only by another success.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult>;
 
-    /// Takes the decision about a question of the agent in, to be written to its stdin. Agents that
-    /// ask nothing need none.
+    /// Handles the decision about a question of the agent, usually by writing it to the agent's
+    /// stdin. The default does nothing, for agents that ask no questions.
     fn answer(&mut self, _answer: Answer, _emit: &mut Emit) {}
 
-    /// Says what a run came to that exited without [`Self::line`] having returned a result. By
-    /// default the turn is lost, or failed where the exit code says so.
+    /// Returns the result of a run that exited before [`Self::line`] returned one. By default the
+    /// turn is lost, or failed if the exit code is not zero.
     fn finish(&mut self, exited: &Exited, _emit: &mut Emit) -> TurnResult {
-        TurnResult::without(exited, |said| self.failure(said))
+        TurnResult::without(exited, |stderr| self.failure(stderr))
     }
 
-    /// Says why a run that exited without a result failed, given a summary of the end of stderr,
+    /// Returns the reason why a run that exited without a result failed, given the end of stderr,
     /// which may be empty.
     fn failure(&mut self, stderr: &str) -> Failure {
         failure(FailureKind::Other, stderr)
     }
 }
 
-/// A [`Backend`] made of an [`Agent`].
+/// Turns an [`Agent`] into a [`Backend`].
 #[derive(Debug, Default)]
 pub struct OneShot<A> {
     agent: A,
@@ -119,19 +122,20 @@ struct Run {
 }
 
 impl Run {
-    /// The agent told a result.
-    fn told(&mut self, result: TurnResult, out: &mut Vec<Action>) {
+    /// Records a result that the agent reported.
+    fn record(&mut self, result: TurnResult, out: &mut Vec<Action>) {
         let late = matches!(&self.result, Some(first) if first.outcome == Outcome::Completed)
             && result.outcome != Outcome::Completed;
         if late {
-            let said = match &result.outcome {
+            let outcome = match &result.outcome {
                 Outcome::Failed(failure) | Outcome::Lost(failure) => failure.message.as_str(),
                 _ => "it was stopped",
             };
             Emit::new(self.turn, out).diagnostic(
                 Level::Warn,
                 format!(
-                    "after its success the agent told another result, which does not count: {said}"
+                    "the agent reported another result after its success, which does not count: \
+                     {outcome}"
                 ),
             );
         } else if self.result.replace(result).is_none() {
@@ -150,7 +154,7 @@ impl<A: Agent> Backend for OneShot<A> {
             (Input::Command(command), _) => self.command(command, out),
             (Input::Line(line), State::Running(run)) if line.proc == PROC => {
                 if let Some(result) = self.agent.line(line, &mut Emit::new(run.turn, out)) {
-                    run.told(result, out);
+                    run.record(result, out);
                 }
             }
             (Input::SpawnFailed(failed), State::Running(_)) => {
@@ -184,7 +188,7 @@ impl<A: Agent> OneShot<A> {
         match (command, &mut self.state) {
             (Command::StartTurn(start), State::Idle) => self.start(start, out),
             (Command::StartTurn(start), State::Running(Run { turn, .. }) | State::Over(turn)) => {
-                // Told twice, it is the same turn and has one end.
+                // A repeated command names the same turn, which ends only once.
                 if (start.session, start.turn) == (turn.session, turn.turn) {
                     return;
                 }
@@ -242,7 +246,7 @@ impl<A: Agent> OneShot<A> {
     fn end(&mut self, mut result: TurnResult, out: &mut Vec<Action>) {
         if let State::Running(run) = std::mem::take(&mut self.state) {
             self.state = State::Over(run.turn);
-            // What an interrupted agent calls a failure is what was asked of it.
+            // An interrupted agent often reports the interruption as a failure.
             if run.interrupted && matches!(result.outcome, Outcome::Failed(_)) {
                 result.outcome = Outcome::Interrupted;
             }
@@ -251,8 +255,8 @@ impl<A: Agent> OneShot<A> {
     }
 }
 
-/// Returns the plan for a process that reads `stdin` to its end; the rest is filled in by
-/// [`OneShot`].
+/// Returns the plan for a process that reads `stdin` to its end. [`OneShot`] fills in the remaining
+/// fields.
 pub fn spawn(
     program: &str,
     arguments: impl IntoIterator<Item = Value>,
@@ -272,8 +276,8 @@ pub fn spawn(
     }
 }
 
-/// Returns a prompt as an agent reads it that knows no files: pieces with a blank line between
-/// them, files by their names and where they are.
+/// Returns a prompt for an agent that takes only text: the parts separated by blank lines, files as
+/// their names and paths.
 #[must_use]
 pub fn prompt(parts: &[Part]) -> Vec<Chunk> {
     vec![Chunk::Text(text::prompt(parts))]

@@ -2,7 +2,7 @@ use super::*;
 use crate::fixture::{TURN, line, run, start};
 use crate::wit::{Exit, Failure, Pipe, SpawnFailed, Value};
 
-/// Ends with what it is told: `ok`, `bad`, or nothing at all.
+/// Ends with the result that a line names: `ok`, `bad`, or nothing.
 #[derive(Default)]
 struct Toy;
 
@@ -52,12 +52,12 @@ fn say(text: &str) -> Input {
 }
 
 #[test]
-fn a_told_success_stands_whatever_the_exit_code() {
+fn a_reported_success_overrides_the_exit_code() {
     assert_eq!(outcomes(vec![say("ok"), exited(Exit::Code(1), "noise")]), [Outcome::Completed]);
 }
 
 #[test]
-fn the_last_result_counts_and_nothing_after_the_end_does() {
+fn the_last_result_before_the_exit_is_the_outcome() {
     let told = vec![
         say("bad"),
         say("ok"),
@@ -70,7 +70,7 @@ fn the_last_result_counts_and_nothing_after_the_end_does() {
 }
 
 #[test]
-fn what_an_agent_says_after_its_success_does_not_undo_it_and_is_told_to_the_log() {
+fn a_failure_after_a_success_is_logged_and_ignored() {
     let actions =
         run::<OneShot<Toy>>(start("hi"), vec![say("ok"), say("bad"), exited(Exit::Code(1), "")]);
     assert!(
@@ -86,7 +86,7 @@ fn what_an_agent_says_after_its_success_does_not_undo_it_and_is_told_to_the_log(
 }
 
 #[test]
-fn an_agent_that_stays_after_its_result_is_not_waited_for() {
+fn a_turn_ends_when_the_agent_does_not_exit_after_its_result() {
     assert_eq!(
         outcomes(vec![say("ok"), Input::Timer(LINGER), exited(Exit::Code(0), "")]),
         [Outcome::Completed]
@@ -95,7 +95,7 @@ fn an_agent_that_stays_after_its_result_is_not_waited_for() {
 }
 
 #[test]
-fn an_end_without_a_result_is_never_a_success() {
+fn an_exit_without_a_result_is_never_a_success() {
     for (how, stderr, kind, message) in [
         (Exit::Code(0), "", FailureKind::Protocol, "the agent ended without a result"),
         (
@@ -121,7 +121,7 @@ fn an_end_without_a_result_is_never_a_success() {
 }
 
 #[test]
-fn an_interrupt_stops_the_process_and_is_the_outcome_unless_the_agent_finished() {
+fn an_interrupt_stops_the_process_and_is_the_outcome_unless_the_agent_succeeded() {
     let interrupt = || Input::Command(Command::Interrupt(TURN));
     assert_eq!(outcomes(vec![interrupt(), exited(Exit::Signal(2), "")]), [Outcome::Interrupted]);
     assert_eq!(
@@ -137,7 +137,7 @@ fn an_interrupt_stops_the_process_and_is_the_outcome_unless_the_agent_finished()
 }
 
 #[test]
-fn a_program_that_is_not_there_and_a_plan_that_cannot_be_fail_the_turn() {
+fn a_missing_program_and_a_failed_plan_fail_the_turn() {
     let failed =
         SpawnFailed { proc: 1, message: "program not found: toy".to_owned(), not_found: true };
     let failure = Failure {

@@ -1,8 +1,8 @@
-//! JSON-RPC over lines, as long-lived agents speak it: who asked what, in both directions.
+//! JSON-RPC over lines, as long-lived agents speak it, in both directions.
 //!
-//! Owns the numbers of our requests and what each was for. Ids are kept as the text of their JSON,
-//! because agents use numbers, strings and UUIDs, and count in spaces of their own. Dialects
-//! without `"jsonrpc":"2.0"` (Codex) or with more fields (Droid) differ only in the envelope, see
+//! Numbers our requests and remembers what each was for. Ids are kept as JSON text, because agents
+//! use numbers, strings and UUIDs, and count their own requests separately. Dialects without
+//! `"jsonrpc":"2.0"` (Codex) or with more fields (Droid) differ only in the envelope, see
 //! [`Calls::new`].
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::json::Value;
 use crate::wit::{Action, Chunk, Write};
 
-/// Our requests that are not answered yet. `K` says what each was for.
+/// Our requests that are not answered yet. A `K` records what each was for.
 #[derive(Debug)]
 pub struct Calls<K> {
     envelope: &'static str,
@@ -21,7 +21,7 @@ pub struct Calls<K> {
     open: BTreeMap<String, K>,
 }
 
-/// The form of our requests' ids.
+/// The form of the ids of our requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
     /// Numbers, such as `1`.
@@ -33,39 +33,40 @@ pub enum Ids {
 /// The meaning of a line of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message<'a, K> {
-    /// The answer to a request of ours; the error is the `error` object.
+    /// The response to one of our requests; the error is the `error` object.
     Response(K, Result<&'a Value<'a>, &'a Value<'a>>),
-    /// An answer to nothing we asked, or a second one.
+    /// A response without a matching open request.
     Stray(&'a Value<'a>),
-    /// The agent asks; answer with [`Calls::result`] or [`Calls::error`] and this id.
+    /// A request of the agent: id, method and parameters. Answer it with [`Calls::result`] or
+    /// [`Calls::error`] and this id.
     Request(String, &'a str, &'a Value<'a>),
-    /// A notification, by method and parameters: the agent wants no answer.
+    /// A notification of the agent: method and parameters. It is not answered.
     Notification(&'a str, &'a Value<'a>),
-    /// The line is no message of JSON-RPC.
+    /// The line is not a JSON-RPC message.
     Other,
 }
 
 impl<K> Calls<K> {
-    /// Begins counting at 1. The envelope is fields that every message carries, for example
-    /// `"jsonrpc":"2.0"`; empty for none.
+    /// Starts numbering at 1. `envelope` is the text of fields that every message carries, for
+    /// example `"jsonrpc":"2.0"`; it may be empty.
     #[must_use]
     pub fn new(envelope: &'static str, ids: Ids) -> Self {
         Self { envelope, ids, next: 1, open: BTreeMap::new() }
     }
 
-    /// The number of our last request; 0: there was none.
+    /// Returns the number of our last request, or 0 if there was none.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.next - 1
     }
 
-    /// Counts on from the number another instance came to.
+    /// Continues after the last number that another instance used.
     #[must_use]
     pub fn counting_from(self, last: u64) -> Self {
         Self { next: last.saturating_add(1), ..self }
     }
 
-    /// Asks the agent; `params` is JSON text.
+    /// Sends a request to the agent; `params` is JSON text.
     pub fn request(
         &mut self,
         proc: u32,
@@ -85,7 +86,7 @@ impl<K> Calls<K> {
         out.push(write(proc, line));
     }
 
-    /// Tells the agent something; `params` is JSON text.
+    /// Sends a notification to the agent; `params` is JSON text.
     pub fn notify(&self, proc: u32, method: &str, params: &str, out: &mut Vec<Action>) {
         out.push(write(
             proc,
@@ -98,7 +99,7 @@ impl<K> Calls<K> {
         out.push(write(proc, self.line("response", &format!(r#""id":{id},"result":{result}"#))));
     }
 
-    /// Refuses a request of the agent. -32601 says that there is no such method.
+    /// Answers a request of the agent with an error, for example -32601 for an unknown method.
     pub fn error(&self, proc: u32, id: &str, code: i32, message: &str, out: &mut Vec<Action>) {
         out.push(write(
             proc,
@@ -109,7 +110,7 @@ impl<K> Calls<K> {
         ));
     }
 
-    /// Says what a line is; of an answer, the request is closed.
+    /// Classifies a line. A response closes its request.
     pub fn sort<'a>(&mut self, line: &'a Value<'a>) -> Message<'a, K> {
         let id = line.get("id").filter(|id| !id.is_null()).map(ToString::to_string);
         match (line.text("method"), id) {
@@ -129,19 +130,19 @@ impl<K> Calls<K> {
         }
     }
 
-    /// Closes all requests, as when the agent has gone, and returns what they were for.
+    /// Closes all requests, for example because the agent exited, and returns what they were for.
     pub fn clear(&mut self) -> Vec<K> {
         std::mem::take(&mut self.open).into_values().collect()
     }
 
-    /// Returns the requests that are not answered.
+    /// Returns what the open requests are for.
     pub fn open(&self) -> impl Iterator<Item = &K> {
         self.open.values()
     }
 
     fn line(&self, kind: &str, fields: &str) -> String {
-        // Line readers of Node.js end a line at these as well; in JSON they only stand within
-        // strings.
+        // Line readers of Node.js also end a line at these characters. JSON contains them only
+        // inside strings.
         let fields = fields.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
         match self.envelope {
             "" => format!("{{{fields}}}\n"),
@@ -150,7 +151,7 @@ impl<K> Calls<K> {
     }
 }
 
-/// Writes text to the agent's stdin.
+/// Returns an action that writes text to the agent's stdin.
 pub fn write(proc: u32, text: String) -> Action {
     Action::Write(Write { proc, body: vec![Chunk::Text(text)] })
 }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::json;
 
-    fn said(out: &[Action]) -> String {
+    fn written(out: &[Action]) -> String {
         out.iter()
             .map(|action| match action {
                 Action::Write(Write { body, .. }) => match &body[..] {
@@ -173,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_closes_its_request_and_no_other() {
+    fn a_response_closes_only_its_request() {
         let mut calls = Calls::new(r#""jsonrpc":"2.0""#, Ids::Numbers);
         let mut out = Vec::new();
         calls.request(1, "a", "{}", 'a', &mut out);
         calls.request(1, "b", "[]", 'b', &mut out);
         assert_eq!(
-            said(&out),
+            written(&out),
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\",\"params\":{}}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"b\",\"params\":[]}\n"
         );
         let line = json::parse(r#"{"id":2,"result":{"x":1}}"#).expect("JSON");
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_requests_are_answered_in_its_own_ids() {
+    fn requests_of_the_agent_are_answered_with_its_ids() {
         let mut calls: Calls<()> = Calls::new(r#""jsonrpc":"2.0","type":"$kind""#, Ids::Strings);
         let line = json::parse(r#"{"id":"7f-\"x","method":"ask","params":{"q":1}}"#).expect("JSON");
         let Message::Request(id, "ask", params) = calls.sort(&line) else { panic!("no request") };
@@ -200,27 +201,27 @@ mod tests {
         calls.result(1, &id, "true", &mut out);
         calls.error(1, &id, -32601, "no such \"method\"", &mut out);
         calls.notify(1, "n", "{}", &mut out);
-        for line in said(&out).lines() {
+        for line in written(&out).lines() {
             json::parse(line).expect("JSON");
         }
         let mut split = Vec::new();
         calls.request(1, "say", "\"one\u{2028}two\u{2029}\"", (), &mut split);
         assert!(
-            said(&split).contains(r#""one\u2028two\u2029""#),
+            written(&split).contains(r#""one\u2028two\u2029""#),
             "a line for every reader: {}",
-            said(&split)
+            written(&split)
         );
         assert!(
-            said(&out).starts_with(
+            written(&out).starts_with(
                 "{\"jsonrpc\":\"2.0\",\"type\":\"response\",\"id\":\"7f-\\\"x\",\"result\":true}\n"
             ),
             "{}",
-            said(&out)
+            written(&out)
         );
         assert!(
-            said(&out).ends_with("\"type\":\"notification\",\"method\":\"n\",\"params\":{}}\n"),
+            written(&out).ends_with("\"type\":\"notification\",\"method\":\"n\",\"params\":{}}\n"),
             "{}",
-            said(&out)
+            written(&out)
         );
     }
 
@@ -231,14 +232,17 @@ mod tests {
         for params in ["[1,\"a\"]", "\"text\"", "null", "true"] {
             calls.request(1, "m", params, params, &mut out);
         }
-        assert_eq!(said(&out).lines().next(), Some(r#"{"id":"1","method":"m","params":[1,"a"]}"#));
+        assert_eq!(
+            written(&out).lines().next(),
+            Some(r#"{"id":"1","method":"m","params":[1,"a"]}"#)
+        );
         for (id, result) in [(1, "[{}]"), (2, "\"done\""), (3, "null"), (4, "-0.5")] {
             let line = format!(r#"{{"id":"{id}","result":{result}}}"#);
             let line = json::parse(&line).expect("JSON");
-            let Message::Response(_, Ok(told)) = calls.sort(&line) else {
+            let Message::Response(_, Ok(answer)) = calls.sort(&line) else {
                 panic!("no answer: {line}")
             };
-            assert_eq!(told.to_string(), result);
+            assert_eq!(answer.to_string(), result);
         }
         let line = json::parse(r#"{"id":"x-1","method":"ask","params":["a",2]}"#).expect("JSON");
         let Message::Request(id, "ask", params) = calls.sort(&line) else { panic!("no request") };
@@ -251,12 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_on_in_another_instance() {
+    fn numbering_continues_in_another_instance() {
         let mut calls = Calls::new("", Ids::Numbers).counting_from(41);
         let mut out = Vec::new();
         calls.request(1, "m", "{}", (), &mut out);
         assert_eq!(
-            (said(&out).as_str(), calls.last()),
+            (written(&out).as_str(), calls.last()),
             ("{\"id\":42,\"method\":\"m\",\"params\":{}}\n", 42)
         );
     }

@@ -2,17 +2,18 @@
 
 use crate::wit::Part;
 
-/// Bytes an unrecognised piece of output is cut to, as the contract has it.
+/// Maximum length of the sample of unrecognised output, in bytes, as the contract requires.
 pub const SAMPLE_BYTES: usize = 2048;
 
-/// Returns the longest beginning of `text` that has at most `bytes` bytes.
+/// Returns the longest prefix of `text` that has at most `bytes` bytes and ends at a character
+/// boundary.
 #[must_use]
 pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Returns one line for people: the first line with something in it, at most `bytes` bytes, with an
-/// ellipsis where something was left out.
+/// Returns the first line that is not blank, cut to `bytes` bytes. Appends an ellipsis if anything
+/// was left out.
 #[must_use]
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -25,11 +26,11 @@ pub fn one_line(text: &str, bytes: usize) -> String {
     }
 }
 
-/// Returns a prompt as one text: pieces with a blank line between them, files by their names and
-/// where they are.
+/// Returns a prompt as one text: the parts separated by blank lines, files as their names and
+/// paths.
 #[must_use]
 pub fn prompt(parts: &[Part]) -> String {
-    let said = parts.iter().map(|part| match part {
+    let texts = parts.iter().map(|part| match part {
         Part::Text(text) => text.clone(),
         Part::Image(file) | Part::File(file) => {
             format!(
@@ -38,16 +39,16 @@ pub fn prompt(parts: &[Part]) -> String {
             )
         }
     });
-    said.collect::<Vec<_>>().join("\n\n")
+    texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns the end of stderr as it stands: without blank lines, at most the last `lines` lines and
-/// 1 KiB. Backends add it to their word about a process that ended, so that it is the same in every
-/// language; the host leaves out lines that are no reason before people see it.
+/// Returns the end of stderr: at most the last `lines` lines and 1 KiB, without blank lines.
+/// Backends append it to their message about a process that ended, so that the message has one form
+/// for all agents. The host removes lines that do not explain the end before people see it.
 #[must_use]
 pub fn stderr_end(tail: &str, lines: usize) -> String {
-    let said: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let end = said[said.len().saturating_sub(lines)..].join("\n");
+    let shown: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let end = shown[shown.len().saturating_sub(lines)..].join("\n");
     end[end.ceil_char_boundary(end.len().saturating_sub(1024))..].to_owned()
 }
 
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_keep_whole_characters() {
+    fn texts_are_cut_at_character_boundaries() {
         assert_eq!(head("añb", 2), "a");
         assert_eq!(one_line("\n  déjà vu\nagain", 2), "d …");
         assert_eq!(one_line("ls -la", 80), "ls -la");
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_stderr_is_what_counts() {
+    fn the_end_of_stderr_is_kept() {
         assert_eq!(stderr_end("warning\n\n  at x\nError: no\n\n", 2), "at x\nError: no");
         assert_eq!(stderr_end("", 2), "");
     }

@@ -1,8 +1,8 @@
-//! How fast a backend is natively, for the gateway's bench (`benches/gateway/parse.rs`) to compare
-//! its component with.
+//! Measures the speed of a native backend, which the gateway's benchmark
+//! (`benches/gateway/parse.rs`) compares with that of the component.
 //!
-//! A backend's `examples/native-NAME.rs` is nothing but [`measure`].
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic says what is wrong")]
+//! A backend's `examples/native-NAME.rs` only calls [`measure`].
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic reports the problem")]
 
 use std::time::Instant;
 use std::{env, fs, io};
@@ -10,11 +10,11 @@ use std::{env, fs, io};
 use crate::wit::TimedInput;
 use crate::{Backend, fixture};
 
-/// Measures a backend over the recordings in the file that the first argument names: their inputs,
-/// one a line, and an empty line between recordings.
+/// Measures a backend with the recordings in the file that the first argument names: one input per
+/// line, recordings separated by an empty line.
 ///
-/// For every number on stdin it plays all recordings, each on a fresh backend and so many inputs a
-/// call, and prints the nanoseconds that took and the number of actions.
+/// Reads batch sizes from stdin. For each, plays all recordings, every one to a new backend with
+/// that many inputs per call, and prints the elapsed nanoseconds and the number of actions.
 pub fn measure<B: Backend>() {
     let file = fs::read_to_string(env::args().nth(1).expect("a file of recordings")).unwrap();
     let recordings: Vec<Vec<TimedInput>> = file

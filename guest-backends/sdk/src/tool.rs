@@ -1,15 +1,14 @@
-//! Uses of tools: the unified kind by the agent's own name, what a use is about, and one line about
-//! it for people.
+//! Uses of tools: maps the agent's tool names to the unified kinds and makes one-line titles.
 
 use crate::json::Value;
 use crate::text::one_line;
 use crate::wit::{ToolEnd, ToolStart, ToolStatus};
 
-/// Bytes of a tool's title.
+/// Maximum length of a tool's title, in bytes.
 pub const TITLE_BYTES: usize = 160;
 
 /// A unified kind (`wit/types.wit` lists them), the agent's names of tools of this kind, and the
-/// fields of their input that say what a use is about, the best first.
+/// input fields that name the target of a use, in order of preference.
 pub type Kind = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// The tools of an agent.
@@ -18,7 +17,10 @@ pub type Kind = (&'static str, &'static [&'static str], &'static [&'static str])
 /// use aetheel_backend_sdk::json::parse;
 /// use aetheel_backend_sdk::tool::Tools;
 ///
-/// const TOOLS: Tools = Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read", "view"], &["path"])]);
+/// const TOOLS: Tools = Tools::new(&[
+///     ("bash", &["shell"], &["command"]),
+///     ("file_read", &["read", "view"], &["path"]),
+/// ]);
 ///
 /// let start = TOOLS.start("t1", "view", &parse(r#"{"path":"/tmp/x"}"#).unwrap());
 /// assert_eq!((start.kind.as_str(), start.title.as_str()), ("file_read", "/tmp/x"));
@@ -31,13 +33,13 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The tools of an agent by kind.
+    /// Creates the list of an agent's tools by kind.
     #[must_use]
     pub const fn new(kinds: &'static [Kind]) -> Self {
         Self { kinds, is_mcp: |_| false }
     }
 
-    /// How a tool of an MCP server is told by its name, if it is none of the above.
+    /// Sets the function that recognises tools of MCP servers by name, if no kind lists them.
     #[must_use]
     pub const fn with_mcp(self, is_mcp: fn(&str) -> bool) -> Self {
         Self { is_mcp, ..self }
@@ -53,19 +55,20 @@ impl Tools {
         }
     }
 
-    /// Whether the agent may have a tool of this name.
+    /// Returns whether the agent may have a tool of this name.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.find(name).is_some() || (self.is_mcp)(name)
     }
 
-    /// Returns the start of a use. The input may be null or empty while it is still being written.
+    /// Returns the start of a use. The input may be null or incomplete while the agent still writes
+    /// it.
     #[must_use]
     pub fn start(&self, id: &str, name: &str, input: &Value) -> ToolStart {
         let kind = self.kind(name);
         let target = self.find(name).and_then(|(.., about)| target(input, about));
-        // What a command is for says more than the command.
-        let said = Some(input)
+        // The description of a command tells people more than the command itself.
+        let about = Some(input)
             .filter(|_| kind == "bash")
             .and_then(|input| input.text("description"))
             .or(target.as_deref());
@@ -74,7 +77,7 @@ impl Tools {
             parent: None,
             kind: kind.to_owned(),
             native_name: name.to_owned(),
-            title: title(said.unwrap_or_default(), name),
+            title: title(about.unwrap_or_default(), name),
             target,
             input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
         }
@@ -84,11 +87,11 @@ impl Tools {
         self.kinds.iter().find(|(_, names, _)| names.contains(&name))
     }
 
-    /// Compares with `tools` of a descriptor, by which the host translates the operator's lists: a
-    /// test of the backend's.
+    /// Compares the list with `tools` of a descriptor, which the host uses to translate the
+    /// operator's lists. Call it in a test of the backend.
     ///
     /// # Panics
-    /// They differ, or a name stands under two kinds.
+    /// Panics if they differ or if a name is listed under two kinds.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn check(&self, descriptor: &str) {
         let descriptor = crate::json::parse(descriptor).expect("the descriptor is JSON");
@@ -100,21 +103,21 @@ impl Tools {
             assert_eq!(listed, *names, "{kind}");
             assert!(
                 names.iter().all(|name| self.kind(name) == *kind),
-                "{kind}: a name stands under two kinds"
+                "{kind}: a name is listed under two kinds"
             );
         }
     }
 }
 
-/// The end of a use: whether it did what it was to do, and its output, where that was not told
-/// before.
+/// Returns the end of a use: whether it succeeded, and its output if
+/// [`Emit::tool_output`](crate::Emit::tool_output) did not report it.
 #[must_use]
 pub fn end(id: impl Into<String>, ok: bool, output: Option<String>) -> ToolEnd {
     let status = if ok { ToolStatus::Ok } else { ToolStatus::Failed };
     ToolEnd { id: id.into(), status, output, exit_code: None, diffs: Vec::new() }
 }
 
-/// Returns what a use is about: the first of these fields that has a text, or a list of texts.
+/// Returns the target of a use: the first of these fields that holds a text or a list of texts.
 #[must_use]
 pub fn target(input: &Value, fields: &[&str]) -> Option<String> {
     fields.iter().find_map(|field| match input.get(field)? {
@@ -125,7 +128,7 @@ pub fn target(input: &Value, fields: &[&str]) -> Option<String> {
     })
 }
 
-/// Returns one line about a use for people: this text, or the tool's name where it is empty.
+/// Returns a one-line title of a use: this text, or the tool's name if it is empty.
 #[must_use]
 pub fn title(text: &str, name: &str) -> String {
     Some(one_line(text, TITLE_BYTES))

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use crate::Offer;
 use crate::wit::{Action, AskKind, TurnRef};
 
-/// The open questions to people, each with what the backend wants to remember of it (`W`): the
-/// agent's id of the request, what its options mean.
+/// The open questions to people. Each carries a value of the backend (`W`), such as the agent's id
+/// of the request or the meaning of its options.
 #[derive(Clone, Debug)]
 pub struct Asks<W> {
     last: u32,
@@ -18,25 +18,25 @@ impl<W> Default for Asks<W> {
 }
 
 impl<W> Asks<W> {
-    /// Counts on from a key another link came to.
+    /// Continues after the last key that another instance used.
     #[must_use]
     pub fn counting_from(last: u32) -> Self {
         Self { last, ..Self::default() }
     }
 
-    /// The last key that was used.
+    /// Returns the last key that was used.
     #[must_use]
     pub fn last(&self) -> u32 {
         self.last
     }
 
-    /// Whether nothing is open.
+    /// Returns whether no question is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Asks people in a turn.
+    /// Asks people a question in a turn.
     pub fn ask(
         &mut self,
         turn: TurnRef,
@@ -51,17 +51,17 @@ impl<W> Asks<W> {
         out.push(Action::Ask(offer.into().ask(self.last, turn, title.into(), kind)));
     }
 
-    /// Closes one that was decided; none: it was withdrawn, or its turn is over.
+    /// Closes a question that was decided. Returns `None` if it was withdrawn or its turn is over.
     pub fn take(&mut self, ask: u32) -> Option<W> {
         self.open.remove(&ask).map(|(_, what)| what)
     }
 
-    /// Whether one that fits is open.
+    /// Returns whether an open question fits.
     pub fn any(&self, fits: impl Fn(&W) -> bool) -> bool {
         self.open.values().any(|(_, what)| fits(what))
     }
 
-    /// Takes back those that fit: the agent no longer wants to know.
+    /// Withdraws the questions that fit, because the agent no longer needs an answer.
     pub fn withdraw(&mut self, fits: impl Fn(&W) -> bool, out: &mut Vec<Action>) {
         self.open.retain(|ask, (_, what)| {
             let fits = fits(what);
@@ -72,8 +72,8 @@ impl<W> Asks<W> {
         });
     }
 
-    /// Closes all of a session whose turn is over, and returns them with their keys; the host takes
-    /// them back by itself.
+    /// Closes all questions of a session whose turn is over, and returns them with their keys. The
+    /// host withdraws them by itself.
     pub fn close(&mut self, session: u32) -> Vec<(u32, W)> {
         let (closed, open) =
             std::mem::take(&mut self.open).into_iter().partition(|(_, (of, _))| *of == session);
@@ -82,7 +82,7 @@ impl<W> Asks<W> {
         closed.into_iter().map(|(ask, (_, what))| (ask, what)).collect()
     }
 
-    /// Closes all: there is nobody to tell.
+    /// Closes all questions without an answer, because the agent is gone.
     pub fn clear(&mut self) {
         self.open.clear();
     }

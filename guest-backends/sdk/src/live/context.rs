@@ -1,4 +1,4 @@
-//! The link as a backend sees it: what is open on it, and what can be said on it.
+//! The link from a backend's view: its open turns, and the actions a backend can request.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +13,32 @@ use crate::wit::{
 };
 use crate::{Emit, one_shot};
 
-/// The first key of turns the agent begins.
+/// First key of turns that the agent begins.
 const OWN_TURNS: u32 = 0x8000_0000;
 
-/// How far the process is.
+/// The state of the agent's process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
     None,
-    /// The host was asked to start it, and has not answered.
+    /// Requested from the host, which has not answered.
     Asked,
-    /// Runs, and was not yet greeted.
+    /// Running; its handshake is not complete.
     Up,
     Ready,
-    /// Its stdin is closed: it is to leave by itself.
+    /// Asked to exit: its stdin is closed.
     Leaving,
 }
 
-/// A turn that did not end, and how far the agent knows of it.
+/// A turn that has not ended.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) name: TurnRef,
-    /// The turn's command, as long as the agent was not told.
+    /// The command that started the turn, until the agent has the prompt.
     pub(super) start: Option<Box<StartTurn>>,
     pub(super) prompted: bool,
     pub(super) interrupted: bool,
-    /// The agent began it by itself.
+    /// Whether the agent began the turn by itself.
     pub(super) own: bool,
 }
 
@@ -46,32 +46,32 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) phase: Phase,
-    /// Key of the last process.
+    /// Key of the latest process.
     pub(super) proc: u32,
-    /// By session: each has at most one.
+    /// Open turns by session; a session has at most one.
     pub(super) turns: BTreeMap<u32, Open>,
     /// The turn that ended last.
     pub(super) ended: Option<TurnRef>,
-    /// By session: turns that wait for the end of one the agent began.
+    /// Turns by session that wait until a turn that the agent began ends.
     pub(super) next: BTreeMap<u32, StartTurn>,
-    /// How many turns the agent began.
+    /// Number of turns that the agent began.
     pub(super) own_turns: u32,
-    /// Questions of the host that wait for the agent.
+    /// Queries of the host that wait for the agent.
     pub(super) queries: Vec<Query>,
-    /// The timer that runs while the agent is asked to go.
+    /// The timer that limits how long the agent may take to exit.
     pub(super) leaving: Option<u32>,
-    /// The agent is to go, and not to come back for what waits.
+    /// Whether the agent must exit and not be restarted for waiting turns.
     pub(super) closing: bool,
-    /// It is to be asked to go as soon as the backend has said what it had to say.
+    /// Whether to ask the agent to exit once the backend has handled the current input.
     pub(super) leave: bool,
-    /// Why the process that runs cannot be used.
+    /// The reason why the running process cannot be used.
     pub(super) useless: Option<Failure>,
     pub(super) now: f64,
     pub(super) timers: u32,
 }
 
 impl Link {
-    /// Whether it is the process there is.
+    /// Returns whether `proc` is the current process.
     pub(super) fn is(&self, proc: u32) -> bool {
         self.phase != Phase::None && self.proc == proc
     }
@@ -91,17 +91,17 @@ impl Link {
         self.turns.insert(name.session, open);
     }
 
-    /// Whether anything waits for an agent.
+    /// Returns whether anything waits for an agent.
     pub(super) fn waits(&self) -> bool {
         !self.queries.is_empty() || self.turns.values().any(|open| open.start.is_some())
     }
 
-    /// Whether the agent that leaves is wanted again.
+    /// Returns whether the exiting agent will be restarted.
     pub(super) fn comes_back(&self) -> bool {
         self.phase == Phase::Leaving && !self.closing && self.waits()
     }
 
-    /// Whether a turn is open, or waits for the end of one the agent began.
+    /// Returns whether a turn is open or waits for a turn that the agent began.
     pub(super) fn has(&self, turn: TurnRef) -> bool {
         self.turns.get(&turn.session).is_some_and(|open| open.name == turn) || self.is_next(turn)
     }
@@ -110,12 +110,12 @@ impl Link {
         self.next.get(&turn.session).is_some_and(|next| next.turn == turn.turn)
     }
 
-    /// Whether one more turn of a session can wait for the end of the one that is open.
+    /// Returns whether another turn of a session can wait for the open one.
     pub(super) fn may_wait(&self, session: u32) -> bool {
         self.turns.get(&session).is_some_and(|open| open.own) && !self.next.contains_key(&session)
     }
 
-    /// Takes the turns that need not wait any more.
+    /// Removes and returns the turns that need not wait any longer.
     pub(super) fn free(&mut self) -> Vec<StartTurn> {
         self.next
             .extract_if(.., |session, _| !self.turns.contains_key(session))
@@ -123,7 +123,7 @@ impl Link {
             .collect()
     }
 
-    /// Sessions whose turns wait for their prompt.
+    /// Returns the sessions whose turns wait for their prompt.
     pub(super) fn waiting(&self) -> Vec<u32> {
         self.turns
             .values()
@@ -132,13 +132,13 @@ impl Link {
             .collect()
     }
 
-    /// Name, whether the agent had the prompt, and whether it was interrupted.
+    /// Returns each open turn with whether the agent has its prompt and whether it was interrupted.
     pub(super) fn open_turns(&self) -> Vec<(TurnRef, bool, bool)> {
         self.turns.values().map(|open| (open.name, open.prompted, open.interrupted)).collect()
     }
 }
 
-/// A link for the backend that serves it: what is open on it, and how actions are asked for.
+/// A link for use by its backend: queries its state and requests actions.
 #[derive(Debug)]
 pub struct LinkContext<'a> {
     link: &'a mut Link,
@@ -150,49 +150,49 @@ impl<'a> LinkContext<'a> {
         Self { link, out }
     }
 
-    /// The key of the agent's process.
+    /// Returns the key of the agent's latest process.
     #[must_use]
     pub fn proc(&self) -> u32 {
         self.link.proc
     }
 
-    /// The same, if there is one: asked for, or running.
+    /// Returns the key of the agent's process if it was requested or runs.
     #[must_use]
     pub fn process(&self) -> Option<u32> {
         (self.link.phase != Phase::None).then_some(self.link.proc)
     }
 
-    /// Milliseconds since the link was opened.
+    /// Returns the milliseconds since the link was opened.
     #[must_use]
     pub fn now(&self) -> f64 {
         self.link.now
     }
 
-    /// The agent was greeted: turns and questions that wait may go to it.
+    /// Reports that the handshake is complete: waiting turns and queries may go to the agent.
     pub fn ready(&mut self) {
         if self.link.phase == Phase::Up {
             self.link.phase = Phase::Ready;
         }
     }
 
-    /// Whether it was, and was not asked to leave since.
+    /// Returns whether the agent is ready and was not asked to exit.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.link.phase == Phase::Ready
     }
 
-    /// Whether the agent was asked to leave.
+    /// Returns whether the agent was asked to exit.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.link.phase == Phase::Leaving
     }
 
-    /// Where to put what there are no words for here.
+    /// Returns the list of actions, for actions without a method here.
     pub fn out(&mut self) -> &mut Vec<Action> {
         self.out
     }
 
-    /// Asks the host for something, or tells it.
+    /// Appends an action.
     pub fn action(&mut self, action: Action) {
         self.out.push(action);
     }
@@ -202,32 +202,33 @@ impl<'a> LinkContext<'a> {
         self.out.push(write(self.link.proc, format!("{line}\n")));
     }
 
-    /// The turn the agent works on; of several, that of the lowest session.
+    /// Returns the turn that the agent works on; of several, that of the lowest session.
     #[must_use]
     pub fn turn(&self) -> Option<TurnRef> {
         self.link.turns.values().find(|open| open.prompted).map(|open| open.name)
     }
 
-    /// The open turn of a session, whether the agent knows of it or not.
+    /// Returns the open turn of a session, whether or not the agent has its prompt.
     #[must_use]
     pub fn turn_of(&self, session: u32) -> Option<TurnRef> {
         self.link.turns.get(&session).map(|open| open.name)
     }
 
-    /// Whether the agent had the prompt of a session's open turn.
+    /// Returns whether the agent has the prompt of a session's open turn.
     #[must_use]
     pub fn is_prompted(&self, session: u32) -> bool {
         self.link.turns.get(&session).is_some_and(|open| open.prompted)
     }
 
-    /// Whether somebody wants a session's open turn to stop.
+    /// Returns whether a session's open turn was interrupted.
     #[must_use]
     pub fn is_interrupted(&self, session: u32) -> bool {
         self.link.turns.get(&session).is_some_and(|open| open.interrupted)
     }
 
-    /// The agent begins a turn by itself; what the host starts in its session meanwhile waits for
-    /// its end. None: the session has one, or the agent is not [ready](LinkContext::ready).
+    /// Begins a turn that the agent starts by itself. A turn that the host starts in the session
+    /// meanwhile waits for its end. Returns `None` if the session has an open turn or the agent is
+    /// not [ready](LinkContext::ready).
     pub fn begin(&mut self, session: u32) -> Option<TurnRef> {
         if !self.is_ready() || self.link.turns.contains_key(&session) {
             return None;
@@ -239,18 +240,18 @@ impl<'a> LinkContext<'a> {
         Some(name)
     }
 
-    /// Tells of a turn.
+    /// Returns a writer for events of a turn.
     pub fn emit(&mut self, turn: TurnRef) -> Emit<'_> {
         Emit::new(turn, self.out)
     }
 
-    /// Returns a line that is a JSON object. Others are told of as unrecognised, blank ones passed
-    /// over.
+    /// Parses a line that is a JSON object. Reports other lines as unrecognised and skips blank
+    /// ones.
     pub fn object<'l>(&mut self, line: &'l Line) -> Option<Value<'l>> {
         json::object(line, |what, text| self.unrecognised(what, None, text))
     }
 
-    /// Tells of output this parser does not know: in a turn that is open, else in the operator's
+    /// Reports output that this parser does not know: in an open turn, or else in the operator's
     /// log.
     pub fn unrecognised(&mut self, what: impl Into<String>, path: Option<&str>, output: &str) {
         let name = self.turn().or_else(|| self.link.turns.values().next().map(|open| open.name));
@@ -267,8 +268,7 @@ impl<'a> LinkContext<'a> {
         }
     }
 
-    /// Ends a turn, if it is open. A failure that an interrupted agent reports counts as the
-    /// interruption asked for.
+    /// Ends a turn if it is open. A failure of an interrupted turn counts as interrupted.
     pub fn end(&mut self, turn: TurnRef, mut result: TurnResult) {
         if self.link.turns.get(&turn.session).is_none_or(|open| open.name != turn) {
             return;
@@ -294,51 +294,52 @@ impl<'a> LinkContext<'a> {
         }));
     }
 
-    /// Says what became of a steered message.
+    /// Reports the outcome of a steered message.
     pub fn steered(&mut self, message: u32, outcome: SteerOutcome) {
         self.out.push(Action::Steered(Steered { message, outcome }));
     }
 
-    /// Puts a question of the host off until the agent is ready; starts it where there is none.
+    /// Defers a query of the host until the agent is ready, and starts the agent if it does not
+    /// run.
     pub fn later(&mut self, query: Query) {
         self.link.queries.push(query);
     }
 
-    /// Answers a question of the host.
+    /// Answers a query of the host.
     pub fn answer(&mut self, query: u32, answer: QueryResult) {
         self.out.push(Action::QueryAnswer(QueryAnswer { query, answer }));
     }
 
-    /// Answers a question of the host with a failure.
+    /// Answers a query of the host with a failure.
     pub fn refuse(&mut self, query: u32, why: Failure) {
         self.answer(query, QueryResult::Failed(why));
     }
 
-    /// Sets a timer; returns its key, for [`Agent::timer`](super::Agent::timer).
+    /// Sets a timer and returns its key, which [`Agent::timer`](super::Agent::timer) receives.
     pub fn set_timer(&mut self, after_ms: u32) -> u32 {
         self.link.timers += 1;
         self.out.push(Action::SetTimer(SetTimer { timer: self.link.timers, after_ms }));
         self.link.timers
     }
 
-    /// Asks the agent to go; whatever waits for one by then gets another.
+    /// Asks the agent to exit. It is restarted if anything waits by then.
     pub fn restart(&mut self) {
         self.link.leave = true;
     }
 
-    /// Asks the agent to go for good.
+    /// Asks the agent to exit and does not restart it.
     pub fn leave(&mut self) {
         self.link.closing = true;
         self.link.leave = true;
     }
 
-    /// The agent cannot be used: what it works on is lost, everything that waits fails, and it is
-    /// stopped. One that leaves is left to it.
+    /// Declares the agent unusable: running turns are lost, everything that waits fails, and the
+    /// agent is stopped. Has no effect on an agent that was already asked to exit.
     pub fn give_up(&mut self, why: Failure) {
         self.link.useless = Some(why);
     }
 
-    /// Sends the agent a signal. Everything it started is killed two seconds later in any case.
+    /// Sends the agent a signal. Every process it started is killed two seconds later in any case.
     pub fn stop(&mut self, signal: Signal) {
         self.out.push(Action::Stop(Stop { proc: self.link.proc, signal, grace_ms: 2000 }));
     }

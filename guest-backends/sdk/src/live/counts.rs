@@ -1,18 +1,18 @@
-/// The numbers counted on a link, which goes on counting when it moves to another instance: the
-/// host knows turns and timers by them.
+/// Counters of a link. They continue when the link moves to another instance, because the host
+/// identifies turns and timers by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Turns the agent began.
+    /// Turns that the agent began.
     pub(super) own_turns: u32,
     /// Timers that were set.
     pub(super) timers: u32,
 }
 
-/// Begins a state that has them in front of the agent's own. Without it nothing was counted.
+/// Prefix of a saved state that contains counters. Without it all counters are 0.
 const MARK: &str = "counted ";
 
 impl Counts {
-    /// Puts them in front of the agent's state, where there is anything to say.
+    /// Prepends the counters to the agent's state unless all are 0.
     pub(super) fn before(self, state: String) -> String {
         if self == Self::default() && !state.starts_with(MARK) {
             return state;
@@ -20,7 +20,7 @@ impl Counts {
         format!("{MARK}{} {}\n{state}", self.own_turns, self.timers)
     }
 
-    /// Tells them from the agent's state.
+    /// Separates the counters from the agent's state.
     pub(super) fn split(state: &str) -> (Self, &str) {
         let counted = || {
             let (counts, rest) = state.strip_prefix(MARK)?.split_once('\n')?;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_agent_saved_comes_back_whatever_it_is() {
+    fn any_saved_state_survives_a_round_trip() {
         for counts in [Counts::default(), Counts { own_turns: 2, timers: 7 }] {
             for state in ["", "{}", "counted 1 2\nof its own", "counted", "two\nlines"] {
                 assert_eq!(Counts::split(&counts.before(state.to_owned())), (counts, state));

@@ -1,32 +1,33 @@
-//! Agents that live on: a process for many turns, which hears prompts on its stdin.
+//! Long-lived agents: one process serves many turns and reads prompts from its stdin.
 //!
-//! Owns what all of them have in common, so that a backend says only what to start
-//! ([`Agent::launch`]), how a prompt is handed over ([`Agent::prompt`]), what a line means
-//! ([`Agent::line`]) and, where it is not a signal, how a turn is stopped ([`Agent::interrupt`]).
-//! Owned here: the process with its start, its end and its restart; which turns are open, which
-//! still wait for their prompt, and that each ends exactly once; questions of the host that wait
-//! for an agent to ask; leaving, and what happens when the agent does not. [`Asks`] keeps what
-//! people are asked, [`rpc`](crate::rpc) what the agent is. One that is a server, spoken to over
-//! HTTP, is heard in [`Agent::other`].
+//! A backend implements only the parts that depend on its agent: the process to start
+//! ([`Agent::launch`]), sending a prompt ([`Agent::prompt`]), the meaning of a line
+//! ([`Agent::line`]) and, if it is not a signal, interrupting a turn ([`Agent::interrupt`]). This
+//! module does the rest: it starts, ends and restarts the process; it tracks which turns are open
+//! and which still wait for their prompt, and ends each exactly once; it holds the host's queries
+//! until the agent is ready; and it stops an agent that does not exit when asked. [`Asks`] tracks
+//! questions to people, [`rpc`](crate::rpc) requests to the agent. A backend whose agent is an HTTP
+//! server receives its responses in [`Agent::other`].
 //!
-//! [`Agent::prompt`] is the heart: it is called whenever something happened while a turn waits and
-//! the agent is ready, and does the next thing that the turn needs: open the session, put a
-//! setting, hand the prompt over. It answers how far that is ([`Step`]).
+//! [`Agent::prompt`] is the central function. It is called after every input while a turn waits and
+//! the agent is ready, and does the next thing that the turn needs: open the session, change a
+//! setting, send the prompt. It returns a [`Step`] that reports the progress.
 //!
-//! An agent may begin a turn by itself ([`LinkContext::begin`]); what the host starts in that
-//! session meanwhile waits for its end.
+//! An agent may begin a turn by itself ([`LinkContext::begin`]). A turn that the host starts in the
+//! same session meanwhile waits until that turn ends.
 //!
 //! ```
 //! use aetheel_backend_sdk::live::{Agent, LinkContext, Live, Step, spawn};
 //! use aetheel_backend_sdk::wit::{Failure, Line, Outcome, Part, Spawn, StartTurn, TurnRef, Value};
 //!
-//! /// Says a line for every line it hears, and a dot when it is done.
+//! /// Prints a line for every line it reads, and a dot when it is done.
 //! #[derive(Default)]
 //! struct Parrot;
 //!
 //! impl Agent for Parrot {
 //!     fn describe() -> String {
-//!         r#"{"name":"parrot","version":"1","sharing":"session","programs":[{"name":"parrot"}]}"#.to_owned()
+//!         r#"{"name":"parrot","version":"1","sharing":"session","programs":[{"name":"parrot"}]}"#
+//!             .to_owned()
 //!     }
 //!     fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
 //!         Ok(spawn("parrot", []))
@@ -70,7 +71,7 @@ use crate::wit::{
     SpawnFailed, StartTurn, Stop, TimedInput, TurnRef,
 };
 
-/// A [`Backend`] made of an [`Agent`].
+/// Turns an [`Agent`] into a [`Backend`].
 #[derive(Debug, Default)]
 pub struct Live<A> {
     agent: A,
@@ -150,7 +151,7 @@ impl<A: Agent> Live<A> {
     fn start(&mut self, start: StartTurn, out: &mut Vec<Action>) {
         let turn = TurnRef { session: start.session, turn: start.turn };
         if self.link.ended == Some(turn) || self.link.has(turn) {
-            // Told twice, it is the same turn and has one end.
+            // A repeated command names the same turn, which ends only once.
         } else if self.link.may_wait(turn.session) {
             self.link.next.insert(turn.session, start);
         } else if self.link.turns.contains_key(&turn.session) {
@@ -179,12 +180,12 @@ impl<A: Agent> Live<A> {
         if open.prompted {
             self.agent.interrupt(turn, &mut LinkContext::new(&mut self.link, out));
         } else {
-            // Whatever is under way is good for the next turn.
+            // Steps already taken, such as opening the session, serve the next turn.
             self.finish(turn, Outcome::Interrupted, out);
         }
     }
 
-    /// Does what waits for the agent, as far as that can be done now.
+    /// Does everything that waits for the agent and is possible now.
     fn advance(&mut self, out: &mut Vec<Action>) {
         if let Some(why) = self
             .link
@@ -232,7 +233,7 @@ impl<A: Agent> Live<A> {
         };
         let (name, Some(start)) = (open.name, open.start.take()) else { return };
         let step = self.agent.prompt(&start, &mut LinkContext::new(&mut self.link, out));
-        // It may have been ended meanwhile.
+        // The backend may have ended the turn in the call above.
         let Some(open) = self.link.turns.get_mut(&session).filter(|open| open.name == name) else {
             return;
         };
@@ -271,7 +272,7 @@ impl<A: Agent> Live<A> {
         }
     }
 
-    /// Asks the agent to go; it is stopped when it does not.
+    /// Asks the agent to exit. It is stopped if it does not.
     fn leave(&mut self, out: &mut Vec<Action>) {
         match self.link.phase {
             Phase::Up | Phase::Ready if A::LEAVE_MS > 0 => {
@@ -281,7 +282,7 @@ impl<A: Agent> Live<A> {
                 let timer = context.set_timer(A::LEAVE_MS);
                 self.link.leaving = Some(timer);
             }
-            // There is no stdin to close yet, or none that is listened to.
+            // The process has no open stdin yet, or does not read it.
             Phase::Asked | Phase::Up | Phase::Ready => {
                 out.push(Action::Stop(Stop {
                     proc: self.link.proc,
@@ -294,7 +295,7 @@ impl<A: Agent> Live<A> {
         self.link.phase = Phase::Leaving;
     }
 
-    /// Starts the next process without waiting for the end of the last one.
+    /// Starts the next process without waiting for the last one to exit.
     fn replace(&mut self, out: &mut Vec<Action>) {
         self.leave(out);
         let proc = self.link.proc;
@@ -319,8 +320,11 @@ impl<A: Agent> Live<A> {
         let why = failure(FailureKind::Crashed, last_words(A::NAME, exited));
         self.agent.forget(&why, &mut LinkContext::new(&mut self.link, out));
         if !comes_back {
-            let told = self.agent.lost(exited, false, why.clone());
-            self.refuse_queries(if let Outcome::Failed(told) = &told { told } else { &why }, out);
+            let outcome = self.agent.lost(exited, false, why.clone());
+            self.refuse_queries(
+                if let Outcome::Failed(outcome) = &outcome { outcome } else { &why },
+                out,
+            );
         }
         for (name, prompted, interrupted) in self.link.open_turns() {
             if prompted || !comes_back {
@@ -334,7 +338,7 @@ impl<A: Agent> Live<A> {
         }
     }
 
-    /// Ends everything that waits for the agent.
+    /// Fails everything that waits for the agent.
     fn fail_all(&mut self, why: &Failure, out: &mut Vec<Action>) {
         self.agent.forget(why, &mut LinkContext::new(&mut self.link, out));
         self.refuse_queries(why, out);
@@ -357,7 +361,7 @@ impl<A: Agent> Live<A> {
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, out: &mut Vec<Action>) {
         let context = &mut LinkContext::new(&mut self.link, out);
         self.agent.finish(turn, outcome.clone(), context);
-        // Whatever the agent made of it.
+        // Ends the turn if the backend did not.
         context.end(turn, TurnResult { outcome, text: None, usage: None });
     }
 }

@@ -2,9 +2,9 @@ use super::*;
 use crate::fixture::start;
 use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
 
-/// Speaks in lines: `hello` greets, `.` ends the turn, `!` stops it, `>` begins one; everything
-/// else is text. Prompts that begin with `~` want a process of their own, and so does the question
-/// for models.
+/// An agent that speaks in lines: `hello` completes the handshake, `.` ends the turn, `!` stops it,
+/// `>` begins one, and everything else is text. Prompts that begin with `~` and queries for models
+/// need a new process.
 #[derive(Default)]
 struct Toy {
     fresh: bool,
@@ -66,25 +66,25 @@ impl Agent for Toy {
     }
 }
 
-/// A toy's link, and what it did in words.
+/// A link to the toy agent whose actions are recorded as words.
 #[derive(Default)]
 struct Play(Live<Toy>);
 
 impl Play {
-    fn tell(&mut self, input: Input) -> Vec<String> {
+    fn feed(&mut self, input: Input) -> Vec<String> {
         let mut out = Vec::new();
         self.0.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
         out.iter().map(words).collect()
     }
     fn start(&mut self, turn: u32, prompt: &str) -> Vec<String> {
-        self.tell(Input::Command(Command::StartTurn(StartTurn {
+        self.feed(Input::Command(Command::StartTurn(StartTurn {
             turn,
             one_shot: false,
             ..start(prompt)
         })))
     }
     fn line(&mut self, proc: u32, text: &str) -> Vec<String> {
-        self.tell(Input::Line(Line {
+        self.feed(Input::Line(Line {
             proc,
             pipe: Pipe::Stdout,
             text: text.to_owned(),
@@ -92,16 +92,16 @@ impl Play {
         }))
     }
     fn spawned(&mut self, proc: u32) -> Vec<String> {
-        self.tell(Input::Spawned(Spawned { proc, agent_version: None }))
+        self.feed(Input::Spawned(Spawned { proc, agent_version: None }))
     }
     fn exited(&mut self, proc: u32) -> Vec<String> {
-        self.tell(Input::Exited(Exited {
+        self.feed(Input::Exited(Exited {
             proc,
             how: Exit::Code(1),
             stderr_tail: "oh no\n".to_owned(),
         }))
     }
-    /// With a turn that runs.
+    /// Creates a link with a running turn.
     fn running() -> Self {
         let mut play = Self::default();
         assert_eq!(play.start(1, "go"), ["spawn 1 for Some(1)"]);
@@ -154,7 +154,7 @@ fn interrupt(turn: u32) -> Input {
 }
 
 #[test]
-fn one_process_serves_one_turn_after_the_other() {
+fn one_process_serves_several_turns() {
     let mut play = Play::running();
     assert_eq!(play.line(1, "hi"), ["event"]);
     assert_eq!(play.line(1, "."), ["done 1: Completed"]);
@@ -166,49 +166,49 @@ fn one_process_serves_one_turn_after_the_other() {
 }
 
 #[test]
-fn a_turn_whose_agent_dies_is_lost_once_and_the_next_gets_another_agent() {
+fn a_turn_is_lost_when_its_agent_exits_and_the_next_starts_another() {
     let mut play = Play::running();
     assert_eq!(play.exited(1), ["done 1: the agent ended (exit code 1): oh no"]);
     assert!(play.exited(1).is_empty() && play.line(1, ".").is_empty());
     assert_eq!(play.start(2, "again"), ["spawn 2 for Some(2)"]);
     let failed = SpawnFailed { proc: 2, message: "not there".to_owned(), not_found: true };
-    assert_eq!(play.tell(Input::SpawnFailed(failed)), ["done 2: not there"]);
+    assert_eq!(play.feed(Input::SpawnFailed(failed)), ["done 2: not there"]);
 }
 
 #[test]
-fn interrupting_ends_what_waits_and_asks_the_agent_about_what_runs() {
+fn an_interrupt_ends_a_waiting_turn_and_is_passed_to_the_agent_of_a_running_one() {
     let mut play = Play::default();
     play.start(1, "go");
-    assert_eq!(play.tell(interrupt(1)), ["done 1: Interrupted"]);
+    assert_eq!(play.feed(interrupt(1)), ["done 1: Interrupted"]);
     play.spawned(1);
     play.line(1, "hello");
     assert_eq!(play.start(2, "go"), ["write go"]);
-    assert!(play.tell(interrupt(1)).is_empty(), "that one is over");
-    assert_eq!(play.tell(interrupt(2)), ["stop 1 Interrupt"]);
+    assert!(play.feed(interrupt(1)).is_empty(), "that one is over");
+    assert_eq!(play.feed(interrupt(2)), ["stop 1 Interrupt"]);
     assert_eq!(
         play.line(1, "!"),
         ["done 2: Interrupted"],
         "what it calls a failure is what was asked of it"
     );
     assert_eq!(play.start(3, "go"), ["write go"]);
-    play.tell(interrupt(3));
+    play.feed(interrupt(3));
     assert_eq!(play.exited(1), ["done 3: Interrupted"]);
 }
 
 #[test]
-fn what_only_a_new_process_can_do_restarts_the_agent_between_turns() {
+fn a_turn_that_needs_a_new_process_restarts_the_agent() {
     let mut play = Play::running();
     play.0.agent.fresh = false;
     play.line(1, ".");
     assert_eq!(play.start(2, "~other"), ["close 1", "timer 1"]);
-    assert_eq!(play.tell(Input::Timer(1)), ["stop 1 Terminate"], "an agent that does not leave");
+    assert_eq!(play.feed(Input::Timer(1)), ["stop 1 Terminate"], "an agent that does not leave");
     assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
     play.spawned(2);
     assert_eq!(play.line(2, "hello"), ["write ~other"]);
 }
 
 #[test]
-fn a_turn_the_agent_begins_is_waited_for() {
+fn a_turn_waits_for_one_that_the_agent_began() {
     let mut play = Play::running();
     assert!(play.line(1, ">").is_empty(), "the session has a turn");
     play.line(1, ".");
@@ -216,7 +216,7 @@ fn a_turn_the_agent_begins_is_waited_for() {
     assert_eq!(play.line(1, "hi"), ["event"]);
     assert!(play.start(2, "on").is_empty() && play.start(2, "on").is_empty());
     assert_eq!(play.start(3, "at once"), ["done 3: the session has a turn already"]);
-    assert_eq!(play.tell(interrupt(2)), ["done 2: Interrupted"]);
+    assert_eq!(play.feed(interrupt(2)), ["done 2: Interrupted"]);
     assert!(play.start(4, "on").is_empty());
     assert_eq!(play.line(1, "."), ["done 2147483648: Completed", "write on"]);
     assert_eq!(play.line(1, "."), ["done 4: Completed"]);
@@ -230,17 +230,17 @@ fn a_turn_the_agent_begins_is_waited_for() {
 }
 
 #[test]
-fn what_comes_while_the_agent_restarts_gets_the_next() {
+fn queries_and_turns_during_a_restart_go_to_the_next_agent() {
     let mut play = Play::default();
-    play.tell(query(QueryKind::Models));
+    play.feed(query(QueryKind::Models));
     play.spawned(1);
     assert_eq!(play.line(1, "hello"), ["answer 7: models", "close 1", "timer 1"]);
-    assert!(play.tell(query(QueryKind::Health)).is_empty());
+    assert!(play.feed(query(QueryKind::Health)).is_empty());
     assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for None"]);
     play.spawned(2);
     assert_eq!(play.line(2, "hello"), ["answer 7: well"]);
-    play.tell(Input::Command(Command::Shutdown));
-    play.tell(query(QueryKind::Health));
+    play.feed(Input::Command(Command::Shutdown));
+    play.feed(query(QueryKind::Health));
     assert_eq!(
         play.exited(2),
         ["cancel 2", "answer 7: the agent ended (exit code 1): oh no"],
@@ -249,24 +249,24 @@ fn what_comes_while_the_agent_restarts_gets_the_next() {
 }
 
 #[test]
-fn questions_wait_for_an_agent_and_are_always_answered() {
+fn queries_wait_for_an_agent_and_are_always_answered() {
     let mut play = Play::default();
-    assert_eq!(play.tell(query(QueryKind::Compact)), ["answer 7: no such thing"]);
-    assert_eq!(play.tell(query(QueryKind::Health)), ["spawn 1 for None"]);
+    assert_eq!(play.feed(query(QueryKind::Compact)), ["answer 7: no such thing"]);
+    assert_eq!(play.feed(query(QueryKind::Health)), ["spawn 1 for None"]);
     play.spawned(1);
     assert_eq!(play.line(1, "hello"), ["answer 7: well"]);
-    assert_eq!(play.tell(query(QueryKind::Health)), ["answer 7: well"]);
+    assert_eq!(play.feed(query(QueryKind::Health)), ["answer 7: well"]);
     let mut play = Play::default();
-    play.tell(query(QueryKind::Health));
+    play.feed(query(QueryKind::Health));
     assert_eq!(play.exited(1), ["answer 7: the agent ended (exit code 1): oh no"]);
 }
 
 #[test]
-fn an_agent_that_leaves_for_good_does_not_come_back_by_itself() {
+fn an_agent_that_was_shut_down_is_not_restarted() {
     let mut play = Play::running();
     play.line(1, ".");
-    assert_eq!(play.tell(Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
-    assert!(play.tell(Input::Command(Command::Shutdown)).is_empty());
+    assert_eq!(play.feed(Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
+    assert!(play.feed(Input::Command(Command::Shutdown)).is_empty());
     assert_eq!(play.start(2, "wait"), Vec::<String>::new());
     assert_eq!(
         play.exited(1),
@@ -276,7 +276,7 @@ fn an_agent_that_leaves_for_good_does_not_come_back_by_itself() {
 }
 
 #[test]
-fn an_agent_of_no_use_is_stopped_and_fails_what_waits() {
+fn an_unusable_agent_is_stopped_and_fails_waiting_turns() {
     let mut play = Play::default();
     play.start(1, "go");
     play.spawned(1);
@@ -284,13 +284,13 @@ fn an_agent_of_no_use_is_stopped_and_fails_what_waits() {
     let mut play = Play::default();
     let nowhere = StartTurn { cwd: String::new(), ..start("go") };
     assert_eq!(
-        play.tell(Input::Command(Command::StartTurn(nowhere))),
+        play.feed(Input::Command(Command::StartTurn(nowhere))),
         ["done 1: no place to work"]
     );
 }
 
 #[test]
-fn only_an_idle_link_moves_and_goes_on_where_it_was() {
+fn only_an_idle_link_can_be_saved_and_restored() {
     let mut play = Play::running();
     assert_eq!(play.0.save(), None);
     play.line(1, ".");
@@ -301,7 +301,7 @@ fn only_an_idle_link_moves_and_goes_on_where_it_was() {
     assert_eq!(moved.0.load("?", "1"), Err("no number".to_owned()));
 }
 
-/// A toy that is slow to leave, and whose stderr says why it ended.
+/// A toy agent that exits slowly and explains its exit on stderr.
 #[derive(Default)]
 struct Slow(Toy);
 
@@ -333,21 +333,21 @@ impl Agent for Slow {
     fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
         match exited.stderr_tail.as_str() {
             "" => Outcome::Lost(why),
-            said if prompted => Outcome::Lost(failure(FailureKind::Crashed, said)),
-            said => Outcome::Failed(failure(FailureKind::Authentication, said)),
+            message if prompted => Outcome::Lost(failure(FailureKind::Crashed, message)),
+            message => Outcome::Failed(failure(FailureKind::Authentication, message)),
         }
     }
 }
 
-/// Returns the toy's actions for an input, in words.
-fn tell(slow: &mut Live<Slow>, input: Input) -> Vec<String> {
+/// Passes an input and returns the actions as words.
+fn feed(slow: &mut Live<Slow>, input: Input) -> Vec<String> {
     let mut out = Vec::new();
     slow.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
     out.iter().map(words).collect()
 }
 
 #[test]
-fn an_agent_that_may_overlap_is_not_waited_for_when_it_leaves() {
+fn an_overlapping_agent_starts_before_the_last_one_exits() {
     let start = |session, turn, prompt| {
         Input::Command(Command::StartTurn(StartTurn {
             session,
@@ -360,24 +360,24 @@ fn an_agent_that_may_overlap_is_not_waited_for_when_it_leaves() {
         Input::Line(Line { proc, pipe: Pipe::Stdout, text: "hello".to_owned(), truncated: false })
     };
     let mut slow = Live::<Slow>::default();
-    tell(&mut slow, start(1, 1, "go"));
-    tell(&mut slow, Input::Spawned(Spawned { proc: 1, agent_version: None }));
-    assert_eq!(tell(&mut slow, hello(1)), ["write go"]);
-    assert_eq!(tell(&mut slow, Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
-    let next = tell(&mut slow, start(2, 2, "on"));
+    feed(&mut slow, start(1, 1, "go"));
+    feed(&mut slow, Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    assert_eq!(feed(&mut slow, hello(1)), ["write go"]);
+    assert_eq!(feed(&mut slow, Input::Command(Command::Shutdown)), ["close 1", "timer 1"]);
+    let next = feed(&mut slow, start(2, 2, "on"));
     assert_eq!(
         next,
         ["cancel 1", "done 1: the agent ended", "stop 1 Terminate", "spawn 2 for Some(2)"]
     );
     let end = Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() };
     assert!(
-        tell(&mut slow, Input::Exited(end)).is_empty() && tell(&mut slow, hello(1)).is_empty(),
+        feed(&mut slow, Input::Exited(end)).is_empty() && feed(&mut slow, hello(1)).is_empty(),
         "it is of no interest any more"
     );
-    tell(&mut slow, Input::Spawned(Spawned { proc: 2, agent_version: None }));
-    assert_eq!(tell(&mut slow, hello(2)), ["write on"]);
+    feed(&mut slow, Input::Spawned(Spawned { proc: 2, agent_version: None }));
+    assert_eq!(feed(&mut slow, hello(2)), ["write on"]);
     slow.agent.0.fresh = false;
-    let restarted = tell(&mut slow, start(1, 3, "~other"));
+    let restarted = feed(&mut slow, start(1, 3, "~other"));
     assert_eq!(restarted[..2], ["close 2", "timer 2"]);
     assert_eq!(
         restarted[2..],
@@ -386,15 +386,15 @@ fn an_agent_that_may_overlap_is_not_waited_for_when_it_leaves() {
 }
 
 #[test]
-fn questions_that_wait_are_told_why_a_turn_would_fail() {
+fn waiting_queries_fail_with_the_reason_of_a_turn() {
     let mut slow = Live::<Slow>::default();
-    tell(&mut slow, query(QueryKind::Health));
+    feed(&mut slow, query(QueryKind::Health));
     let end = Exited { proc: 1, how: Exit::Code(41), stderr_tail: "sign in first".to_owned() };
-    assert_eq!(tell(&mut slow, Input::Exited(end)), ["answer 7: sign in first"]);
+    assert_eq!(feed(&mut slow, Input::Exited(end)), ["answer 7: sign in first"]);
 }
 
 #[test]
-fn giving_up_loses_what_runs_and_leaves_alone_who_leaves() {
+fn giving_up_loses_running_turns_and_ignores_an_exiting_agent() {
     let lost = |play: &mut Play| {
         let mut out = Vec::new();
         let line =
@@ -407,13 +407,13 @@ fn giving_up_loses_what_runs_and_leaves_alone_who_leaves() {
     assert!(lost(&mut Play::running()));
     let mut play = Play::running();
     play.line(1, ".");
-    play.tell(Input::Command(Command::Shutdown));
+    play.feed(Input::Command(Command::Shutdown));
     play.start(2, "wait");
     assert!(play.line(1, "useless").is_empty());
     assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
 }
 
-/// Serves everybody over HTTP, and asks another process what it has.
+/// A server for all sessions over HTTP that runs a second process for queries.
 #[derive(Default)]
 struct Inn;
 
@@ -430,7 +430,7 @@ impl Agent for Inn {
         Step::Prompted
     }
     fn line(&mut self, line: Line, _: &mut LinkContext) {
-        assert_eq!(line.proc, 1, "those of others are told apart");
+        assert_eq!(line.proc, 1, "lines of other processes go to `other`");
     }
     fn query(&mut self, _: Query, context: &mut LinkContext) {
         context.action(Action::Spawn(Spawn { proc: BESIDE, ..spawn("cellar", []) }));
@@ -444,9 +444,9 @@ impl Agent for Inn {
 }
 
 #[test]
-fn a_server_is_of_no_session_stopped_at_once_and_has_processes_beside_it() {
+fn a_shared_server_belongs_to_no_session_and_is_stopped_at_once() {
     let mut inn = Live::<Inn>::default();
-    let mut tell = |input| {
+    let mut feed = |input| {
         let mut out = Vec::new();
         inn.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
         out.iter().map(words).collect::<Vec<_>>()
@@ -454,22 +454,22 @@ fn a_server_is_of_no_session_stopped_at_once_and_has_processes_beside_it() {
     let exited =
         |proc| Input::Exited(Exited { proc, how: Exit::Code(0), stderr_tail: String::new() });
     assert_eq!(
-        tell(Input::Command(Command::StartTurn(StartTurn {
+        feed(Input::Command(Command::StartTurn(StartTurn {
             turn: 1,
             one_shot: false,
             ..start("go")
         }))),
         ["spawn 1 for None"]
     );
-    tell(Input::Spawned(Spawned { proc: 1, agent_version: None }));
-    assert_eq!(tell(query(QueryKind::Models)), [format!("spawn {BESIDE} for None")]);
-    tell(Input::Line(Line {
+    feed(Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    assert_eq!(feed(query(QueryKind::Models)), [format!("spawn {BESIDE} for None")]);
+    feed(Input::Line(Line {
         proc: BESIDE,
         pipe: Pipe::Stdout,
         text: "wine".to_owned(),
         truncated: false,
     }));
-    assert_eq!(tell(exited(BESIDE)), ["answer 7: full"]);
-    assert_eq!(tell(Input::Command(Command::Shutdown)), ["stop 1 Terminate"]);
-    assert_eq!(tell(exited(1)), ["done 1: the agent ended (exit code 0)"]);
+    assert_eq!(feed(exited(BESIDE)), ["answer 7: full"]);
+    assert_eq!(feed(Input::Command(Command::Shutdown)), ["stop 1 Terminate"]);
+    assert_eq!(feed(exited(1)), ["done 1: the agent ended (exit code 0)"]);
 }

@@ -1,10 +1,10 @@
-//! Changes to an agent's output such as a new version of the agent makes: a key that is renamed,
-//! moved or retyped, a line that is split.
+//! Changes to an agent's output as a new version of the agent may make them: renames, moves or
+//! retypes a key, or splits a line.
 //!
-//! A backend must not lose anything silently over such a change: either people see the same, or
+//! A backend must not lose anything silently after such a change: either people see the same, or
 //! the backend reports what it could not read. [`mutants`] makes the changed recordings,
-//! [`silent_loss`] compares the actions. Works on recordings and actions as JSON (see
-//! `docs/recordings.md`), so that the SDK's tests and the gateway's kit share it. Pure.
+//! [`silent_loss`] compares the actions. Both work on recordings and actions as JSON (see
+//! `docs/recordings.md`), so that the SDK's tests and the gateway's test kit share them. No I/O.
 
 mod visible;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 pub use visible::{Loss, reports, silent_loss, visible};
 
-/// Keys whose value says which kind of object it is.
+/// Keys whose value names the kind of an object.
 const DISCRIMINATORS: [&str; 7] =
     ["type", "subtype", "sessionUpdate", "kind", "method", "event", "op"];
 /// Longest value of a discriminator, in bytes; longer texts are content.
@@ -52,7 +52,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The kind of value that a position holds.
+/// The kind of value at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holds {
     /// A string.
@@ -65,7 +65,7 @@ pub enum Holds {
     Structure,
 }
 
-/// A place in the agent's output, the same in every document of one kind.
+/// A location in the agent's output, the same in every document of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The path with the kind of every object on it,
@@ -78,13 +78,13 @@ pub struct Position {
 /// A recording with one change.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// The place that was changed; for [`Change::Split`] the kind of document.
+    /// The position that was changed; for [`Change::Split`] the kind of document.
     pub position: Position,
-    /// The kind of value there.
+    /// The kind of value at the position.
     pub holds: Holds,
     /// The change that was made.
     pub change: Change,
-    /// Index of the first entry that was changed.
+    /// Index of the first entry that changed.
     pub entry: usize,
     /// The entries of the changed recording.
     pub entries: Vec<Value>,
@@ -97,14 +97,14 @@ enum Step {
     Index(usize),
 }
 
-/// A value in the recording: its entry, and the way to it.
+/// A value in the recording: its entry and the steps to it.
 #[derive(Clone, Debug)]
 struct Place {
     entry: usize,
     way: Vec<Step>,
 }
 
-/// A position and everything that stands there.
+/// A position and all its occurrences.
 #[derive(Clone, Debug)]
 struct Field {
     position: Position,
@@ -112,7 +112,7 @@ struct Field {
     places: Vec<Place>,
 }
 
-/// The agent's output in a recording, ready to be changed.
+/// A recording whose agent output can be changed.
 #[derive(Clone, Debug)]
 pub struct Recording {
     entries: Vec<Value>,
@@ -121,8 +121,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads the entries of a recording; everything that is not JSON output of the agent stays as
-    /// it is.
+    /// Parses the entries of a recording. Entries that are not JSON output of the agent stay
+    /// unchanged.
     #[must_use]
     pub fn new(entries: Vec<Value>) -> Self {
         let documents: BTreeMap<usize, Value> = entries
@@ -138,13 +138,13 @@ impl Recording {
         Self { entries, documents, fields: fields.into_values().collect() }
     }
 
-    /// The entries without a change.
+    /// Returns the unchanged entries.
     #[must_use]
     pub fn entries(&self) -> &[Value] {
         &self.entries
     }
 
-    /// Returns every string in the agent's output: its position, its entry, and the text.
+    /// Returns every string in the agent's output with its position and the index of its entry.
     pub fn texts(&self) -> impl Iterator<Item = (&Position, usize, &str)> {
         self.fields.iter().flat_map(|field| {
             field.places.iter().filter_map(|place| {
@@ -154,7 +154,7 @@ impl Recording {
         })
     }
 
-    /// Returns every change that can be made, without making it: pass each to [`Self::mutant`].
+    /// Returns every possible change without making it. Pass each to [`Self::mutant`].
     pub fn changes(&self) -> impl Iterator<Item = (&Position, Holds, Change)> {
         self.fields
             .iter()
@@ -201,8 +201,7 @@ impl Recording {
         entries
     }
 
-    /// Splits every document of a kind that is printed on a line. Bodies of HTTP responses cannot
-    /// be split.
+    /// Splits every single-line document of a kind. Bodies of HTTP responses cannot be split.
     fn split(&self, kind_of: &str) -> Option<Vec<Value>> {
         let mut split = false;
         let mut entries = Vec::with_capacity(self.entries.len() + 1);
@@ -238,8 +237,8 @@ pub fn mutants(recording: &Recording) -> impl Iterator<Item = Mutant> {
     recording.changes().filter_map(|(position, _, change)| recording.mutant(position, change))
 }
 
-/// Returns what the agent printed in an entry: a line of stdout, an event of a stream, or the body
-/// of a response.
+/// Returns the agent's output in an entry: a line of stdout, an event of a stream, or the body of a
+/// response.
 #[must_use]
 pub fn output(entry: &Value) -> Option<&str> {
     let input = entry.get("in")?;
@@ -430,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_renamed_everywhere_or_wrapped_and_a_line_is_split() {
+    fn keys_are_renamed_or_wrapped_and_lines_are_split() {
         let recording = recording(&[r#"{"text":"é","in":{"text":"b"}}"#, "not JSON"]);
         let position = |path: &str| {
             recording

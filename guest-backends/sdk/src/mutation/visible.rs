@@ -1,23 +1,23 @@
-//! The part of a backend's actions that people see, and the comparison of two such parts.
+//! Extracts the part of a backend's actions that people see, and compares two such parts.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// Longest value that [`Loss`] shows, in characters.
+/// Longest value that [`Loss`] displays, in characters.
 const MAX_SHOWN: usize = 80;
 
-/// Something that people would no longer see, and that nobody is told about.
+/// Something that people no longer see and that is not reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The path in [`visible`], for example `turns.1/1.texts[0]`.
     pub field: String,
-    /// The value from the recording as it is.
+    /// The value for the unchanged recording.
     pub before: String,
-    /// The value from the changed recording.
+    /// The value for the changed recording.
     pub after: String,
-    /// Whether the text of an answer is gone, which is worse than any other difference.
+    /// Whether text of an answer is lost, which is worse than any other difference.
     pub of_answer: bool,
 }
 
@@ -27,9 +27,9 @@ impl fmt::Display for Loss {
     }
 }
 
-/// Compares the actions of a recording with those of a changed copy. Returns the first difference
-/// that people would see, unless the backend reports that it could not read something or a turn
-/// that had succeeded now fails, which people see.
+/// Compares the actions for a recording with those for a changed copy. Returns the first difference
+/// that people would see, unless the backend reports unreadable output or a turn that had succeeded
+/// fails, both of which people see.
 #[must_use]
 pub fn silent_loss(before: &[Value], after: &[Value]) -> Option<Loss> {
     if reports(after) > reports(before) {
@@ -42,7 +42,7 @@ pub fn silent_loss(before: &[Value], after: &[Value]) -> Option<Loss> {
     lost_text(&before, &after).or_else(|| difference(&before, &after, ""))
 }
 
-/// Returns a text that people saw and no longer see anywhere in the same turn.
+/// Returns a text that was shown and is no longer shown anywhere in the same turn.
 fn lost_text(before: &Value, after: &Value) -> Option<Loss> {
     let turns = before["turns"].as_object()?;
     turns.iter().find_map(|(turn, before)| {
@@ -58,7 +58,7 @@ fn lost_text(before: &Value, after: &Value) -> Option<Loss> {
     })
 }
 
-/// The texts of a turn, those that its end repeats included.
+/// Returns the texts of a turn, including those that its end repeats.
 fn texts(turn: &Value) -> Vec<&str> {
     let parts = turn["texts"].as_array().map(Vec::as_slice).unwrap_or_default();
     parts.iter().chain(turn.get("text")).filter_map(Value::as_str).collect()
@@ -78,7 +78,7 @@ pub fn reports(actions: &[Value]) -> usize {
     actions.iter().filter(is_report).count()
 }
 
-/// Returns what people see of a list of actions: texts joined, tools in order, keys left out.
+/// Returns what people see of a list of actions: texts joined, tools in order, keys omitted.
 #[must_use]
 pub fn visible(actions: &[Value]) -> Value {
     let mut seen = Seen::default();
@@ -86,7 +86,7 @@ pub fn visible(actions: &[Value]) -> Value {
     seen.into_json()
 }
 
-/// Whether a turn that ended well now fails, is lost, or no longer ends.
+/// Returns whether a turn that had succeeded now fails, is lost, or no longer ends.
 fn fails_now(before: &Value, after: &Value) -> bool {
     let outcomes = |seen: &Value| -> Vec<(String, bool)> {
         let turns = seen["turns"].as_object().cloned().unwrap_or_default();
@@ -111,8 +111,7 @@ struct Seen {
     rest: Vec<Value>,
 }
 
-/// One turn. Parts and tools are kept in the order in which they appear; their keys only tell them
-/// apart.
+/// One turn. Parts and tools are kept in order of appearance; their keys only distinguish them.
 #[derive(Default)]
 struct Turn {
     texts: Vec<(String, String)>,
@@ -176,8 +175,8 @@ impl Turn {
             }
             "tool-output" => {
                 let tool = self.tool(body);
-                let said = format!("{}{}", text(&tool.get("said")), text(&body.get("text")));
-                tool.insert("said".to_owned(), said.into());
+                let output = format!("{}{}", text(&tool.get("said")), text(&body.get("text")));
+                tool.insert("said".to_owned(), output.into());
             }
             "tool-end" => {
                 let tool = self.tool(body);
@@ -189,7 +188,11 @@ impl Turn {
             "plan" | "usage" | "quota" | "title" | "mode" => {
                 self.last.insert(name.to_owned(), body.clone());
             }
-            "task" => self.list.push(json!({ name: { "title": body["title"], "status": body["status"], "summary": body["summary"] } })),
+            "task" => {
+                let (title, status) = (&body["title"], &body["status"]);
+                let task = json!({ "title": title, "status": status, "summary": body["summary"] });
+                self.list.push(json!({ name: task }));
+            }
             _ => self.list.push(json!({ name: body })),
         }
     }
@@ -218,16 +221,16 @@ impl Turn {
 
 fn join(parts: &mut Vec<(String, String)>, body: &Value) {
     let key = format!("{} {}", text(&body.get("parent")), body["part"]);
-    let said = text(&body.get("text"));
+    let text = text(&body.get("text"));
     match parts.iter_mut().find(|(known, _)| *known == key) {
-        Some((_, joined)) if body["replace"] == true => said.clone_into(joined),
-        Some((_, joined)) => joined.push_str(said),
-        None => parts.push((key, said.to_owned())),
+        Some((_, joined)) if body["replace"] == true => text.clone_into(joined),
+        Some((_, joined)) => joined.push_str(text),
+        None => parts.push((key, text.to_owned())),
     }
 }
 
-/// The words of a question; keys and inputs in full are left out, since a change of the agent's
-/// output changes them without a loss.
+/// Returns the text of a question. Omits keys and full inputs, which change with the agent's output
+/// without a loss.
 fn ask(body: &Value) -> Value {
     let mut ask = body.clone();
     if let Some(tool) = ask.pointer_mut("/kind/permission").and_then(Value::as_object_mut) {
@@ -291,8 +294,8 @@ mod tests {
         json!({"event": {"session": 1, "turn": 1, "kind": kind}})
     }
 
-    fn said(part: u32, said: &str) -> Value {
-        event(json!({"text": {"part": part, "text": said, "replace": false}}))
+    fn text_event(part: u32, text: &str) -> Value {
+        event(json!({"text": {"part": part, "text": text, "replace": false}}))
     }
 
     fn done(outcome: Value) -> Value {
@@ -300,15 +303,15 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_compared_whole_however_they_are_cut() {
-        let before = [said(0, "a"), said(0, "b"), done(json!("completed"))];
-        let after = [said(7, "ab"), done(json!("completed"))];
+    fn texts_are_joined_before_they_are_compared() {
+        let before = [text_event(0, "a"), text_event(0, "b"), done(json!("completed"))];
+        let after = [text_event(7, "ab"), done(json!("completed"))];
         assert_eq!(silent_loss(&before, &after), None);
     }
 
     #[test]
-    fn a_text_that_is_gone_is_a_loss_unless_it_is_reported_or_the_turn_fails() {
-        let before = [said(0, "a"), done(json!("completed"))];
+    fn a_missing_text_is_a_loss_unless_it_is_reported_or_the_turn_fails() {
+        let before = [text_event(0, "a"), done(json!("completed"))];
         let loss = silent_loss(&before, &[done(json!("completed"))]).expect("it is a loss");
         assert_eq!(loss.to_string(), r#"`turns.1/1.texts` was "a", now nothing"#);
         let report = event(json!({"unrecognised": {"what": "x", "path": null, "sample": ""}}));
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_compared_by_their_order_and_not_by_their_keys() {
+    fn tools_are_compared_by_order() {
         let tool = |id: &str, input: &str| {
             [
                 event(json!({"tool-start": {"id": id, "title": "Bash", "input": input}})),
