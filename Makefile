@@ -68,7 +68,9 @@ chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cu
 	@scripts/postgres
 	FAULTS=$${FAULTS:-1000} CHANNELS=$${CHANNELS:-100} cargo test --test integration gateway::chaos_cluster -- --nocapture
 
-check: setup ## formatting, lints, documentation, dependencies: what CI insists on
+check: setup ## formatting, lints, prose, documentation, dependencies: what CI insists on
+	scripts/prose --self-test
+	scripts/prose --check
 	cargo fmt --all --check
 	$(GUEST_CARGO) fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
